@@ -1,0 +1,50 @@
+# Everything runs in .venv, which is built from nothing and again whenever pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+# More arguments for pytest, e.g. make test PYTEST_ARGS="-k sinkhorn"
+PYTEST_ARGS ?=
+
+# One worker per core, at most four; each worker computes on one thread.
+WORKERS = $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); if [ "$$n" -gt 4 ]; then n=4; fi; echo "$$n")
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+PYTEST = $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test demo check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## build .venv with everything installed
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "unhub needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: $(STAMP) ## run the tests, then again without numba
+	$(PYTEST)
+	UNHUB_NO_NUMBA=1 $(PYTEST) -m "not once"
+
+demo: $(STAMP) ## run a short example on generated data
+	$(RUN) examples/demo.py
+
+check: $(STAMP) ## lint, formatting, types
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: $(STAMP) ## time the fits, and their growth with the sizes
+	$(RUN) benchmarks/fit.py
+	$(RUN) benchmarks/growth.py
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,181 @@
+"""Balance: Sinkhorn iterations on a similarity, stable at any temperature, within a memory budget.
+
+One multiply and one exponential are enough where the kernel K fits in memory. K is kept relative to the potentials of
+the moment, P = exp((S - r - c) / tau) with rows that sum to 1, so an iteration is one sweep over it: a row's sum, then
+that row's share added to the column totals while it is in cache. Where the potentials have moved so far from c that
+P's range no longer holds them, P is computed anew from the present ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from unhub import kernels
+from unhub.effort import Effort
+from unhub.passes import Want, reduce, split
+from unhub.similarity import Similarity, Span
+from unhub.vectors import Float32, Float64, spans
+
+SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
+TILE_BYTES = 24 << 20
+RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
+FAINT = 1e-20  # a column total below this was built from entries that float32 may have flushed to zero
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows that are not at hand: how many, and the h they led to."""
+
+    rows: int
+    h: Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """h = -tau * log beta, (items,), log alpha, (queries,), and how the iterations went."""
+
+    h: Float64
+    log_alpha: Float64
+    iterations: int
+    kept: str
+    row_error: float
+    column_error: float
+
+
+def balance(
+    similarity: Similarity, tau: float, iterations: int, effort: Effort, *,
+    tolerance: float | None = None, keep: str = "auto", start: Float64 | None = None, held: Held | None = None,
+) -> Solution:  # fmt: skip
+    """Iterate alpha = a / (K beta), beta = b / (K^T alpha) with K = exp(S / tau), a = 1 / queries, b = 1 / items.
+
+    beta starts at 1, or at exp(-start / tau). With a tolerance, stop when the row marginals' L1 error is below it.
+    With `held`, other rows, which are not at hand, keep the alpha they had and go on weighing on the columns.
+    """
+    return _Balancing(similarity, tau, effort, keep, start, held).run(iterations, tolerance)
+
+
+class _Balancing:
+    def __init__(
+        self, similarity: Similarity, tau: float, effort: Effort, keep: str, start: Float64 | None, held: Held | None
+    ) -> None:
+        self.similarity, self.tau, self.effort, self.held = similarity, tau, effort, held
+        self.m, self.n = similarity.shape
+        self.rows = self.m + (held.rows if held else 0)
+        self.items = similarity.items((0, self.n))
+        self.h = np.zeros(self.n) if start is None else start.astype(np.float64)
+        self.centre = self.h  # what K is relative to
+        self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
+        self.sums = np.ones(self.m)  # K @ beta, relative to that
+        self.kept_as = _choose(keep, self.m, self.n, effort.memory)
+        self.full = np.empty((self.m, self.n), np.float32) if self.kept_as == "fp32" else None
+        self.short = np.empty((self.m, self.n), np.uint16) if self.kept_as == "bf16" else None
+        self.recomputes = self.kept_as == "recomputed"
+        self.stale = True
+        self.column_error = 0.0
+        self.parts = split(self.m, effort.threads)
+
+    def run(self, iterations: int, tolerance: float | None) -> Solution:
+        self.effort.total += self.m * self.n * (iterations + 1 if self.recomputes else 1)
+        log_alpha = np.zeros(self.m)
+        done = 0
+        for _ in range(iterations):
+            totals = self._sweep()
+            if done and tolerance is not None and self._row_error(log_alpha) <= tolerance:
+                break
+            log_alpha = self._log_alpha()
+            self._move(totals, log_alpha)
+            done += 1
+        self._sweep()  # what is left: K @ beta once more, for the last beta
+        return Solution(self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self.column_error)
+
+    def _log_alpha(self) -> Float64:
+        return cast("Float64", -np.log(self.rows) - self.row_logs - np.log(self.sums))
+
+    def _row_error(self, log_alpha: Float64) -> float:
+        """L1 distance of the plan's row marginals from uniform, with alpha as given and beta as it is now."""
+        return float(np.abs(np.exp(log_alpha - self._log_alpha()) - 1).sum() / self.m)
+
+    def _sweep(self) -> Float64:
+        """Compute K @ beta and K^T alpha for the present h; return the latter, relative to the centre."""
+        job = self._compute if self.recomputes or self.stale else self._reuse
+        if self.stale or self.recomputes:
+            self.centre, self.stale = self.h, False
+            self.effort.passes += 1
+        scale = np.exp((self.centre - self.h) / self.tau).astype(np.float32)
+        shift = self.centre.astype(np.float32)
+        totals = self.effort.run([functools.partial(job, part, scale, shift) for part in self.parts])
+        return functools.reduce(np.add, totals)
+
+    def _compute(self, part: Span, scale: Float32, shift: Float32) -> Float64:
+        """Multiply, and turn each row into its share of each item."""
+        totals = np.zeros(self.n)
+        rows = _rows_per_tile(self.n)
+        own = np.empty((rows, self.n), np.float32)
+        for span in spans(part[1], rows, start=part[0]):
+            here = slice(*span)
+            tile = own[: span[1] - span[0]] if self.full is None else self.full[here]
+            self.similarity.queries_by_items(self.similarity.queries(span), self.items, tile)
+            subtotals = np.zeros(self.n, np.float32)
+            kernels.soften_rows(tile, shift, 1 / self.tau, subtotals, self.row_logs[here])
+            if self.short is not None:
+                kernels.shorten(tile, self.short[here])
+            totals += subtotals
+            self.effort.tick(tile.size)
+        self.sums[slice(*part)] = 1.0
+        return totals
+
+    def _reuse(self, part: Span, scale: Float32, shift: Float32) -> Float64:
+        """Sweep over the kept rows."""
+        totals = np.zeros(self.n)
+        for span in spans(part[1], 512, start=part[0]):
+            subtotals = np.zeros(self.n, np.float32)
+            here = slice(*span)
+            if self.full is not None:
+                kernels.balance_rows(self.full[here], scale, subtotals, self.sums[here])
+            elif self.short is not None:
+                kernels.balance_short_rows(self.short[here], scale, subtotals, self.sums[here])
+            totals += subtotals
+            self.effort.tick(0)
+        return totals
+
+    def _move(self, totals: Float64, log_alpha: Float64) -> None:
+        """The beta step: h = c + tau * log(items * totals / queries)."""
+        faint = np.flatnonzero(totals < FAINT)
+        with np.errstate(divide="ignore"):
+            logs = np.log(totals) - np.log(self.rows)
+        h = self.centre + self.tau * (logs + np.log(self.n))
+        if len(faint):
+            h[faint] = column_potentials(self.similarity.some_items(faint), self.tau, log_alpha, self.n, self.effort)
+            logs[faint] = (h[faint] - self.centre[faint]) / self.tau - np.log(self.n)
+        marginals = np.exp((self.centre - h) / self.tau + logs)
+        self.column_error = float(np.abs(marginals - 1 / self.n).sum())
+        if self.held is not None:
+            h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows))
+        self.h = h
+        self.stale = bool(np.abs(h - self.centre).max() > RANGE * self.tau)
+
+
+def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, columns: int, effort: Effort) -> Float64:
+    """Return h = tau * (logsumexp_b(s / tau + log alpha) + log columns) of any items: one half-step of Sinkhorn."""
+    offsets = tau * log_alpha
+    middle = float(offsets.mean())  # keeps the float32 offsets small
+    found = reduce(similarity, Want(betas=(1 / tau,)), effort, offsets - middle)
+    return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
+
+
+def _choose(keep: str, m: int, n: int, memory: int) -> str:
+    if keep != "auto":
+        return {"none": "recomputed"}.get(keep, keep)
+    whole = 4 * m * n
+    if whole <= min(SMALL_BYTES, memory):
+        return "fp32"
+    return "bf16" if whole // 2 <= memory else "recomputed"
+
+
+def _rows_per_tile(n: int) -> int:
+    return max(8, min(1024, TILE_BYTES // (4 * n)))

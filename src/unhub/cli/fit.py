@@ -1,0 +1,82 @@
+"""`unhub fit`: vectors in, a saved correction out."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unhub.cli.display import facts, progress, table
+from unhub.cli.errors import argument
+
+
+class Similarity(StrEnum):
+    """How vectors are compared."""
+
+    cosine = "cosine"
+    dot = "dot"
+
+
+def fit(
+    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, for example gallery.unhub.")],
+    bank: Annotated[Path | None, typer.Option(help="Past queries, in the same formats.")] = None,
+    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
+    bank_items: Annotated[Path | None, typer.Option(help="Bank items, for the methods with two banks.")] = None,
+    method: Annotated[str, typer.Option(help="A name that `unhub methods` lists.")] = "is",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable.")
+    ] = None,
+    similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory the fit may use, for example 2GB.")] = None,
+    mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub.merge` needs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Fit a correction on a bank of past queries and save it."""
+    from unhub import files, fitting
+
+    with argument("--output"):
+        _keep_inputs(files.check_target(output), items, item_ids, bank, bank_items)
+    with argument("--items"):
+        gallery = files.read_vectors(items, ids=item_ids)
+    with argument("--bank"):
+        past = None if bank is None else files.read_vectors(bank)
+    with argument("--bank-items"):
+        past_items = None if bank_items is None else files.read_vectors(bank_items)
+    with progress("fit", quiet) as advance:
+        correction = fitting.fit(
+            gallery,
+            past,
+            _spec(method, settings or []),
+            bank_items=past_items,
+            similarity=similarity.value,
+            threads=threads,
+            memory=memory,
+            mergeable=mergeable,
+            progress=advance,
+        )
+    files.save(correction, output)
+    manifest = files.read_manifest(output)
+    if as_json:
+        typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
+    elif not quiet:
+        table(("", ""), [("wrote", str(output)), *facts(manifest)])
+
+
+def _keep_inputs(target: Path, *inputs: Path | None) -> None:
+    for given in inputs:
+        if given is not None and given.exists() and target.exists() and given.samefile(target):
+            raise ValueError(f"{given} is an input of this fit; name another file")
+
+
+def _spec(method: str, settings: list[str]) -> str:
+    """Return the method with its settings as one text: `nnn:k=128,alpha=0.75`."""
+    for setting in settings:
+        if "=" not in setting:
+            raise ValueError(f"--set: {setting!r} is not of the form name=value")
+    return ",".join([method, *settings]) if ":" in method else ":".join([method, ",".join(settings)]).rstrip(":")

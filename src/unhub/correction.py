@@ -1,0 +1,180 @@
+"""Correction: what a fit returns, one of three kinds by how much of the query set it must see."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, digest
+
+Scores: TypeAlias = Float32 | Float64
+Origin: TypeAlias = Kind | Literal["given"]
+
+
+class Parameters(Protocol):
+    """The frozen parameters of a method, as a correction knows them."""
+
+    name: ClassVar[str]
+
+    @property
+    def spec(self) -> str:
+        """The method as one would type it, for example `nnn:k=128,alpha=0.75`."""
+
+
+class Rescorer(Parameters, Protocol):
+    """A method that needs a query's whole row of similarities."""
+
+    def rescore(self, scores: Scores, fitted: Rescore) -> Scores: ...
+
+
+class Planner(Parameters, Protocol):
+    """A method that needs the similarities of all queries."""
+
+    def plan(self, scores: Scores) -> Scores: ...
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """How many rows a set had and a hash of their contents, in order."""
+
+    count: int
+    digest: int
+
+    @staticmethod
+    def of(hashes: NDArray[np.uint64]) -> Fingerprint:
+        return Fingerprint(len(hashes), digest(hashes))
+
+    def followed_by(self, hashes: NDArray[np.uint64]) -> Fingerprint:
+        """Return the fingerprint of this set with more rows after it."""
+        return Fingerprint(self.count + len(hashes), (self.digest + digest(hashes, self.count)) % (1 << 64))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a fit took: multiplies of the whole matrix, seconds, bytes, and for Sinkhorn how far it got."""
+
+    passes: float = 0.0
+    seconds: float = 0.0
+    peak_memory: int = 0
+    kernel: str = "none"
+    kept: str = "nothing"
+    iterations: int = 0
+    row_error: float | None = None
+    column_error: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a correction was fitted on: the similarity, the dimensions, and hashes of the sets."""
+
+    similarity: Origin
+    dimensions: int | None
+    bank: Fingerprint | None = None
+    bank_items: Fingerprint | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted:
+    """What every correction has: the method, the items' ids and contents, the source, the cost, named arrays."""
+
+    kind: ClassVar[str]
+    method: Parameters
+    ids: Ids
+    item_hashes: NDArray[np.uint64]
+    source: Source
+    cost: Cost
+    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for array in self.arrays.values():
+            array.setflags(write=False)
+
+    @property
+    def spec(self) -> str:
+        """The method and its parameters, as one would type them."""
+        return self.method.spec
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec}: {len(self)} items, {self.source.similarity}>"
+
+    def check_scores(self, scores: ArrayLike) -> Scores:
+        """Return scores as a float (queries, items) matrix that fits this correction."""
+        array = np.asarray(scores)
+        if array.ndim != 2 or array.shape[1] != len(self):
+            raise ValueError(f"scores must be (queries, {len(self)}) for this correction, got shape {array.shape}")
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float32)
+        return cast("Scores", array)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bias(Fitted):
+    """One number per item: score(q, j) = similarity(q, j) - weight(q) * bias(j).
+
+    `bias` is centred, `offset` is the constant that was removed. With a gate (`active`), weight(q) is 1 where the
+    query's raw best item is active and 0 elsewhere.
+    """
+
+    kind: ClassVar[str] = "bias"
+    offset: float = 0.0
+
+    @property
+    def bias(self) -> Float64:
+        """h, (items,), mean 0 at the fit."""
+        return cast("Float64", self.arrays["bias"])
+
+    @property
+    def active(self) -> NDArray[np.bool_] | None:
+        """The gate, (items,), or None where every query is corrected."""
+        return cast("NDArray[np.bool_] | None", self.arrays.get("active"))
+
+    def weights(self, raw_best: NDArray[np.int64], strength: float | Float64 = 1.0) -> Float64:
+        """Return weight(q) for queries whose raw best item stands at `raw_best`."""
+        gate = np.ones(len(raw_best)) if self.active is None else self.active[raw_best].astype(np.float64)
+        return gate * strength
+
+    def apply(self, scores: ArrayLike, strength: float | Float64 = 1.0) -> Scores:
+        """Return the corrected (queries, items) scores; this is the definition every index must agree with."""
+        checked = self.check_scores(scores)
+        weights = self.weights(np.argmax(checked, axis=1), strength)
+        return cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rescore(Fitted):
+    """A function of a query's whole row of similarities."""
+
+    kind: ClassVar[str] = "rescore"
+    items: Vectors | None = None
+
+    def apply(self, scores: ArrayLike) -> Scores:
+        """Return the corrected (queries, items) scores."""
+        return cast("Rescorer", self.method).rescore(self.check_scores(scores), self)
+
+    def bind(self, items: Vectors) -> Rescore:
+        """Return this correction with the item vectors at hand, which a saved file does not hold."""
+        return dataclasses.replace(self, items=items)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Fitted):
+    """A function of all queries' similarities at once: batches only."""
+
+    kind: ClassVar[str] = "plan"
+
+    def apply(self, scores: ArrayLike) -> Scores:
+        """Return the corrected (queries, items) scores, solved over exactly these queries."""
+        return cast("Planner", self.method).plan(self.check_scores(scores))
+
+
+Correction: TypeAlias = Bias | Rescore | Plan
+KINDS: Mapping[str, type[Bias] | type[Rescore] | type[Plan]] = {kind.kind: kind for kind in (Bias, Rescore, Plan)}

@@ -1,0 +1,135 @@
+"""Effort: who does the work (threads, memory, progress) and what it cost."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TypeAlias, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Progress: TypeAlias = Callable[[int, int], None]
+T = TypeVar("T")
+S = TypeVar("S")
+
+UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 1 << 10,
+    "mi": 1 << 20,
+    "gi": 1 << 30,
+    "ti": 1 << 40,
+}
+POLL_SECONDS = 0.05
+
+
+class Stopped(Exception):
+    """Raised in a worker when another worker failed or the user pressed ctrl-C."""
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class Effort:
+    """Runs jobs on threads with BLAS pinned to one thread each, shows progress, can be stopped, and keeps account."""
+
+    def __init__(
+        self, threads: int | None = None, memory: int | str | None = None, progress: Progress | None = None
+    ) -> None:
+        self.threads = thread_count(threads)
+        self.memory = byte_count(memory) if memory is not None else available_memory() // 2
+        self.passes = 0.0
+        self.total = 0
+        self._progress = progress
+        self._done = 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._started = time.perf_counter()
+        self._baseline = anonymous_memory()
+        self.peak_memory = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since this effort began."""
+        return time.perf_counter() - self._started
+
+    def tick(self, amount: int) -> None:
+        """Note that `amount` of the total is done; workers call it once a tile, and stop there when told to."""
+        if self._stop.is_set():
+            raise Stopped
+        with self._lock:
+            self._done += amount
+
+    def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """Run the jobs on the threads and return their results in order; the first error stops them all."""
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                pending = set(futures)
+                while pending:
+                    done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
+                    self._look()
+                    for future in done:
+                        future.result()
+            except BaseException:
+                self._stop.set()
+                for future in futures:
+                    future.cancel()
+                raise
+            return [future.result() for future in futures]
+
+    def map(self, function: Callable[[S], T], values: Iterable[S]) -> list[T]:
+        """Apply the function to every value, on the threads."""
+        return self.run([functools.partial(function, value) for value in values])
+
+    def _look(self) -> None:
+        self.peak_memory = max(self.peak_memory, anonymous_memory() - self._baseline)
+        if self._progress is not None and self.total:
+            self._progress(min(self._done, self.total), self.total)
+
+
+def thread_count(threads: int | None) -> int:
+    """Return how many threads to use: as many as asked for, or as this process may run on."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if type(threads) is not int or threads < 1:
+        raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}")
+    return threads
+
+
+def byte_count(memory: int | str) -> int:
+    """Return a number of bytes from a number or a text such as '2GB', '500 MB' or '1.5GiB'."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
+    if not match or float(match[1]) <= 0:
+        raise ValueError(f"memory must be a number of bytes or a text such as '2GB', got {memory!r}")
+    return int(float(match[1]) * UNITS[match[2] or ""])
+
+
+def available_memory() -> int:
+    """Return how many bytes are free to use, as the system tells; 4 GB where it does not."""
+    try:
+        with open("/proc/meminfo") as file:
+            match = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
+    except OSError:
+        match = None
+    return int(match[1]) << 10 if match else 4 * 10**9
+
+
+def anonymous_memory() -> int:
+    """Return this process's anonymous resident memory in bytes (mapped files do not count); 0 where it is not told."""
+    try:
+        with open("/proc/self/status") as file:
+            match = re.search(r"RssAnon:\s+(\d+) kB", file.read())
+    except OSError:
+        match = None
+    return int(match[1]) << 10 if match else 0

@@ -1,0 +1,87 @@
+"""Reader of clip-retrieval folders: embeddings in numbered .npy parts, with metadata in Parquet beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.arrays import Found, map_npy
+from unhub.files.parquet import as_array, columns_of, read_column
+from unhub.vectors import Stacked
+
+if TYPE_CHECKING:
+    import pyarrow
+
+EMBEDDINGS = ("img_emb", "text_emb")
+ID_COLUMNS = ("image_path", "key")
+
+
+def read_clip_folder(path: Path) -> Found:
+    """Map the parts of `img_emb` or `text_emb` in the order of their numbers, with ids from the metadata.
+
+    The ids are the column `image_path`, else `key`, whichever is there and does not repeat.
+    """
+    folder = _embedding_folder(path)
+    files = _parts(folder, f"{folder.name}_*.npy")
+    if not files:
+        raise ValueError(f"{folder}: holds no {folder.name}_0.npy, {folder.name}_1.npy, ...")
+    maps = {number: map_npy(file) for number, file in files.items()}
+    for number, part in maps.items():
+        if part.ndim != 2:
+            raise ValueError(f"{files[number]}: must be a matrix (rows, dimensions), got shape {part.shape}")
+    lengths = {number: len(part) for number, part in maps.items()}
+    return Found(_stacked(folder, maps), lambda: _metadata_ids(folder.parent / "metadata", lengths))
+
+
+def _embedding_folder(path: Path) -> Path:
+    held = [name for name in EMBEDDINGS if (path / name).is_dir()]
+    if len(held) == 2:
+        raise ValueError(f"{path}: holds both img_emb and text_emb; name one of them: {path / 'img_emb'}")
+    if held:
+        return path / held[0]
+    if path.resolve().name in EMBEDDINGS:
+        return path.resolve()
+    raise ValueError(f"{path}: a folder is read if it holds img_emb or text_emb, as clip-retrieval writes them")
+
+
+def _parts(folder: Path, pattern: str) -> dict[int, Path]:
+    """Return the files that a pattern with one star finds, by the number in the star's place."""
+    number = re.compile(pattern.replace(".", r"\.").replace("*", "([0-9]+)"))
+    matches = ((number.fullmatch(file.name), file) for file in folder.glob(pattern))
+    return dict(sorted((int(match[1]), file) for match, file in matches if match))
+
+
+def _stacked(folder: Path, maps: Mapping[int, NDArray[np.generic]]) -> Stacked:
+    try:
+        return Stacked(list(maps.values()))
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+
+
+def _metadata_ids(folder: Path, lengths: Mapping[int, int]) -> NDArray[np.generic] | None:
+    """Return the first column that can serve as ids, or None where there is none."""
+    files = _parts(folder, "metadata_*.parquet") if folder.is_dir() else {}
+    if not files:
+        return None
+    absent = sorted(set(lengths) - set(files))
+    if absent:
+        raise ValueError(f"{folder}: holds no metadata for the part {absent[0]}")
+    for name in ID_COLUMNS:
+        if all(name in columns_of(files[number]) for number in lengths):
+            parts = [_part_ids(files[number], name, length) for number, length in lengths.items()]
+            ids = np.concatenate([as_array(part) for part in parts])
+            if not any(part.null_count for part in parts) and len(np.unique(ids)) == len(ids):
+                return ids
+    return None
+
+
+def _part_ids(file: Path, name: str, length: int) -> pyarrow.ChunkedArray:
+    column = read_column(file, name)
+    if len(column) != length:
+        raise ValueError(f"{file}: has {len(column)} rows, the embeddings of that part {length}")
+    return column

@@ -1,0 +1,100 @@
+"""Reader of Parquet files: a column `id` and a column `embedding` of lists; pyarrow is imported when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.arrays import Found
+from unhub.vectors import Rows, Stacked
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
+
+def read_parquet(path: Path) -> Found:
+    """Read the rows of the column `embedding`, all lists of one length, and the ids of the column `id`."""
+    return Found(_matrix(path, _full(path, "embedding")), lambda: as_array(_full(path, "id")))
+
+
+def as_array(column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
+    """Return a column of integers or strings as an array."""
+    values: NDArray[np.generic] = column.to_numpy()
+    return values
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the names of a Parquet file's columns."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_column(path: Path, name: str) -> pyarrow.ChunkedArray:
+    """Read one column as it is."""
+    with _opened(path) as file:
+        names = list(file.schema_arrow.names)
+        if name not in names:
+            raise ValueError(f"{path}: has columns {names}; `{name}` is wanted")
+        return file.read(columns=[name]).column(name)
+
+
+def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
+    """Read one column in which no place may be empty."""
+    column = read_column(path, name)
+    if column.null_count:
+        empty = next(row for row, value in enumerate(column.is_null().to_pylist()) if value)
+        raise ValueError(f"{path}: row {empty} of the column `{name}` is empty")
+    return column
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs pyarrow: pip install 'unhub[parquet]'") from error
+    with path.open("rb") as stream:
+        try:
+            with pyarrow.parquet.ParquetFile(stream) as file:
+                yield file
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(f"{path}: truncated or not a Parquet file ({error})") from None
+
+
+def _matrix(path: Path, column: pyarrow.ChunkedArray) -> Rows:
+    """Return a column of lists as rows, chunk below chunk without copying where pyarrow allows it."""
+    import pyarrow
+
+    kind = column.type
+    if not (pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)):
+        raise ValueError(f"{path}: the column `embedding` holds {kind}; lists of numbers are wanted")
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks:
+        return np.empty((0, 0), np.float32)
+    lengths = np.concatenate([_lengths(chunk) for chunk in chunks])
+    if (lengths != lengths[0]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise ValueError(
+            f"{path}: row {row} of the column `embedding` has {lengths[row]} numbers, row 0 has {lengths[0]}; "
+            "embed all with one model"
+        )
+    values = [chunk.flatten() for chunk in chunks]
+    if any(value.null_count for value in values):
+        raise ValueError(f"{path}: a list of the column `embedding` has an empty place in it")
+    return Stacked([value.to_numpy(zero_copy_only=False).reshape(-1, lengths[0]) for value in values])
+
+
+def _lengths(chunk: pyarrow.Array) -> NDArray[np.int64]:
+    import pyarrow
+
+    if pyarrow.types.is_fixed_size_list(chunk.type):
+        return np.full(len(chunk), chunk.type.list_size)
+    lengths: NDArray[np.int64] = chunk.value_lengths().to_numpy()
+    return lengths

@@ -1,0 +1,54 @@
+"""Replacing a file atomically: the old content or the new one, never a part of either."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return where a file written to `path` would land, links followed; raise where it could not be written."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file to write")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}; create it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"cannot write {path}: no permission to write into the folder {target.parent}")
+    return target
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary file beside `path`, which takes its place once it is complete and on disk.
+
+    After any exception, an interrupt included, the temporary is gone and what stood at `path` still stands there.
+    """
+    target = check_target(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.touch(exist_ok=False)
+        # A library may write its files for the owner alone: the mode is the old file's, or the user's default.
+        mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
+        yield temporary
+        os.chmod(temporary, mode)
+        _sync(temporary, os.O_RDWR)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no such help
+        _sync(target.parent, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    """Wait until what was written to this file or folder is on disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,189 @@
+"""Fitting: fit one or several methods in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub import kernels
+from unhub.bank import matrix_bank, vector_bank
+from unhub.correction import KINDS, Bias, Correction, Cost, Fingerprint, Rescore, Source
+from unhub.effort import Effort, Progress
+from unhub.methods import Method, parse
+from unhub.methods.method import Outcome, Value, stream
+from unhub.methods.sinkhorn import DualBankSinkhorn
+from unhub.similarity import Dense
+from unhub.vectors import Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, inspect
+
+
+@overload
+def fit(
+    items: VectorsLike | Dense, bank: VectorsLike | None = None, method: str | Method = "is", *,
+    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
+    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
+) -> Correction: ...  # fmt: skip
+@overload
+def fit(
+    items: VectorsLike | Dense, bank: VectorsLike | None = None, *, method: list[str | Method] | list[str],
+    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
+    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
+) -> list[Correction]: ...  # fmt: skip
+def fit(
+    items: VectorsLike | Dense, bank: VectorsLike | None = None,
+    method: str | Method | Sequence[str | Method] = "is", *,
+    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
+    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
+) -> Correction | list[Correction]:  # fmt: skip
+    """Learn from a bank of past queries how to correct the scores of these items.
+
+    items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities.
+    bank: (m, d) past queries, of the queries' modality; bank_items: (p, d) training items, for the dual methods.
+    method: a name, a text such as `nnn:k=128,alpha=0.75`, or several, which share one pass and give a list.
+    memory: what a kept matrix may take, such as "2GB". mergeable: keep what `merge` needs beyond h.
+    progress: called with (done, total) as the work goes on.
+    """
+    if not isinstance(method, str | Method | Sequence):
+        raise ValueError(f"method must be a name or a list of names, got {method!r}")
+    named = [method] if isinstance(method, str | Method) else method
+    methods = [_as_method(one, parameters) for one in named]
+    if not methods:
+        raise ValueError("method is an empty list; name at least one method")
+    effort = Effort(threads, memory, progress)
+    sets = _Sets(items, bank, bank_items, similarity, methods, effort)
+    corrections = _fit_all(methods, sets, mergeable, effort)
+    return corrections[0] if isinstance(method, str | Method) else corrections
+
+
+def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:
+    if isinstance(one, Method):
+        if parameters:
+            raise ValueError(f"parameters {', '.join(parameters)} are given beside a method that has its own")
+        return one
+    return parse(one, parameters)
+
+
+class _Sets:
+    """The sets a fit is given, checked: the bank of similarities, the items' ids and hashes, where they come from."""
+
+    def __init__(
+        self, items: VectorsLike | Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
+        similarity: Kind, methods: Sequence[Method], effort: Effort,
+    ) -> None:  # fmt: skip
+        needs_targets = [one.name for one in methods if one.dual]
+        if needs_targets and bank_items is None:
+            raise ValueError(f"{needs_targets[0]} needs bank_items, the training items that stand beside the bank")
+        self.items: Vectors | None = None
+        self.ids: Ids
+        self.item_hashes: NDArray[np.uint64]
+        if isinstance(items, Dense):
+            joins = [one.name for one in methods if isinstance(one, DualBankSinkhorn)]
+            self._take_matrix(items, bank, bank_items, needs_targets, joins)
+        else:
+            self._take_vectors(
+                items, bank, bank_items, similarity, effort, [one for one in methods if one.kind != "plan"]
+            )
+
+    def _take_matrix(
+        self, scores: Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
+        needs_targets: list[str], joins: list[str],
+    ) -> None:  # fmt: skip
+        if bank is not None:
+            raise ValueError("bank must be left out when items is a Dense matrix: its rows are the bank queries")
+        if bank_items is not None and not isinstance(bank_items, Dense):
+            raise ValueError("bank_items must be a Dense matrix when items is one")
+        self.bank = matrix_bank(scores, bank_items)
+        if needs_targets and self.bank.targets is None:
+            wanted = f"(bank items, {scores.shape[1]} items)"
+            raise ValueError(f"{needs_targets[0]} wants bank_items as {wanted}, got {cast('Dense', bank_items).shape}")
+        if joins and bank_items is not None and self.bank.joint is scores:
+            raise ValueError(
+                f"{joins[0]} wants bank_items as ({scores.shape[0]} bank queries, bank items), got {bank_items.shape}"
+            )
+        self.ids = scores.item_ids
+        self.item_hashes = np.zeros(scores.shape[1], np.uint64)
+        self.source = Source("given", None)
+
+    def _take_vectors(
+        self, items: VectorsLike, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
+        similarity: Kind, effort: Effort, methods: Sequence[Method],
+    ) -> None:  # fmt: skip
+        check_similarity(similarity)
+        gallery = as_vectors(items, "items")
+        if bank is None and methods:
+            raise ValueError(f"{methods[0].name} needs a bank: pass the embeddings of past queries as bank")
+        queries = as_vectors(bank, "bank") if bank is not None else gallery
+        targets = _as_targets(bank_items)
+        for name, vectors in (("bank", queries), ("bank_items", targets)):
+            if vectors is not None and vectors.dimensions != gallery.dimensions:
+                raise ValueError(
+                    f"{name} has {vectors.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
+                )
+        self.items, self.ids = gallery, gallery.ids
+        self.item_hashes = inspect(gallery, "items", similarity, effort.map)
+        bank_print = Fingerprint.of(inspect(queries, "bank", similarity, effort.map)) if bank is not None else None
+        target_print = Fingerprint.of(inspect(targets, "bank_items", similarity, effort.map)) if targets else None
+        self.source = Source(similarity, gallery.dimensions, bank_print, target_print)
+        self.bank = vector_bank(gallery, queries, targets, similarity)
+
+
+def check_similarity(similarity: str) -> None:
+    """Raise a ValueError unless this is a similarity we know."""
+    if similarity not in ("cosine", "dot"):
+        raise ValueError(f"similarity must be 'cosine' or 'dot', got {similarity!r}")
+
+
+def _as_targets(bank_items: VectorsLike | Dense | None) -> Vectors | None:
+    if isinstance(bank_items, Dense):
+        raise ValueError("bank_items must be vectors when items are")
+    return None if bank_items is None else as_vectors(bank_items, "bank_items")
+
+
+def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, effort: Effort) -> list[Correction]:
+    bank = sets.bank
+    resolved = [method.resolve(bank) for method in methods]
+    streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, effort)
+    shared = effort.passes
+    corrections = []
+    for method, notes in resolved:
+        before = effort.passes
+        outcome = method.solve(bank, effort) if method.solves else method.finish(bank, streamed, mergeable)
+        passes = (
+            effort.passes - before
+            if method.solves
+            else shared
+            if any(not want.empty for want in method.wants(mergeable))
+            else 0.0
+        )
+        corrections.append(_correction(method, outcome, sets, effort, passes, notes))
+    return corrections
+
+
+def _correction(
+    method: Method, outcome: Outcome, sets: _Sets, effort: Effort, passes: float, notes: tuple[str, ...]
+) -> Correction:
+    cost = Cost(
+        passes, effort.seconds, effort.peak_memory, kernels.NAME, outcome.kept, outcome.iterations,
+        outcome.row_error, outcome.column_error, notes,
+    )  # fmt: skip
+    if outcome.h is not None:
+        h, offset = centred(outcome.h)
+        arrays = {"bias": h, **outcome.arrays}
+        return Bias(method, sets.ids, sets.item_hashes, sets.source, cost, arrays, offset=offset)
+    correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, sets.source, cost, outcome.arrays)
+    if isinstance(correction, Rescore) and sets.items is not None:
+        return correction.bind(sets.items)
+    return correction
+
+
+def centred(h: Float64) -> tuple[Float64, float]:
+    """Return h with mean 0 and the offset that was removed; overflow in the scores is an error here."""
+    if not np.isfinite(h).all():
+        bad = int(np.flatnonzero(~np.isfinite(h))[0])
+        raise ValueError(
+            f"h of item {bad} is not finite: the similarities are too large for float32; scale the vectors"
+        )
+    offset = float(h.mean())
+    return h - offset, offset

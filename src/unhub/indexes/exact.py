@@ -1,0 +1,89 @@
+"""Exact search: every item is looked at, tile by tile, so the whole matrix of scores never exists."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.effort import Progress
+from unhub.passes import nearest
+from unhub.vectors import Float32, Float64, Gathered, Kind, Rows, Stacked, Vectors, join_ids, take, unit
+
+SMALL_PART = 4096  # rows
+
+
+class Exact:
+    """An index that holds nothing but the items and their biases."""
+
+    def __init__(
+        self,
+        items: Vectors,
+        bias: Float64,
+        similarity: Kind,
+        settings: str = "",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if settings:
+            raise ValueError(f"the exact index takes no settings, got {settings!r}; write index='exact'")
+        self.items, self.bias, self.similarity, self.threads = items, bias, similarity, threads
+
+    def search(
+        self,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        allowed: NDArray[np.int64] | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Float32, NDArray[np.int64]]:
+        """Return scores and positions, (queries, k), best first; equal scores go to the lower position."""
+        items = self.items if allowed is None else self.items.gather(allowed)
+        bias = self.bias if allowed is None else self.bias[allowed]
+        scores, places = nearest(
+            queries, items, self.similarity, k, weights=weights, bias=bias, threads=self.threads, progress=progress
+        )
+        return scores, places if allowed is None else allowed[places]
+
+    def scores_at(self, queries: Float32, weights: Float64, positions: NDArray[np.int64]) -> Float32:
+        """Return the scores of some positions of each query, (queries, candidates)."""
+        rows = np.asarray(take(self.items.rows, positions.ravel()), dtype=np.float32)
+        rows = unit(rows) if self.similarity == "cosine" else rows
+        candidates = rows.reshape(*positions.shape, self.items.dimensions)
+        products: Float32 = np.matmul(candidates, queries[:, :, None])[:, :, 0]
+        return (products - weights[:, None] * self.bias[positions]).astype(np.float32)
+
+    def add(self, items: Vectors, bias: Float64) -> None:
+        """Put items after those it holds."""
+        self.items = Vectors(join_ids(self.items.ids, items.ids), _stacked(self.items.rows, items.rows))
+        self.bias = np.concatenate([self.bias, bias])
+
+    def remove(self, positions: NDArray[np.int64]) -> None:
+        """Drop items; those after them move up."""
+        kept = np.delete(np.arange(len(self.items)), positions)
+        self.items, self.bias = Vectors(self.items.ids[kept], _gathered(self.items.rows, kept)), self.bias[kept]
+
+
+# Rows stay a flat stack of parts, however often items come and go.
+
+
+def _gathered(rows: Rows, kept: NDArray[np.int64]) -> Rows:
+    """Return some of the rows, in rising order."""
+    if isinstance(rows, Gathered):
+        return Gathered(rows.rows, rows.positions[kept])
+    if not isinstance(rows, Stacked):
+        return Gathered(rows, kept)
+    edges = np.searchsorted(kept, rows.starts)
+    parts = [
+        _gathered(part, kept[first:last] - start)
+        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False)
+        if last > first
+    ]
+    return Stacked(parts)
+
+
+def _stacked(rows: Rows, new: Rows) -> Rows:
+    """Return the rows with new ones below, joining small parts so that many additions do not become many parts."""
+    parts = [*rows.parts] if isinstance(rows, Stacked) else [rows]
+    while len(parts) > 1 and parts[-1].shape[0] + new.shape[0] <= SMALL_PART:
+        new = np.concatenate([parts.pop()[:], new[:]])
+    return Stacked([*parts, new])

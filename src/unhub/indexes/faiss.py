@@ -1,0 +1,240 @@
+"""FAISS: any index that its factory can make, over the augmented vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.effort import Progress
+from unhub.indexes.augment import Form, Layout, longest
+from unhub.indexes.exact import Exact
+from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
+
+EF_SEARCH = 128  # FAISS's own 16 is for easier data than two modalities
+FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
+OVERFETCH = 4  # times k, from an index that cannot filter
+PADDING = 128  # how many zeros a product quantiser may need for its parts to divide the dimensions
+QUERY_BYTES = 32 << 20  # of candidates' rows at a time
+TRAINING_ROWS = 65_536  # what 256 centroids can use; more where there are more clusters
+
+
+class Faiss:
+    """Settings are a factory string, then FAISS's own parameters: `HNSW32`, `IVF256,Flat;nprobe=32`.
+
+    `Flat` ranks by inner product; every other index gets vectors of one length and L2, which keep the recall of graphs
+    and clusters. Scores are computed from the items themselves, so no quantiser's rounding shows in them. Without
+    parameters efSearch is 128 and nprobe twice the square root of the number of clusters. What the index may leave out
+    (removed items, items not allowed) never takes a place: a query that comes back short is answered exactly.
+    """
+
+    def __init__(
+        self,
+        items: Vectors,
+        bias: Float64,
+        similarity: Kind,
+        settings: str = "",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.exact = Exact(items, bias, similarity, threads=threads)
+        self.settings, self.threads = settings, threads
+        self._build(progress)
+
+    @property
+    def items(self) -> Vectors:
+        return self.exact.items
+
+    def _build(self, progress: Progress | None = None) -> None:
+        """Make the index anew from the items at hand; what was there stays if FAISS refuses."""
+        factory, _, parameters = self.settings.partition(";")
+        form: Form = "ip" if factory == "Flat" else "l2"
+        with _errors(self.settings), _threads(self.threads):
+            index, width = _open(factory, self.items.dimensions, form)
+            _set(index, parameters)
+            layout = Layout.of(self.items.dimensions, form, pad_to=width)
+            radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
+            if not index.is_trained:
+                sample = _training_sample(index, len(self.items))
+                block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
+                index.train(layout.items(block, self.exact.bias[sample], radius))
+        self._index, self.layout, self.radius = index, layout, radius
+        self.positions = np.empty(0, np.int64)
+        self._store(0, progress)
+
+    @property
+    def _grows(self) -> bool:
+        """Whether items can be added in parts; these graphs are made in one go."""
+        return not isinstance(self._index, _library().IndexNSG | _library().IndexNNDescent)
+
+    def _store(self, first: int, progress: Progress | None = None) -> None:
+        """Hand the items from `first` on to FAISS."""
+        step = rows_per_block(self.layout.width) if self._grows else len(self.items)
+        for start, stop in spans(len(self.items), step, start=first):
+            block = self.items.unit_block(start, stop, self.exact.similarity)
+            with _errors(self.settings), _threads(self.threads):
+                self._index.add(self.layout.items(block, self.exact.bias[start:stop], self.radius))
+            self.positions = np.concatenate([self.positions, np.arange(start, stop)])
+            if progress is not None:
+                progress(stop - first, len(self.items) - first)
+
+    def add(self, items: Vectors, bias: Float64) -> None:
+        """Put items after those it holds; one over the radius makes all be stored anew."""
+        first = len(self.items)
+        self.exact.add(items, bias)
+        if not self._grows or longest(items, bias, self.exact.similarity) > self.radius:
+            self._build()
+        else:
+            self._store(first)
+
+    def remove(self, positions: NDArray[np.int64]) -> None:
+        """Drop items: their places in FAISS, which a graph cannot free, are passed over until half of all are such."""
+        moved = np.full(len(self.items) + 1, -1)
+        kept = np.delete(np.arange(len(self.items)), positions)
+        moved[kept] = np.arange(len(kept))
+        self.exact.remove(positions)
+        self.positions = moved[self.positions]  # -1 stays -1: it looks up the last entry
+        if 2 * len(self.items) < len(self.positions):
+            with contextlib.suppress(ValueError):  # too few are left to train on: what was trained on more serves them
+                self._build()
+
+    def search(
+        self,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        allowed: NDArray[np.int64] | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Float32, NDArray[np.int64]]:
+        """Return scores and positions, (queries, k), best first."""
+        if allowed is not None and len(allowed) < FEW * len(self.items):
+            return self.exact.search(queries, weights, k, allowed, progress)
+        scores = np.empty((len(queries), k), np.float32)
+        found = np.empty((len(queries), k), np.int64)
+        step = max(1, min(1024, QUERY_BYTES // (4 * k * self.items.dimensions)))
+        for start, stop in spans(len(queries), step):
+            here = slice(start, stop)
+            scores[here], found[here] = self._answer(queries[here], weights[here], k, allowed)
+            if progress is not None:
+                progress(stop, len(queries))
+        return scores, found
+
+    def _answer(
+        self, queries: Float32, weights: Float64, k: int, allowed: NDArray[np.int64] | None
+    ) -> tuple[Float32, NDArray[np.int64]]:
+        candidates = self._candidates(self.layout.queries(queries, weights), k, allowed)
+        scores = self.exact.scores_at(queries, weights, np.maximum(candidates, 0))
+        scores[candidates < 0] = -np.inf
+        order = np.lexsort((candidates, -scores))[:, :k]
+        scores, found = np.take_along_axis(scores, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+        short = np.flatnonzero((found < 0).any(axis=1))
+        if len(short):
+            scores[short], found[short] = self.exact.search(queries[short], weights[short], k, allowed)
+        return scores, found
+
+    def _candidates(self, vectors: Float32, k: int, allowed: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the positions FAISS finds for augmented queries, (queries, k or more), -1 where it finds none."""
+        if allowed is None and len(self.positions) == len(self.items):
+            with _errors(self.settings), _threads(self.threads):
+                return cast("NDArray[np.int64]", self._index.search(vectors, k)[1])
+        wanted = np.zeros(len(self.items) + 1, np.bool_)
+        wanted[slice(len(self.items)) if allowed is None else allowed] = True
+        try:
+            with _threads(self.threads):
+                slots = self._index.search(vectors, k, params=_filtering(self._index, wanted[self.positions]))[1]
+        except RuntimeError:  # this kind of index cannot filter
+            with _errors(self.settings), _threads(self.threads):
+                slots = self._index.search(vectors, min(OVERFETCH * k, len(self.positions)))[1]
+        places = np.where(slots < 0, -1, self.positions[slots])
+        return np.where(wanted[places], places, -1)
+
+
+def _open(factory: str, dimensions: int, form: Form) -> tuple[Any, int]:
+    """Return an empty index and its width: the augmented dimensions, padded until the factory takes them."""
+    if not factory:
+        raise ValueError("faiss needs a factory string, for example index='faiss:HNSW32'")
+    faiss = _library()
+    metric = faiss.METRIC_INNER_PRODUCT if form == "ip" else faiss.METRIC_L2
+    least = Layout.of(dimensions, form).width
+    for width in range(least, least + PADDING):
+        with contextlib.suppress(RuntimeError):
+            return faiss.index_factory(width, factory, metric), width
+    return faiss.index_factory(least, factory, metric), least  # no width will do: let FAISS say why
+
+
+def _set(index: Any, parameters: str) -> None:
+    """Set how hard the index searches: our defaults, then what was asked for."""
+    faiss = _library()
+    space, clusters = faiss.ParameterSpace(), faiss.try_extract_index_ivf(index)
+    if clusters is not None:
+        clusters.nprobe = min(clusters.nlist, round(2 * clusters.nlist**0.5))
+    with contextlib.suppress(RuntimeError):  # the index is no HNSW
+        space.set_index_parameter(index, "efSearch", EF_SEARCH)
+    if isinstance(index, faiss.IndexNSG):
+        index.nsg.search_L = EF_SEARCH  # which the parameters have no name for
+    if parameters:
+        space.set_index_parameters(index, parameters.replace(";", ","))
+
+
+def _training_sample(index: Any, count: int) -> NDArray[np.int64]:
+    """Return the positions to train on: all, or as many as the clusters can use."""
+    clusters = _library().try_extract_index_ivf(index)
+    wanted = max(TRAINING_ROWS, 64 * clusters.nlist if clusters is not None else 0)
+    if count <= wanted:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+
+
+def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
+    """Return search parameters that keep the index to these of its places, at the effort it is set to."""
+    faiss = _library()
+    selector = faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
+
+    def within(part: Any) -> object:
+        part = faiss.downcast_index(part)
+        if isinstance(part, faiss.IndexPreTransform):
+            return faiss.SearchParametersPreTransform(index_params=within(part.index))
+        if isinstance(part, faiss.IndexRefine):
+            return faiss.IndexRefineSearchParameters(k_factor=part.k_factor, base_index_params=within(part.base_index))
+        if isinstance(part, faiss.IndexIVF):
+            return faiss.SearchParametersIVF(sel=selector, nprobe=part.nprobe)
+        if isinstance(part, faiss.IndexHNSW):
+            return faiss.SearchParametersHNSW(sel=selector, efSearch=part.hnsw.efSearch)
+        return faiss.SearchParameters(sel=selector)
+
+    return within(index)
+
+
+def _library() -> ModuleType:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError("an index of FAISS needs faiss-cpu: pip install 'unhub[faiss]'") from error
+    return faiss
+
+
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """Let FAISS use this many threads for a while; by default as many as OpenMP would."""
+    faiss = _library()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+@contextlib.contextmanager
+def _errors(settings: str) -> Iterator[None]:
+    """Turn what FAISS refuses into a ValueError in its own words, without its file and line."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = re.sub(r"^.*\.(cpp|h):\d+: (Error: '.*' failed: (?=\S))?", "", str(error), flags=re.DOTALL)
+        raise ValueError(f"index 'faiss:{settings}': {reason.strip()}") from error

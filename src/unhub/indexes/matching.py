@@ -1,0 +1,90 @@
+"""What a search is given, checked against the correction: items are those it was fitted on, queries fit the items."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub.correction import Correction
+from unhub.effort import Effort
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, inspect, positions_of
+
+
+def vector_similarity(correction: Correction) -> Kind:
+    """Return the similarity of the vectors a correction was fitted on; one fitted on a given matrix has none."""
+    if correction.source.similarity == "given":
+        raise ValueError(
+            f"this correction ({correction.spec}) was fitted on a given similarity matrix, which says nothing of "
+            "vectors; use correction.apply(scores)"
+        )
+    return correction.source.similarity
+
+
+def locate(items: Vectors, correction: Correction, threads: int | None = None) -> NDArray[np.int64]:
+    """Return where each item stands in the correction; its contents must be those it was fitted on."""
+    similarity = vector_similarity(correction)
+    if items.dimensions != correction.source.dimensions:
+        raise ValueError(
+            f"items have {items.dimensions} dimensions, the correction was fitted on {correction.source.dimensions}; "
+            "use the model it was fitted with, or refit"
+        )
+    places = _places(items.ids, correction.ids)
+    hashes = inspect(items, "items", similarity, Effort(threads).map)
+    differ = np.flatnonzero(hashes != correction.item_hashes[places])
+    if len(differ):
+        row = int(differ[0])
+        raise ValueError(
+            f"item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
+            f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
+        )
+    return places
+
+
+def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
+    if len(ids) <= len(fitted) and np.array_equal(ids, fitted[: len(ids)]):
+        return np.arange(len(ids))
+    if ids.dtype.kind == fitted.dtype.kind:
+        unknown = np.flatnonzero(~np.isin(ids, fitted))
+        if len(unknown):
+            raise ValueError(
+                f"{len(unknown)} of {len(ids)} items are not in the correction, for example "
+                f"{ids[unknown[0]].item()!r}; refit or extend"
+            )
+    return positions_of(ids, fitted, "items")
+
+
+def in_fitted_order(items: Vectors, correction: Correction, threads: int | None = None) -> Vectors:
+    """Return the items in the order of the correction, which must have been fitted on exactly these."""
+    places = locate(items, correction, threads)
+    if len(items) < len(correction):
+        missing = np.setdiff1d(np.arange(len(correction)), places)
+        raise ValueError(
+            f"{len(missing)} of the {len(correction)} items of the correction are missing, for example "
+            f"{correction.ids[missing[0]].item()!r}; give them all, or use unhub.remove"
+        )
+    return items if np.all(places[1:] > places[:-1]) else items.gather(np.argsort(places))
+
+
+def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
+    """Return queries ready to multiply, (queries, dimensions): finite, and of unit length under cosine."""
+    similarity = vector_similarity(correction)
+    if isinstance(queries, np.ndarray) and queries.ndim == 1:
+        raise ValueError(f"queries must be (queries, dimensions), got shape {queries.shape}; use queries[None] for one")
+    vectors = as_vectors(queries, "queries")
+    if vectors.dimensions != correction.source.dimensions:
+        raise ValueError(
+            f"queries have {vectors.dimensions} dimensions, items {correction.source.dimensions}; "
+            "embed both with one model"
+        )
+    inspect(vectors, "queries", similarity)
+    return vectors.unit_block(0, len(vectors), similarity)
+
+
+def strengths(strength: ArrayLike, count: int) -> Float64:
+    """Return one finite strength per query, (count,), from one for all or one each."""
+    array = np.asarray(strength, dtype=np.float64)
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"strength must be one number or one per query ({count}), got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"strength must be finite, got {array[~np.isfinite(array)][0] if array.ndim else array}")
+    return np.broadcast_to(array, (count,))

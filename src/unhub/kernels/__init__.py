@@ -1,0 +1,23 @@
+"""The block reductions: compiled with numba where it is installed, plain numpy beside it, with the same results."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or os.environ.get("UNHUB_NO_NUMBA"):
+    from unhub.kernels import plain as chosen
+else:
+    try:
+        from unhub.kernels import compiled as chosen
+    except ImportError:
+        from unhub.kernels import plain as chosen
+
+NAME = chosen.NAME
+add_column_best = chosen.add_column_best
+add_log_sums = chosen.add_log_sums
+add_top = chosen.add_top
+balance_rows = chosen.balance_rows
+balance_short_rows = chosen.balance_short_rows
+shorten = chosen.shorten
+soften_rows = chosen.soften_rows

@@ -1,0 +1,267 @@
+"""The tile reductions, compiled with numba. Tiles are float32, C order; each row is reduced while it is in cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from unhub.kernels.lanes import WIDTH, as_bits, as_float, larger, lowest_bit, over_mask
+from unhub.vectors import Float32, Float64
+
+NAME = "numba"
+
+# Sums and maxima may be reordered, so that they vectorise; NaN never comes in (rows are checked at the door).
+REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
+jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
+
+LOG2E = np.float32(1.4426950408889634)
+ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+FLOOR = np.float32(-87.0)  # exp of less than this leaves the range of float32
+# 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
+C1, C2, C3 = np.float32(0.6931469775979745), np.float32(0.24022242084571085), np.float32(0.055507337449616084)
+C4, C5 = np.float32(0.009671512676534846), np.float32(0.0013264726682935268)
+
+
+@jit
+def _largest(values: Float32) -> Any:
+    largest = values[0]
+    for j in range(len(values)):
+        largest = larger(largest, values[j])
+    return largest
+
+
+@jit
+def exp_(x: Any) -> Any:
+    """exp of a float32 at or below about 80; less than -87 counts as -87, which is zero beside the row's largest."""
+    scaled = larger(x, FLOOR) * LOG2E
+    whole = np.floor(scaled + HALF)
+    r = scaled - whole
+    power = as_float((np.int32(whole) + np.int32(127)) << np.int32(23))
+    return power * (ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5)))))
+
+
+@jit
+def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); `peak` is the running maximum."""
+    rows, columns = tile.shape
+    for i in range(rows):
+        row = tile[i]
+        largest = _largest(row)
+        if largest > peak[i]:
+            for b in range(len(betas)):
+                sums[i, b] *= np.exp(np.float64(betas[b]) * (np.float64(peak[i]) - np.float64(largest)))
+            peak[i] = largest
+        top = peak[i]
+        for b in range(len(betas)):
+            beta = betas[b]
+            total = ZERO
+            for j in range(columns):
+                total += exp_(beta * (row[j] - top))
+            sums[i, b] += np.float64(total)
+
+
+@jit
+def _least(values: Float32) -> Any:
+    least = -values[0]
+    for j in range(len(values)):
+        least = larger(least, -values[j])
+    return -least
+
+
+@jit
+def _over(values: Float32, bar: Any) -> Any:
+    """Count the values over the bar."""
+    count = ZERO  # a float counts fastest beside float comparisons, and is exact to 2**24
+    for j in range(len(values)):
+        count += ONE if values[j] > bar else ZERO
+    return int(count)
+
+
+@jit
+def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
+    """Bisect for a bar that k to `most` values are over, from one that `over` of them are; counting vectorises.
+
+    Returns (bar, how many are over it, ceiling). At least k are over the bar. Equal values can make the count jump past
+    the window: then it ends with fewer than k over the ceiling, which is their value.
+    """
+    low, ceiling = larger(bar, _least(values)), _largest(values)
+    while True:
+        middle = HALF * (low + ceiling)
+        if middle <= low or middle >= ceiling:
+            return bar, over, ceiling
+        count = _over(values, middle)
+        if count < k:
+            ceiling = middle
+        else:
+            low, bar, over = middle, middle, count
+            if over <= most:
+                return bar, over, ceiling
+
+
+@jit
+def _cut(values: Float32, places: np.ndarray, k: int) -> Any:
+    """Shorten a reservoir of over k + k/8 values to its k largest or a few more, in order; return (count, bar).
+
+    Values equal to the k-th that came later are dropped: at least k of those kept are at or over the bar.
+    """
+    bar, most = _least(values), k + (k >> 3)
+    over, ceiling = _over(values, bar), bar
+    if over > most:
+        bar, over, ceiling = _raise_bar(values, k, most, bar, over)
+    equals = 0
+    if over < k or over > most:  # a tie at the k-th place: take all above it, and the first of the equal ones
+        bar = ceiling
+        equals = k - _over(values, bar)
+    count = 0
+    for j in range(len(values)):
+        value = values[j]
+        take = value > bar
+        if not take and equals > 0 and value == bar:
+            take = True
+            equals -= 1
+        if take:
+            values[count] = value
+            places[count] = places[j]
+            count += 1
+    return count, bar
+
+
+@jit
+def _fill(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
+    """Add one row to its reservoir of `count` values, all over the bar; return the new (count, bar)."""
+    columns, room = len(row), len(values)
+    over = _over(row, bar)
+    if over > 2 * k:  # most of this row cannot matter: see so before copying any
+        bar, over, _ = _raise_bar(row, k, k + (k >> 1), bar, over)
+    if over == 0:
+        return count, bar
+    whole = columns - columns % WIDTH
+    j = 0
+    for start in range(0, whole, WIDTH):
+        mask = over_mask(row, start, bar)
+        if mask == 0:
+            continue
+        if count + WIDTH > room:
+            count, bar = _cut(values[:count], places, k)
+            mask = over_mask(row, start, bar)
+        while mask != 0:
+            j = start + int(lowest_bit(mask))
+            mask &= mask - np.uint32(1)
+            values[count] = row[j]
+            places[count] = first + j
+            count += 1
+    if count + WIDTH > room:
+        count, bar = _cut(values[:count], places, k)
+    for j in range(whole, columns):
+        if row[j] > bar:
+            values[count] = row[j]
+            places[count] = first + j
+            count += 1
+    return count, bar
+
+
+@jit
+def add_top(
+    tile: Float32, first: int, k: int, values: Float32, places: np.ndarray, counts: np.ndarray, bars: Float32
+) -> None:
+    """Add a tile to each row's reservoir, (rows, room), which always holds the row's k largest values so far.
+
+    `places` says where each value stood: column j has the place first + j, and tiles come in that order, so that of
+    equal values the lowest places are kept.
+    """
+    for i in range(tile.shape[0]):
+        counts[i], bars[i] = _fill(tile[i], first, k, values[i], places[i], counts[i], bars[i])
+
+
+@jit
+def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray) -> None:
+    """Keep each column's largest value and the row it stood in (row i has the place first + i); the first one wins."""
+    rows, columns = tile.shape
+    for i in range(rows):
+        row = tile[i]
+        place = np.int32(first + i)
+        for j in range(columns):
+            better = row[j] > best[j]
+            best[j] = row[j] if better else best[j]
+            where[j] = place if better else where[j]
+
+
+@jit
+def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
+    """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
+    rows, columns = tile.shape
+    slope = np.float32(beta)
+    for i in range(rows):
+        row = tile[i]
+        largest = row[0] - h[0]
+        for j in range(columns):
+            row[j] -= h[j]
+            largest = larger(largest, row[j])
+        total = ZERO
+        for j in range(columns):
+            value = exp_(slope * (row[j] - largest))
+            row[j] = value
+            total += value
+        scale = ONE / total
+        for j in range(columns):
+            value = row[j] * scale
+            row[j] = value
+            totals[j] += value
+        logs[i] = beta * np.float64(largest) + np.log(np.float64(total))
+
+
+@jit
+def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
+    """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
+    rows, columns = kept.shape
+    for i in range(rows):
+        row = kept[i]
+        total = ZERO
+        for j in range(columns):
+            total += row[j] * scale[j]
+        sums[i] = total
+        share = ONE / total
+        for j in range(columns):
+            totals[j] += share * row[j]
+
+
+@jit
+def shorten(values: Float32, short: np.ndarray) -> None:
+    """Round float32 to bfloat16 (nearest; halves up), stored in uint16."""
+    rows, columns = values.shape
+    for i in range(rows):
+        row, out = values[i], short[i]
+        for j in range(columns):
+            out[j] = np.uint16((as_bits(row[j]) + np.int32(0x8000)) >> np.int32(16))
+
+
+@jit
+def _lengthen(bits: Any) -> Any:
+    return as_float(np.int32(bits) << np.int32(16))
+
+
+@jit
+def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: Float64) -> None:
+    """balance_rows on rows stored as bfloat16, two at a time so that scale and totals are read half as often."""
+    rows, columns = kept.shape
+    for i in range(0, rows - 1, 2):
+        one, two = kept[i], kept[i + 1]
+        first, second = ZERO, ZERO
+        for j in range(columns):
+            first += _lengthen(one[j]) * scale[j]
+            second += _lengthen(two[j]) * scale[j]
+        sums[i], sums[i + 1] = first, second
+        first, second = ONE / first, ONE / second
+        for j in range(columns):
+            totals[j] += first * _lengthen(one[j]) + second * _lengthen(two[j])
+    if rows % 2:
+        last = kept[rows - 1]
+        total = ZERO
+        for j in range(columns):
+            total += _lengthen(last[j]) * scale[j]
+        sums[rows - 1] = total
+        share = ONE / total
+        for j in range(columns):
+            totals[j] += share * _lengthen(last[j])

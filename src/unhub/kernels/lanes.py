@@ -1,0 +1,71 @@
+"""Single machine operations that numba lacks: bits of a float, a maximum that vectorises, 32 comparisons at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, types
+
+intrinsic: Any = extending.intrinsic  # its stub counts the typing context as an argument of every call
+
+WIDTH = 32  # entries compared together; the bits of a uint32
+
+
+@intrinsic
+def as_float(_context: Any, _bits: Any) -> Any:
+    """Read the bits of an int32 as a float32."""
+
+    def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
+@intrinsic
+def as_bits(_context: Any, _value: Any) -> Any:
+    """Read the bits of a float32 as an int32."""
+
+    def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), codegen
+
+
+@intrinsic
+def larger(_context: Any, _a: Any, _b: Any) -> Any:
+    """The larger of two float32, in the form that LLVM can vectorise as a reduction (Python's max is not)."""
+
+    def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        single = ir.FloatType()
+        maximum = builder.module.declare_intrinsic("llvm.maxnum", [single], ir.FunctionType(single, [single, single]))
+        return builder.call(maximum, args, fastmath=("nnan", "nsz", "reassoc"))
+
+    return types.float32(types.float32, types.float32), codegen
+
+
+@intrinsic
+def over_mask(_context: Any, values: Any, _start: Any, _bar: Any) -> Any:
+    """Compare 32 neighbouring values with the bar; bit i of the uint32 is set where values[start + i] > bar."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        array = context.make_array(values)(context, builder, args[0])
+        lanes = ir.VectorType(ir.FloatType(), WIDTH)
+        address = builder.bitcast(builder.gep(array.data, [args[1]]), lanes.as_pointer())
+        block = builder.load(address, align=4, typ=lanes)
+        bars = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        bars = builder.shuffle_vector(bars, ir.Constant(lanes, ir.Undefined), everywhere)
+        return builder.bitcast(builder.fcmp_ordered(">", block, bars), ir.IntType(WIDTH))
+
+    return types.uint32(values, types.int64, types.float32), codegen
+
+
+@intrinsic
+def lowest_bit(_context: Any, _mask: Any) -> Any:
+    """The place of the lowest set bit of a uint32 that is not zero."""
+
+    def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint32(types.uint32), codegen

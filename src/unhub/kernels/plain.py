@@ -1,0 +1,126 @@
+"""The tile reductions in plain numpy, for where numba is absent; the docstrings of `compiled` hold here too."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.vectors import Float32, Float64, spans
+
+NAME = "numpy"
+CACHE_ENTRIES = 1 << 17  # what is reduced at a time: half a megabyte stays in a core's second-level cache
+
+
+def _slabs(tile: NDArray[np.generic]) -> list[slice]:
+    return [slice(*span) for span in spans(tile.shape[0], max(1, CACHE_ENTRIES // tile.shape[1]))]
+
+
+def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
+    ones = np.ones(tile.shape[1], np.float32)
+    for rows in _slabs(tile):
+        slab = tile[rows]
+        top = np.maximum(peak[rows], slab.max(axis=1))
+        drop = peak[rows].astype(np.float64) - top
+        sums[rows] *= np.exp(drop[:, None] * betas)
+        peak[rows] = top
+        np.subtract(slab, top[:, None], out=slab)
+        for b, beta in enumerate(betas):
+            work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
+            sums[rows, b] += np.exp(work, out=work) @ ones
+
+
+def add_top(
+    tile: Float32,
+    first: int,
+    k: int,
+    values: Float32,
+    places: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    bars: Float32,
+) -> None:
+    """Add a tile to each row's reservoir, (rows, room), which always holds the row's k largest values so far."""
+    for rows in _slabs(tile):
+        slab = tile[rows]
+        over = slab > bars[rows, None]
+        fresh = over.sum(axis=1)
+        if not fresh.any():
+            continue
+        held = counts[rows]
+        width = int((held + fresh).max())
+        merged = np.full((len(slab), width), -np.inf, np.float32)
+        where = np.zeros((len(slab), width), np.int32)
+        old = np.arange(width) < held[:, None]
+        merged[old] = values[rows, : int(held.max())][old[:, : int(held.max())]]
+        where[old] = places[rows, : int(held.max())][old[:, : int(held.max())]]
+        new = (np.arange(width) >= held[:, None]) & (np.arange(width) < (held + fresh)[:, None])
+        merged[new] = slab[over]
+        where[new] = first + np.nonzero(over)[1]
+        filled = old | new
+        if width > k:
+            keep = _largest_mask(merged, k) & filled
+            filled = np.arange(k) < keep.sum(axis=1)[:, None]
+            kept, spots = merged[keep], where[keep]
+            merged, where = np.full((len(slab), k), -np.inf, np.float32), np.zeros((len(slab), k), np.int32)
+            merged[filled], where[filled] = kept, spots
+        values[rows, : merged.shape[1]], places[rows, : merged.shape[1]] = merged, where
+        counts[rows] = filled.sum(axis=1)
+        full = counts[rows] == k
+        if merged.shape[1] == k:
+            bars[rows] = np.where(full, merged.min(axis=1), bars[rows])
+
+
+def _largest_mask(values: Float32, k: int) -> NDArray[np.bool_]:
+    """Mark the k largest of each row; of equal values the first ones."""
+    kth = np.partition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k]
+    above = values > kth[:, None]
+    equal = values == kth[:, None]
+    room = k - above.sum(axis=1)
+    return cast("NDArray[np.bool_]", above | (equal & (np.cumsum(equal, axis=1) <= room[:, None])))
+
+
+def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.int32]) -> None:
+    """Keep each column's largest value and the row it stood in (row i has the place first + i); the first one wins."""
+    row = tile.argmax(axis=0)
+    value = tile[row, np.arange(tile.shape[1])]
+    better = value > best
+    best[better] = value[better]
+    where[better] = first + row[better]
+
+
+def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
+    """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
+    for rows in _slabs(tile):
+        slab = tile[rows]
+        np.subtract(slab, h, out=slab)
+        largest = slab.max(axis=1)
+        np.subtract(slab, largest[:, None], out=slab)
+        np.multiply(slab, np.float32(beta), out=slab)
+        np.exp(slab, out=slab)
+        total = slab.sum(axis=1)
+        np.multiply(slab, (np.float32(1) / total)[:, None], out=slab)
+        totals += slab.sum(axis=0)
+        logs[rows] = beta * largest.astype(np.float64) + np.log(total.astype(np.float64))
+
+
+def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
+    """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
+    for rows in _slabs(kept):
+        total = kept[rows] @ scale
+        sums[rows] = total
+        totals += (np.float32(1) / total) @ kept[rows]
+
+
+def shorten(values: Float32, short: NDArray[np.uint16]) -> None:
+    """Round float32 to bfloat16 (nearest; halves up), stored in uint16."""
+    for rows in _slabs(values):
+        short[rows] = (values[rows].view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
+
+
+def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float32, sums: Float64) -> None:
+    """balance_rows on rows stored as bfloat16."""
+    for rows in _slabs(kept):
+        wide = (kept[rows].astype(np.uint32) << np.uint32(16)).view(np.float32)
+        balance_rows(wide, scale, totals, sums[rows])

@@ -1,0 +1,108 @@
+"""Methods: how hubs are found. One file per idea, one line here."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+
+from unhub.methods.dual_bank import DualDynamicInvertedSoftmax, DualInvertedSoftmax
+from unhub.methods.global_rank import GloballyCorrected
+from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, InvertedSoftmax, Raw
+from unhub.methods.method import Method, Value
+from unhub.methods.neighbour_mean import (
+    Centring,
+    CrossDomainLocalScaling,
+    DistributionNormalisation,
+    NearestNeighbourNormalisation,
+)
+from unhub.methods.plans import Assignment, SmoothTransport, Transport
+from unhub.methods.sinkhorn import DualBankSinkhorn, Sinkhorn
+
+METHODS: Mapping[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Raw,
+        InvertedSoftmax,
+        DynamicInvertedSoftmax,
+        CrossDomainLocalScaling,
+        GloballyCorrected,
+        NearestNeighbourNormalisation,
+        DualInvertedSoftmax,
+        DualDynamicInvertedSoftmax,
+        DistributionNormalisation,
+        Centring,
+        Sinkhorn,
+        DualBankSinkhorn,
+        Transport,
+        SmoothTransport,
+        Assignment,
+    )
+}
+
+
+def parse(spec: str, parameters: Mapping[str, Value] | None = None) -> Method:
+    """Return the method that a text such as `nnn:k=128,alpha=0.75` names, with more parameters given beside it."""
+    if not isinstance(spec, str):
+        raise ValueError(f"method must be a text such as 'nnn:k=128', got {spec!r}")
+    name, _, text = spec.strip().partition(":")
+    if name not in METHODS:
+        raise ValueError(f"unknown method {name!r}{_nearest(name, METHODS)}; the methods are {', '.join(METHODS)}")
+    given: dict[str, Value] = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"method {spec!r}: {pair!r} is not of the form name=value")
+        _add(given, key.strip(), as_value(value.strip()), name)
+    for key, more in (parameters or {}).items():
+        _add(given, key, as_value(more) if isinstance(more, str) else more, name)
+    return _build(METHODS[name], given)
+
+
+def _add(given: dict[str, Value], key: str, value: Value, name: str) -> None:
+    if key in given:
+        raise ValueError(f"{name}: {key} is given twice")
+    given[key] = value
+
+
+def _build(method: type[Method], given: Mapping[str, Value]) -> Method:
+    fields = {one.name for one in dataclasses.fields(method)}
+    spelled = {typed: ours for ours, typed in method.spellings.items()}
+    known = [*method.parameters(), *method.aliases]
+    values: dict[str, Value] = {}
+    for key, value in given.items():
+        ours = method.aliases.get(key) or spelled.get(key, key)
+        if key not in known or ours not in fields:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise ValueError(f"{method.name}: unknown parameter {key!r}{_nearest(key, known)}; {takes}")
+        if ours in values:
+            both = " and ".join(
+                sorted([key, *(other for other in given if other != key and method.aliases.get(other, other) == ours)])
+            )
+            raise ValueError(f"{method.name}: {both} are two spellings of one thing; give one of them")
+        values[ours] = _reciprocal(method, key, value) if key in method.aliases else value
+    return method(**values)
+
+
+def _reciprocal(method: type[Method], key: str, value: Value) -> float:
+    if not isinstance(value, int | float) or not value > 0:
+        raise ValueError(f"{method.name}: {key} must be a finite number above 0, got {value!r}")
+    return 1 / value
+
+
+def as_value(text: str) -> Value:
+    """Read a parameter's value: a whole number, a number, or a word."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _nearest(name: str, names: Mapping[str, type[Method]] | list[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+__all__ = ["METHODS", "Method", "parse"]

@@ -1,0 +1,138 @@
+"""Dual banks: past queries and training items together (DBNorm, Wang et al. 2023)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.bank import Bank
+from unhub.correction import Rescore, Scores
+from unhub.effort import Effort
+from unhub.methods.inverted_softmax import activation
+from unhub.methods.method import Arrays, Method, Outcome, Streamed, require, require_count, require_number, resolve_k
+from unhub.passes import Want, reduce
+from unhub.similarity import Similarity
+from unhub.vectors import Float64
+
+BETAS = {"tau_query": "beta_query", "tau_target": "beta_target"}
+
+
+@dataclass(frozen=True)
+class DualInvertedSoftmax(Method):
+    """Two inverted softmaxes, of past queries and of training items: h = (LSE_b + LSE_t) / (sum of betas)."""
+
+    name: ClassVar[str] = "dualis"
+    dual: ClassVar[bool] = True
+    aliases = BETAS
+    beta_query: float = 20.0
+    beta_target: float = 10.0
+
+    def __post_init__(self) -> None:
+        require_betas(self)
+
+    @property
+    def total(self) -> float:
+        return self.beta_query + self.beta_target
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        return Want(betas=_positive(self.beta_query)), Want(betas=_positive(self.beta_target))
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        query_log_sums, target_log_sums = both_log_sums(self, bank, streamed)
+        arrays = {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums} if mergeable else {}
+        return Outcome((query_log_sums + target_log_sums) / self.total, arrays)
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
+        fresh = np.full(new.items, np.log(new.size))
+        if self.beta_query:
+            fresh = reduce(new.queries, Want(betas=(self.beta_query,)), effort).log_sums[self.beta_query]
+        both = np.logaddexp(cast("Float64", arrays["query_log_sums"]), fresh)
+        return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both})
+
+
+@dataclass(frozen=True)
+class DualDynamicInvertedSoftmax(Method):
+    """The product of the two inverted softmaxes, each only where the query's raw best item is a hub of that bank.
+
+    An ungated factor is the raw similarity itself, as published, so that the product mixes an exponential ratio with a
+    similarity: rows are ranked by the sign, then by the sign times the log-magnitude, of the product.
+    """
+
+    name: ClassVar[str] = "dualdis"
+    kind: ClassVar[str] = "rescore"
+    dual: ClassVar[bool] = True
+    aliases = BETAS
+    default_k: ClassVar[int] = 1
+    beta_query: float = 20.0
+    beta_target: float = 10.0
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        require_betas(self)
+        require_count(self, "k", optional=True)
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        k, notes = resolve_k(self, self.k, self.default_k, bank.items, "items")
+        return dataclasses.replace(self, k=k), notes
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        best = self.k or self.default_k
+        return (
+            Want(betas=_positive(self.beta_query), best_items=best),
+            Want(betas=_positive(self.beta_target), best_items=best),
+        )
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        k = self.k or self.default_k
+        query_log_sums, target_log_sums = both_log_sums(self, bank, streamed)
+        arrays: dict[str, NDArray[np.generic]] = {
+            "query_log_sums": query_log_sums,
+            "target_log_sums": target_log_sums,
+            "query_active": activation(streamed.queries.best_items[:, :k], bank.items),
+            "target_active": activation(streamed.targets.best_items[:, :k], bank.items),
+        }
+        return Outcome(arrays=arrays)
+
+    def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
+        """Return sign(product) * |product| ** (1 / sum of betas): it ranks as the product does and stays finite.
+
+        Below a sum of 1 there is nothing to tame, and the root would underflow.
+        """
+        wide = scores.astype(np.float64)
+        best = np.argmax(wide, axis=1)
+        with np.errstate(divide="ignore"):
+            raw_log = np.log(np.abs(wide))
+        sign = np.ones_like(wide)
+        log_magnitude = np.zeros_like(wide)
+        for bank, beta in (("query", self.beta_query), ("target", self.beta_target)):
+            gate = fitted.arrays[f"{bank}_active"][best].astype(bool)[:, None]
+            log_sums = cast("Float64", fitted.arrays[f"{bank}_log_sums"])
+            sign *= np.where(gate, 1.0, np.sign(wide))
+            log_magnitude += np.where(gate, beta * wide - log_sums, raw_log)
+        return sign * np.exp(log_magnitude / max(1.0, self.beta_query + self.beta_target))
+
+
+def require_betas(method: DualInvertedSoftmax | DualDynamicInvertedSoftmax) -> None:
+    require_number(method, "beta_query", least=0)
+    require_number(method, "beta_target", least=0)
+    require(method.beta_query + method.beta_target > 0, method, "beta_query", "above 0 where beta_target is 0")
+
+
+def _positive(beta: float) -> tuple[float, ...]:
+    return (beta,) if beta > 0 else ()
+
+
+def both_log_sums(
+    method: DualInvertedSoftmax | DualDynamicInvertedSoftmax, bank: Bank, streamed: Streamed
+) -> tuple[Float64, Float64]:
+    """Return logsumexp(beta * score) over the bank queries and over the bank items; log(count) where beta is 0."""
+    targets = cast("Similarity", bank.targets).shape[0]
+    return (
+        streamed.queries.log_sums.get(method.beta_query, np.full(bank.items, np.log(bank.size))),
+        streamed.targets.log_sums.get(method.beta_target, np.full(bank.items, np.log(targets))),
+    )

@@ -1,0 +1,119 @@
+"""Globally corrected retrieval: rank an item by how many bank queries are closer to it than the query is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.bank import Bank
+from unhub.correction import Rescore, Scores
+from unhub.effort import Effort
+from unhub.methods.method import Method, Outcome, require_count
+from unhub.similarity import Dense, Dot, Similarity
+from unhub.vectors import Float32, Kind, Vectors, spans
+
+BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
+
+
+@dataclass(frozen=True)
+class GloballyCorrected(Method):
+    """Score each item by minus the number of bank queries closer to it than the query, ties by similarity.
+
+    Exact by default: the bank's scores are computed again, block by block, at each call. With `quantiles`, each item
+    keeps that many quantiles of its bank scores and the count is interpolated: off by at most bank / (quantiles - 1).
+    """
+
+    name: ClassVar[str] = "gc"
+    kind: ClassVar[str] = "rescore"
+    solves: ClassVar[bool] = True
+    quantiles: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count(self, "quantiles", optional=True)
+        if self.quantiles == 1:
+            raise ValueError("gc: quantiles must be at least 2, got 1")
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        if self.quantiles is not None:
+            tables = self._tables(bank.queries, effort)
+            error = -(-bank.size // (self.quantiles - 1))
+            kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
+            return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size])}, kept=kept)
+        if isinstance(bank.queries, Dense):
+            return Outcome(arrays={"bank_scores": np.array(bank.queries.matrix, np.float32)}, kept="the given matrix")
+        queries = cast("Dot", bank.queries)
+        rows = np.empty((bank.size, queries.width), np.float32)
+        for span in spans(bank.size, 4096):
+            rows[slice(*span)] = queries.queries(span)
+        return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
+
+    def _tables(self, similarity: Similarity, effort: Effort) -> Float32:
+        levels = np.linspace(0, similarity.shape[0] - 1, cast("int", self.quantiles)).round().astype(np.int64)
+        tables = np.empty((similarity.shape[1], len(levels)), np.float32)
+        effort.total += similarity.shape[0] * similarity.shape[1]
+
+        def fill(span: tuple[int, int]) -> None:
+            ordered = sorted_bank_scores(similarity, span)
+            tables[slice(*span)] = ordered[:, levels]
+            effort.tick(ordered.size)
+
+        effort.map(fill, spans(similarity.shape[1], _items_per_block(similarity.shape[0])))
+        effort.passes += 1
+        return tables
+
+    def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
+        """Return -(count - s), with count the number of bank queries that score strictly higher on the item."""
+        if self.quantiles is not None:
+            return (scores - self._interpolated_counts(scores, fitted)).astype(np.float64)
+        similarity = self._similarity(fitted)
+        out = scores.astype(np.float64)
+        for start, stop in spans(similarity.shape[1], _items_per_block(similarity.shape[0])):
+            ordered = sorted_bank_scores(similarity, (start, stop))
+            for item in range(start, stop):
+                closer = ordered.shape[1] - np.searchsorted(ordered[item - start], scores[:, item], side="right")
+                out[:, item] -= closer
+        return out
+
+    def _similarity(self, fitted: Rescore) -> Similarity:
+        if "bank_scores" in fitted.arrays:
+            return Dense(cast("Float32", fitted.arrays["bank_scores"]))
+        if fitted.items is None:
+            raise ValueError("gc counts over the bank anew at each call and needs the items: correction.bind(items)")
+        rows = cast("Float32", fitted.arrays["bank"])
+        return _ReadyQueries(Vectors(np.arange(len(rows)), rows), fitted.items, cast("Kind", fitted.source.similarity))
+
+    def _interpolated_counts(self, scores: Scores, fitted: Rescore) -> NDArray[np.float64]:
+        tables = cast("Float32", fitted.arrays["tables"])
+        size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
+        levels = np.linspace(0, size - 1, tables.shape[1]).round()
+        counts = np.empty(scores.shape)
+        for item, table in enumerate(tables):
+            below = np.interp(scores[:, item], table, levels + 1, left=0, right=size)
+            counts[:, item] = size - below
+        return counts
+
+
+class _ReadyQueries(Dot):
+    """A bank that was made ready to multiply when it was fitted."""
+
+    def queries(self, span: tuple[int, int]) -> Float32:
+        return self.query_vectors.block(*span)
+
+
+def sorted_bank_scores(similarity: Similarity, span: tuple[int, int]) -> Float32:
+    """Return the bank's scores on these items, (items, bank queries), rising."""
+    items = similarity.items(span)
+    scores = np.empty((len(items), similarity.shape[0]), np.float32)
+    for start, stop in spans(similarity.shape[0], 8192):
+        part = np.empty((len(items), stop - start), np.float32)
+        similarity.items_by_queries(items, similarity.queries((start, stop)), part)
+        scores[:, start:stop] = part
+    scores.sort(axis=1)
+    return scores
+
+
+def _items_per_block(bank_size: int) -> int:
+    return max(1, BLOCK_ENTRIES // bank_size)

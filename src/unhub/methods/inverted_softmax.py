@@ -1,0 +1,132 @@
+"""Inverted softmax, and its dynamic form that only corrects queries which hit a hub (QB-Norm, Bogolin et al. 2022)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.bank import Bank
+from unhub.effort import Effort
+from unhub.methods.method import (
+    Arrays,
+    Method,
+    Outcome,
+    Streamed,
+    require_count,
+    require_number,
+    resolve_k,
+    stream,
+)
+from unhub.passes import Want
+from unhub.vectors import Float32, Float64
+
+TAU_BETA = {"beta": "tau"}
+
+
+@dataclass(frozen=True)
+class Raw(Method):
+    """No correction: h = 0."""
+
+    name: ClassVar[str] = "raw"
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        return Outcome(np.zeros(bank.items))
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        return Outcome(h)
+
+
+@dataclass(frozen=True)
+class InvertedSoftmax(Method):
+    """Bias each item by the softmax mass the bank sends to it: h = tau * logsumexp_b(s / tau)."""
+
+    name: ClassVar[str] = "is"
+    aliases = TAU_BETA
+    tau: float = 0.05
+
+    def __post_init__(self) -> None:
+        require_number(self, "tau", above=0)
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        return Want(betas=(1 / self.tau,)), Want()
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau])
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        more = self.finish(new, stream([self], new, False, effort), False)
+        return Outcome(added(h, more, self.tau))
+
+
+@dataclass(frozen=True)
+class DynamicInvertedSoftmax(Method):
+    """Inverted softmax, only for queries whose raw best item is among the top k items of some bank query."""
+
+    name: ClassVar[str] = "dis"
+    aliases = TAU_BETA
+    default_k: ClassVar[int] = 1
+    tau: float = 0.05
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        require_number(self, "tau", above=0)
+        require_count(self, "k", optional=True)
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        k, notes = resolve_k(self, self.k, self.default_k, bank.items, "items")
+        return dataclasses.replace(self, k=k), notes
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        return Want(betas=(1 / self.tau,), best_items=self.k or self.default_k), Want()
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        k = self.k or self.default_k
+        best, scores = streamed.queries.best_items[:, :k], streamed.queries.best_scores[:, :k]
+        arrays = gate(best.copy(), scores.copy(), bank.items)
+        return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays)
+
+    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
+        outcome = self.finish(new, stream([self], new, False, effort), False)
+        old = len(arrays["active"])
+        places = cast("NDArray[np.int32]", outcome.arrays["best_items"])
+        best = joined_best(
+            (cast("NDArray[np.int32]", arrays["best_items"]), cast("Float32", arrays["best_scores"])),
+            (np.where(places >= 0, places + np.int32(old), -1), cast("Float32", outcome.arrays["best_scores"])),
+        )
+        return Outcome(outcome.h, gate(*best, old + new.items))
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        more = self.finish(new, stream([self], new, False, effort), False)
+        best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
+        scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])
+        return Outcome(added(h, more, self.tau), gate(best, scores, new.items))
+
+
+def added(h: Float64, more: Outcome, tau: float) -> Float64:
+    """Return h over two banks: a running log-sum."""
+    return tau * np.logaddexp(h / tau, cast("Float64", more.h) / tau)
+
+
+def activation(best_items: NDArray[np.int32], items: int) -> NDArray[np.bool_]:
+    """Return which items are among the best of at least one query, (items,)."""
+    active = np.zeros(items, bool)
+    active[best_items[best_items >= 0]] = True
+    return active
+
+
+def gate(best_items: NDArray[np.int32], best_scores: Float32, items: int) -> dict[str, NDArray[np.generic]]:
+    """Return the gate's arrays: the active items, and each bank query's best ones, from which it can be made again."""
+    return {"active": activation(best_items, items), "best_items": best_items, "best_scores": best_scores}
+
+
+def joined_best(
+    old: tuple[NDArray[np.int32], Float32], new: tuple[NDArray[np.int32], Float32]
+) -> tuple[NDArray[np.int32], Float32]:
+    """Return each bank query's best items among two sets of candidates, the second of higher positions."""
+    places, scores = np.concatenate([old[0], new[0]], axis=1), np.concatenate([old[1], new[1]], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : old[0].shape[1]]
+    return np.take_along_axis(places, order, axis=1), np.take_along_axis(scores, order, axis=1)

@@ -1,0 +1,169 @@
+"""Method: frozen parameters that say what they want of a bank and turn it into a correction's arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.bank import Bank
+from unhub.effort import Effort
+from unhub.passes import Found, Want, reduce
+from unhub.similarity import Similarity
+from unhub.vectors import Float64
+
+Value: TypeAlias = float | int | str | None
+Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+
+PER_ITEM = ("bias", "active", "top_values", "query_log_sums", "target_log_sums")  # arrays with a row per item
+NOTHING = Found({}, {}, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """What the streaming passes brought back: of the bank queries, and of the bank items where there are any."""
+
+    queries: Found
+    targets: Found
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method makes of a bank: h, (items,), as the formula has it, or no h; and arrays to keep beside it."""
+
+    h: Float64 | None = None
+    arrays: Arrays = field(default_factory=dict)
+    kept: str = "nothing"
+    iterations: int = 0
+    row_error: float | None = None
+    column_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """The parameters of one method. A subclass is final, says what it wants and finishes it, or solves on its own."""
+
+    name: ClassVar[str]
+    kind: ClassVar[str] = "bias"
+    dual: ClassVar[bool] = False  # needs bank items
+    solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
+    aliases: ClassVar[Mapping[str, str]] = {}  # another spelling, in which the value is one over ours
+    spellings: ClassVar[Mapping[str, str]] = {}  # our field: how a user types it
+
+    @classmethod
+    def parameters(cls) -> dict[str, Value]:
+        """Return the parameters as a user types them, with their defaults."""
+        return {cls.spellings.get(one.name, one.name): _default(cls, one) for one in dataclasses.fields(cls)}
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The parameters as a user types them, with their values; those left out (None) are not here."""
+        pairs = {self.spellings.get(one.name, one.name): getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {name: value for name, value in pairs.items() if value is not None}
+
+    @property
+    def spec(self) -> str:
+        """The method as one types it, for example `nnn:k=128,alpha=0.75`."""
+        text = ",".join(
+            f"{name}={value!r}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in self.values.items()
+        )
+        return f"{self.name}:{text}" if text else self.name
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        """Return the method with its open parameters fixed for this bank, and notes on what was clipped."""
+        return self, ()
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        """Say what is wanted of the bank queries and of the bank items."""
+        return Want(), Want()
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        """Turn what was streamed into an outcome."""
+        raise TypeError(f"{self.name} solves on its own")
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        """Fit without the streaming passes."""
+        raise TypeError(f"{self.name} is finished from the streaming passes")
+
+    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
+        """Return h of more items, given the same bank against them, and the arrays of old and new items together."""
+        mergeable = any(name in arrays for name in ("top_values", "query_log_sums"))
+        outcome = self.finish(new, stream([self], new, mergeable, effort), mergeable)
+        both = {
+            name: np.concatenate([arrays[name], outcome.arrays[name]]) for name in PER_ITEM if name in outcome.arrays
+        }
+        return dataclasses.replace(outcome, arrays=both)
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
+        raise ValueError(f"{self.name} cannot be merged: refit")
+
+    def kept_for_merging(self, arrays: Arrays, name: str) -> NDArray[np.generic]:
+        """Return an array that only a mergeable fit keeps."""
+        if name not in arrays:
+            raise ValueError(f"{self.name}: merging needs what fit(..., mergeable=True) keeps; refit with it")
+        return arrays[name]
+
+
+def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, effort: Effort) -> Streamed:
+    """Run the pass over the bank queries and, where asked for, over the bank items, once for all methods."""
+    wants = [method.wants(mergeable) for method in methods]
+    queries = functools.reduce(operator.or_, (want for want, _ in wants), Want())
+    targets = functools.reduce(operator.or_, (want for _, want in wants), Want())
+    found = NOTHING if queries.empty else reduce(bank.queries, queries, effort)
+    found_targets = NOTHING if targets.empty else reduce(cast("Similarity", bank.targets), targets, effort)
+    return Streamed(found, found_targets)
+
+
+def _default(cls: type[Method], one: dataclasses.Field[Value]) -> Value:
+    default_k = getattr(cls, "default_k", None)
+    return default_k if one.name == "k" and default_k is not None else one.default  # type: ignore[return-value]
+
+
+def require(condition: bool, method: Method, parameter: str, wanted: str) -> None:
+    """Raise a ValueError about a parameter unless the condition holds."""
+    if not condition:
+        raise ValueError(f"{method.name}: {parameter} must be {wanted}, got {getattr(method, parameter, None)!r}")
+
+
+def require_number(method: Method, parameter: str, *, above: float | None = None, least: float | None = None) -> None:
+    """Raise a ValueError unless the parameter is a finite number over `above` or of at least `least`."""
+    value = getattr(method, parameter)
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    wanted = (
+        "a finite number"
+        + (f" above {above:g}" if above is not None else "")
+        + (f" of at least {least:g}" if least is not None else "")
+    )
+    fits = number and math.isfinite(value) and (above is None or value > above) and (least is None or value >= least)
+    require(fits, method, parameter, wanted)
+    object.__setattr__(method, parameter, float(value))
+
+
+def require_count(method: Method, parameter: str, *, optional: bool = False) -> None:
+    """Raise a ValueError unless the parameter is a whole number of at least 1, or None where that is allowed."""
+    value = getattr(method, parameter)
+    if value is None and optional:
+        return
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    require(whole and value >= 1, method, parameter, "a whole number of at least 1")
+    object.__setattr__(method, parameter, int(value))
+
+
+def resolve_k(method: Method, k: int | None, default: int, available: int, of: str) -> tuple[int, tuple[str, ...]]:
+    """Return k, clipped to what exists if it was left open; an explicit k over what exists is an error."""
+    if k is None:
+        if default > available:
+            return available, (f"k was clipped from its default {default} to {available}, the number of {of}",)
+        return default, ()
+    if k > available:
+        raise ValueError(f"{method.name}: k={k} is over what exists, {available} {of}; give k <= {available}")
+    return k, ()

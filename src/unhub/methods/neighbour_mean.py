@@ -1,0 +1,111 @@
+"""Means of the bank's scores: NNN (Chowdhury et al. 2024), CSLS, and distribution normalisation and centring."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from unhub.bank import Bank
+from unhub.effort import Effort
+from unhub.methods.method import Arrays, Method, Outcome, Streamed, require_count, require_number, resolve_k
+from unhub.passes import Want, reduce
+from unhub.vectors import Float32, Float64
+
+
+@dataclass(frozen=True)
+class NearestNeighbourNormalisation(Method):
+    """Bias each item by the mean of its k largest bank scores: h = alpha * top-k mean."""
+
+    name: ClassVar[str] = "nnn"
+    default_k: ClassVar[int] = 128
+    k: int | None = None
+    alpha: float = 0.75
+
+    def __post_init__(self) -> None:
+        require_count(self, "k", optional=True)
+        require_number(self, "alpha", least=0)
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        k, notes = resolve_k(self, self.k, self.default_k, bank.size, "bank queries")
+        return dataclasses.replace(self, k=k), notes
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        k = self.k or self.default_k
+        return Want(top_means=(k,), top_values=k if mergeable else 0), Want()
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        k = self.k or self.default_k
+        arrays = {"top_values": streamed.queries.top_values[:, :k].copy()} if mergeable else {}
+        return Outcome(self.alpha * streamed.queries.top_means[k], arrays)
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
+        more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), effort).top_values
+        top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
+        return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top})
+
+
+@dataclass(frozen=True)
+class CrossDomainLocalScaling(Method):
+    """Bias each item by half the mean of its k largest bank scores: CSLS, h = 1/2 * top-k mean."""
+
+    name: ClassVar[str] = "csls"
+    default_k: ClassVar[int] = 10
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count(self, "k", optional=True)
+
+    @property
+    def as_mean(self) -> NearestNeighbourNormalisation:
+        """The same ranking as NNN at alpha 1/2."""
+        return NearestNeighbourNormalisation(k=self.k or self.default_k, alpha=0.5)
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        k, notes = resolve_k(self, self.k, self.default_k, bank.size, "bank queries")
+        return dataclasses.replace(self, k=k), notes
+
+    def wants(self, mergeable: bool) -> tuple[Want, Want]:
+        return self.as_mean.wants(mergeable)
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        return self.as_mean.finish(bank, streamed, mergeable)
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        self.kept_for_merging(arrays, "top_values")
+        return self.as_mean.merged(h, arrays, old, new, effort, warm)
+
+
+@dataclass(frozen=True)
+class DistributionNormalisation(Method):
+    """Bias each item by its score for the mean bank query: h = lambda * mean(B).g; needs no pass over the matrix."""
+
+    name: ClassVar[str] = "dn"
+    spellings = {"weight": "lambda"}  # noqa: RUF012
+    weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_number(self, "weight", least=0)
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        return Outcome(self.weight * bank.queries.mean_scores())
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        more = self.weight * new.queries.mean_scores()
+        return Outcome((old * h + new.size * more) / (old + new.size))
+
+
+@dataclass(frozen=True)
+class Centring(Method):
+    """Bias each item by its score for the mean bank query, in full: dn at lambda 1, h = mean(B).g."""
+
+    name: ClassVar[str] = "cent"
+
+    def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
+        return Outcome(bank.queries.mean_scores())
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, effort, warm)

@@ -1,0 +1,116 @@
+"""Plans: balance a batch of queries against the items by transport or assignment (extra `plans`: POT and SciPy)."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+import numpy as np
+
+from unhub.bank import Bank
+from unhub.correction import Scores
+from unhub.effort import Effort
+from unhub.methods.method import Method, Outcome, require, require_number
+from unhub.vectors import Float64
+
+
+@dataclass(frozen=True)
+class Transport(Method):
+    """Rank a batch by its exact optimal transport plan, cost 1 - s, uniform marginals; the rest by similarity."""
+
+    name: ClassVar[str] = "otn"
+    kind: ClassVar[str] = "plan"
+    solves: ClassVar[bool] = True
+    zeros: str = "raw"
+
+    def __post_init__(self) -> None:
+        require_zeros(self)
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        return Outcome()
+
+    def plan(self, scores: Scores) -> Scores:
+        transport = optional("ot")
+        rows, columns = _uniform(scores)
+        return ranked(transport.emd(rows, columns, 1 - scores.astype(np.float64)), scores, self.zeros)
+
+
+@dataclass(frozen=True)
+class SmoothTransport(Method):
+    """Rank a batch by a transport plan with a squared-L2 regulariser, which is sparse; the rest by similarity."""
+
+    name: ClassVar[str] = "l2n"
+    kind: ClassVar[str] = "plan"
+    solves: ClassVar[bool] = True
+    reg: float = 0.05
+    zeros: str = "raw"
+
+    def __post_init__(self) -> None:
+        require_number(self, "reg", above=0)
+        require_zeros(self)
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        return Outcome()
+
+    def plan(self, scores: Scores) -> Scores:
+        smooth = optional("ot.smooth")
+        rows, columns = _uniform(scores)
+        with warnings.catch_warnings():  # POT passes SciPy an option that newer versions of it deprecate
+            warnings.simplefilter("ignore", DeprecationWarning)
+            plan = smooth.smooth_ot_dual(rows, columns, 1 - scores.astype(np.float64), self.reg, reg_type="l2")
+        return ranked(plan, scores, self.zeros)
+
+
+@dataclass(frozen=True)
+class Assignment(Method):
+    """Rank a batch by its best one-to-one assignment of queries to items; the rest by similarity."""
+
+    name: ClassVar[str] = "hn"
+    kind: ClassVar[str] = "plan"
+    solves: ClassVar[bool] = True
+    zeros: str = "raw"
+
+    def __post_init__(self) -> None:
+        require_zeros(self)
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        return Outcome()
+
+    def plan(self, scores: Scores) -> Scores:
+        queries, items = optional("scipy.optimize").linear_sum_assignment(scores, maximize=True)
+        plan = np.zeros(scores.shape)
+        plan[queries, items] = 1.0
+        return ranked(plan, scores, self.zeros)
+
+
+def require_zeros(method: Transport | SmoothTransport | Assignment) -> None:
+    require(method.zeros in ("raw", "tied"), method, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
+
+
+def optional(name: str) -> ModuleType:
+    """Import a module of the extra `plans`, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is needed for otn, l2n and hn: pip install 'unhub[plans]'") from None
+
+
+def _uniform(scores: Scores) -> tuple[Float64, Float64]:
+    queries, items = scores.shape
+    return np.full(queries, 1 / queries), np.full(items, 1 / items)
+
+
+def ranked(plan: Float64, scores: Scores, zeros: str) -> Float64:
+    """Return scores that rank by the plan, and where it is zero by similarity, or leave those tied as the paper does.
+
+    An entry of the plan scores above every similarity of its row; 1 + its share of the row's largest.
+    """
+    if zeros == "tied":
+        return plan
+    wide = scores.astype(np.float64)
+    largest = plan.max(axis=1, keepdims=True)
+    share = np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0)
+    return np.where(plan > 0, wide.max(axis=1, keepdims=True) + 1 + share, wide)

@@ -1,0 +1,95 @@
+"""Sinkhorn normalisation: balance bank queries against items (SN), and against bank items too (DBSN)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.balance import Held, Solution, balance, column_potentials
+from unhub.bank import Bank
+from unhub.effort import Effort
+from unhub.methods.inverted_softmax import TAU_BETA
+from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
+from unhub.similarity import Similarity
+from unhub.vectors import Float64
+
+
+@dataclass(frozen=True)
+class Balanced(Method):
+    """What sn and dbsn share: a temperature, and how far to iterate.
+
+    With a `tolerance`, iterate until the L1 error of the row marginals is below it, at most `iterations` times.
+    """
+
+    solves: ClassVar[bool] = True
+    aliases = TAU_BETA
+    tau: float = 0.01
+    iterations: int = 10
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        require_number(self, "tau", above=0)
+        require_count(self, "iterations")
+        if self.tolerance is not None:
+            require_number(self, "tolerance", above=0)
+
+    def columns(self, bank: Bank) -> Similarity:
+        """Return what the bank queries are balanced against."""
+        return bank.queries
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        columns = self.columns(bank)
+        return outcome(balance(columns, self.tau, self.iterations, effort, tolerance=self.tolerance), bank.items)
+
+    def warmed(self, h: Float64, arrays: Arrays, bank: Bank, effort: Effort, iterations: int) -> Outcome:
+        """Return the outcome of some more iterations from where h stands."""
+        start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
+        return outcome(balance(self.columns(bank), self.tau, iterations, effort, start=start), bank.items)
+
+    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
+        """Follow the old queries' alpha; a column keeps the share of mass it had in the fit, so nothing else moves."""
+        columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
+        log_alpha = cast("Float64", arrays["log_alpha"])
+        return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, effort))
+
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+        """Balance the new queries by some iterations in which the old ones, not at hand, keep their alpha."""
+        start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
+        held = Held(old, start)
+        solution = balance(self.columns(new), self.tau, max(warm, 1), effort, start=start, held=held)
+        result = outcome(solution, new.items)
+        old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / (old + new.size))
+        both = {**result.arrays, "log_alpha": np.concatenate([old_alpha, solution.log_alpha])}
+        return Outcome(result.h, both)
+
+
+@dataclass(frozen=True)
+class Sinkhorn(Balanced):
+    """Bias each item so that bank queries and items balance: h = -tau * log beta after some Sinkhorn iterations."""
+
+    name: ClassVar[str] = "sn"
+
+
+@dataclass(frozen=True)
+class DualBankSinkhorn(Balanced):
+    """Sinkhorn over the items and the bank items together; the items' part is kept."""
+
+    name: ClassVar[str] = "dbsn"
+
+    def columns(self, bank: Bank) -> Similarity:
+        return bank.joint
+
+
+def outcome(solution: Solution, items: int) -> Outcome:
+    """Return h of the items, and what later rows need: log alpha, h of the bank items, the number of columns."""
+    arrays: dict[str, NDArray[np.generic]] = {
+        "log_alpha": solution.log_alpha,
+        "bank_item_h": solution.h[items:].copy(),
+        "columns": np.array([len(solution.h)]),
+    }
+    return Outcome(
+        solution.h[:items].copy(), arrays, solution.kept, solution.iterations, solution.row_error, solution.column_error
+    )

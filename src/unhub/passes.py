@@ -1,0 +1,260 @@
+"""Passes: stream a similarity in tiles over the threads, reducing each tile while it is in cache."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub import kernels
+from unhub.effort import Effort, Progress
+from unhub.similarity import Similarity, Span
+from unhub.vectors import Float32, Float64, Kind, Vectors, spans
+
+TILE_ITEMS = 1024  # BLAS likes tiles of this size better than ones that fit the second-level cache
+TILE_QUERIES = 2048
+STATE_BYTES = 96 << 20  # what prepared items and their running values may take
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a pass should bring back: log-sums at some betas, top-k means, top values, each query's best items."""
+
+    betas: tuple[float, ...] = ()
+    top_means: tuple[int, ...] = ()
+    top_values: int = 0
+    best_items: int = 0
+
+    def __or__(self, other: Want) -> Want:
+        """Return what serves both."""
+        return Want(
+            tuple(dict.fromkeys(self.betas + other.betas)),
+            tuple(sorted({*self.top_means, *other.top_means})),
+            max(self.top_values, other.top_values),
+            max(self.best_items, other.best_items),
+        )
+
+    @property
+    def top(self) -> int:
+        """How many of an item's largest scores must be known."""
+        return max(self.top_values, *self.top_means, 0)
+
+    @property
+    def empty(self) -> bool:
+        return self == Want()
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a pass brought back.
+
+    log_sums: logsumexp(beta * score) over the queries, by beta, (items,) each. top_means: mean of the k largest scores,
+    by k. top_values: (items, k), largest first. best_items, best_scores: (queries, k), best first.
+    """
+
+    log_sums: dict[float, Float64]
+    top_means: dict[int, Float64]
+    top_values: Float32
+    best_items: NDArray[np.int32]
+    best_scores: Float32
+
+
+class Reservoir:
+    """The k largest values of each row so far, and where they stood."""
+
+    def __init__(self, rows: int, k: int) -> None:
+        room = k + max(k, 96) + 32
+        self.k = k
+        self.values = np.empty((rows, room), np.float32)
+        self.places = np.empty((rows, room), np.int32)
+        self.counts = np.zeros(rows, np.int64)
+        self.bars = np.full(rows, -np.inf, np.float32)
+
+    @staticmethod
+    def bytes_per_row(k: int) -> int:
+        return 8 * (k + max(k, 96) + 32) + 12
+
+    def add(self, tile: Float32, first: int, row: int = 0) -> None:
+        """Add a tile: its rows are this reservoir's from `row` on, its columns have the places from `first` on."""
+        rows = slice(row, row + len(tile))
+        kernels.add_top(tile, first, self.k, self.values[rows], self.places[rows], self.counts[rows], self.bars[rows])
+
+    def best_values(self) -> Float32:
+        """Return the k largest values of each row, largest first; -inf where there are fewer."""
+        width = int(self.counts.max(initial=0))
+        values = self.values[:, :width]
+        values[np.arange(width) >= self.counts[:, None]] = -np.inf
+        values = np.sort(values, axis=1)[:, ::-1][:, : self.k]
+        return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
+
+    def best(self) -> tuple[Float32, NDArray[np.int32]]:
+        """Return the k largest values and their places, best first, the lower place first among equals."""
+        width = int(self.counts.max(initial=0))
+        absent = np.arange(width) >= self.counts[:, None]
+        keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
+        order = np.argsort(keys, axis=1, kind="stable")[:, : self.k]  # places came in rising order
+        return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(self.places[:, :width], order, axis=1)
+
+
+def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 | None = None) -> Found:
+    """Stream the whole matrix once and return what is wanted of it.
+
+    `offsets` (queries,) are added to each query's scores first. The bank is split over the threads in fixed parts and
+    the parts are joined in order, so the same number of threads gives the same bits.
+    """
+    m, n = similarity.shape
+    effort.total += m * n
+    shift = None if offsets is None else offsets.astype(np.float32)
+    log_sums = np.empty((len(want.betas), n))
+    top_means = np.empty((len(want.top_means), n))
+    top_values = np.empty((n if want.top_values else 0, want.top_values), np.float32)
+    best = _BestItems(m, want.best_items)
+    parts = split(m, effort.threads)
+    for span in spans(n, _items_at_a_time(similarity.width, want, len(parts))):
+        items = similarity.items(span)
+        jobs = [
+            functools.partial(_reduce_part, similarity, items, span[0], part, want, effort, shift, best)
+            for part in parts
+        ]
+        states = effort.run(jobs)
+        here = slice(*span)
+        if want.betas:
+            log_sums[:, here] = functools.reduce(np.logaddexp, (state.log_sums for state in states))
+        if want.top:
+            top = functools.reduce(_join_top, (state.top for state in states))
+            if want.top_values:
+                top_values[here] = top[:, : want.top_values]
+            for row, k in enumerate(want.top_means):
+                top_means[row, here] = top[:, :k].mean(axis=1, dtype=np.float64)
+    effort.passes += 1
+    return Found(
+        dict(zip(want.betas, log_sums, strict=True)),
+        dict(zip(want.top_means, top_means, strict=True)),
+        top_values,
+        best.items,
+        best.scores,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _PartState:
+    log_sums: Float64
+    top: Float32
+
+
+def _reduce_part(
+    similarity: Similarity, items: NDArray[np.generic], first_item: int, part: Span,
+    want: Want, effort: Effort, shift: Float32 | None, best: _BestItems,
+) -> _PartState:  # fmt: skip
+    n = len(items)
+    betas = np.array(want.betas, np.float32)
+    peak = np.full(n, -np.inf, np.float32)
+    sums = np.zeros((n, len(betas)))
+    top = Reservoir(n, want.top) if want.top else None
+    buffer = np.empty(TILE_ITEMS * TILE_QUERIES, np.float32)
+    for span in spans(part[1], TILE_QUERIES, start=part[0]):
+        queries = similarity.queries(span)
+        best_here = best.open(span)
+        for start, stop in spans(n, TILE_ITEMS):
+            tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
+            similarity.items_by_queries(items[start:stop], queries, tile)
+            if shift is not None:
+                tile += shift[slice(*span)]
+            if top is not None:
+                top.add(tile, span[0], row=start)
+            best_here(tile, first_item + start)
+            if len(betas):
+                kernels.add_log_sums(tile, betas, peak[start:stop], sums[start:stop])
+            effort.tick(tile.size)
+        best.close(span)
+    log_sums = np.log(sums.T) + betas[:, None].astype(np.float64) * peak
+    return _PartState(log_sums, top.best_values() if top is not None else np.empty((n, 0), np.float32))
+
+
+class _BestItems:
+    """Each query's k best items so far. Threads work on disjoint queries."""
+
+    def __init__(self, queries: int, k: int) -> None:
+        self.k = k
+        self.scores = np.full((queries if k else 0, k), -np.inf, np.float32)
+        self.items = np.full((queries if k else 0, k), -1, np.int32)
+        self._open: dict[Span, Reservoir] = {}
+
+    def open(self, span: Span) -> Callable[[Float32, int], None]:
+        """Return what takes the tiles, (items, queries), of these queries."""
+        if self.k == 0:
+            return lambda tile, first: None
+        if self.k == 1:
+            scores, items = self.scores[slice(*span), 0], self.items[slice(*span), 0]
+            return lambda tile, first: kernels.add_column_best(tile, first, scores, items)
+        reservoir = self._open[span] = Reservoir(span[1] - span[0], self.k)
+        known = int((self.items[span[0]] >= 0).sum())
+        reservoir.values[:, :known] = self.scores[slice(*span), :known]
+        reservoir.places[:, :known] = self.items[slice(*span), :known]
+        reservoir.counts[:] = known
+        if known == self.k:
+            reservoir.bars[:] = self.scores[slice(*span), -1]
+        return lambda tile, first: reservoir.add(np.ascontiguousarray(tile.T), first)
+
+    def close(self, span: Span) -> None:
+        """Put the best of these queries back."""
+        reservoir = self._open.pop(span, None)
+        if reservoir is not None:
+            scores, items = reservoir.best()
+            self.scores[slice(*span), : scores.shape[1]] = scores
+            self.items[slice(*span), : items.shape[1]] = items
+
+
+def _join_top(first: Float32, second: Float32) -> Float32:
+    both = np.concatenate([first, second], axis=1)
+    return np.sort(both, axis=1)[:, ::-1][:, : first.shape[1]]
+
+
+def split(count: int, threads: int) -> list[Span]:
+    """Cut 0..count in at most `threads` parts of nearly equal size, none shorter than a small tile."""
+    parts = max(1, min(threads, count // 256))
+    edges = np.linspace(0, count, parts + 1).astype(int).tolist()
+    return list(itertools.pairwise(edges))
+
+
+def _items_at_a_time(width: int, want: Want, parts: int) -> int:
+    per_item = 4 * width + parts * (12 * len(want.betas) + (Reservoir.bytes_per_row(want.top) if want.top else 0))
+    tiles = STATE_BYTES // per_item // TILE_ITEMS
+    return TILE_ITEMS * max(1, tiles)
+
+
+def nearest(
+    queries: Float32, items: Vectors, similarity: Kind, k: int, *,
+    weights: Float64 | None = None, bias: Float64 | None = None,
+    threads: int | None = None, progress: Progress | None = None,
+) -> tuple[Float32, NDArray[np.int64]]:  # fmt: skip
+    """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
+
+    Queries are ready to multiply. Equal scores go to the lower position. 1 <= k <= items.
+    """
+    effort = Effort(threads, progress=progress)
+    effort.total = len(queries) * len(items)
+    weights = np.ones(len(queries)) if weights is None else weights
+    bias = np.zeros(len(items)) if bias is None else bias
+    longer = np.concatenate([queries, weights[:, None].astype(np.float32)], axis=1)
+    scores = np.empty((len(queries), k), np.float32)
+    places = np.empty((len(queries), k), np.int64)
+    step = max(1, min(TILE_ITEMS, -(-len(queries) // effort.threads)))
+
+    def answer(span: Span) -> None:
+        reservoir = Reservoir(span[1] - span[0], k)
+        mine = longer[slice(*span)]
+        for start, stop in spans(len(items), TILE_QUERIES):
+            block = items.unit_block(start, stop, similarity)
+            block = np.concatenate([block, -bias[start:stop, None].astype(np.float32)], axis=1)
+            tile = mine @ block.T
+            reservoir.add(tile, start)
+            effort.tick(tile.size)
+        scores[slice(*span)], places[slice(*span)] = reservoir.best()
+
+    effort.map(answer, spans(len(queries), step))
+    return scores, places

@@ -1,0 +1,245 @@
+"""Search: items, a correction and an index make a Searcher, which answers queries with Hits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub import upkeep
+from unhub.correction import Bias, Correction, Rescore, Scores
+from unhub.effort import Effort, Progress
+from unhub.indexes import Index, parse
+from unhub.indexes.matching import in_fitted_order, locate, prepare_queries, strengths, vector_similarity
+from unhub.indexes.rows import rank_rows
+from unhub.vectors import Float32, Float64, Ids, Vectors, VectorsLike, as_vectors, positions_of
+
+Id: TypeAlias = int | str
+Excluded: TypeAlias = Sequence[Id | Collection[Id] | None] | Ids
+
+GATE_CANDIDATES = 10  # a quantised index may not have the raw best first, but scores of what it finds are exact
+
+
+class Hits(NamedTuple):
+    """The ids and scores of the items found, (queries, k) each, best first.
+
+    A place that nothing fills has the score -inf and the id -1, or "" where ids are strings.
+    """
+
+    ids: Ids
+    scores: Scores
+
+
+def searcher(
+    items: VectorsLike,
+    correction: Correction,
+    index: str = "exact",
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Searcher:
+    """Return a Searcher over the items a correction was fitted on.
+
+    `index` is `exact`, or `faiss:` and a factory string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
+    Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute those exactly,
+    whatever the index.
+    """
+    ordered = in_fitted_order(as_vectors(items, "items"), correction, threads)
+    return Searcher(ordered, correction, index, threads, progress)
+
+
+class Searcher:
+    """Items, a correction and an index. `add` and `remove` change it; do not search meanwhile."""
+
+    def __init__(
+        self,
+        items: Vectors,
+        correction: Correction,
+        index: str = "exact",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Index the items, which `unhub.searcher` has checked to be those of the correction, in its order."""
+        self._spec, self._threads = index, threads
+        self._index = self._indexed(items, correction, progress)
+        self._hold(correction)
+
+    def _indexed(self, items: Vectors, correction: Correction, progress: Progress | None = None) -> Index:
+        engine, settings = parse(self._spec)
+        if not isinstance(correction, Bias):
+            engine, settings = parse("exact")
+        return engine(items, _bias(correction), vector_similarity(correction), settings, self._threads, progress)
+
+    def _hold(self, correction: Correction) -> None:
+        self._correction = correction.bind(self.items) if isinstance(correction, Rescore) else correction
+        self._sorted: tuple[NDArray[np.int64], Ids] | None = None
+
+    @property
+    def items(self) -> Vectors:
+        """The items, in the order of the correction."""
+        return self._index.items
+
+    @property
+    def correction(self) -> Correction:
+        """The correction it searches with."""
+        return self._correction
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"<Searcher {self._spec}: {self._correction.spec}, {len(self)} items>"
+
+    def search(
+        self,
+        queries: VectorsLike,
+        k: int = 10,
+        strength: ArrayLike = 1.0,
+        exclude: Excluded | None = None,
+        among: Collection[Id] | Ids | None = None,
+        progress: Progress | None = None,
+    ) -> Hits:
+        """Return the k best items of each query.
+
+        `strength` weighs the correction, for all queries or each: 0 gives the raw ranking. `exclude` has an entry per
+        query: an id, several, or None. `among` are the only ids to return. Neither changes a score: the gate of dis
+        looks at the raw best of all items, and whole-row corrections at the whole row.
+        """
+        ready = prepare_queries(queries, self._correction)
+        places_wanted = _count(k)
+        weights = strengths(strength, len(ready))
+        allowed = None if among is None else self._allowed(among, "among")
+        banned = np.empty(0, np.int64) if exclude is None else self._banned(exclude, len(ready))
+        most = int(np.bincount(banned // len(self), minlength=1).max())
+        fetch = min(places_wanted + most, len(self) if allowed is None else len(allowed))
+        scores: Scores = np.empty((len(ready), 0), np.float32)
+        places = np.empty((len(ready), 0), np.int64)
+        if fetch:
+            scores, places = self._ranked(ready, weights, fetch, allowed, progress)
+        return self._hits(scores, places, banned, places_wanted)
+
+    def _ranked(
+        self,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        allowed: NDArray[np.int64] | None,
+        progress: Progress | None,
+    ) -> tuple[Scores, NDArray[np.int64]]:
+        correction = self._correction
+        if isinstance(correction, Bias):
+            if correction.active is not None:
+                few = min(GATE_CANDIDATES, len(self))
+                raw_best = self._index.search(queries, np.zeros(len(queries)), few)[1][:, 0]
+                weights = correction.weights(raw_best, weights)
+            return self._index.search(queries, weights, k, allowed, progress)
+        if np.any(weights != 1):
+            raise ValueError(f"strength must be 1 for {correction.spec}, which is not a bias that can be weighed")
+        effort = Effort(self._threads, progress=progress)
+        return rank_rows(queries, self.items, vector_similarity(correction), correction, k, allowed, effort)
+
+    def _hits(self, scores: Scores, places: NDArray[np.int64], banned: NDArray[np.int64], k: int) -> Hits:
+        """Drop the banned, close the gaps, fill up to k and name what is left."""
+        keys = np.arange(len(places))[:, None] * len(self) + places
+        dropped = np.isin(keys, banned)
+        order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
+        filled = np.zeros((len(places), k), np.bool_)
+        filled[:, : order.shape[1]] = ~np.take_along_axis(dropped, order, axis=1)
+        kept = filled[:, : order.shape[1]]
+        all_scores = np.full(filled.shape, -np.inf, scores.dtype)
+        all_scores[filled] = np.take_along_axis(scores, order, axis=1)[kept]
+        ids = np.full(filled.shape, "" if self.items.ids.dtype.kind == "U" else -1, self.items.ids.dtype)
+        ids[filled] = self.items.ids[np.take_along_axis(places, order, axis=1)[kept]]
+        return Hits(cast("Ids", ids), all_scores)
+
+    def _allowed(self, ids: Collection[Id] | Ids, name: str) -> NDArray[np.int64]:
+        if isinstance(ids, str):
+            raise ValueError(f"{name} must be a collection of ids, got the text {ids!r}")
+        return np.unique(self._positions(ids if isinstance(ids, np.ndarray) else list(ids), name))
+
+    def _banned(self, exclude: Excluded, count: int) -> NDArray[np.int64]:
+        """Return query * items + position of everything excluded."""
+        if isinstance(exclude, str) or len(exclude) != count:
+            got = repr(exclude) if isinstance(exclude, str) else f"{len(exclude)} entries"
+            raise ValueError(f"exclude must have one entry (an id, ids or None) for each of {count} queries, got {got}")
+        entries = [_as_tuple(entry) for entry in exclude]
+        positions = self._positions([one for entry in entries for one in entry], "exclude")
+        return np.repeat(np.arange(count), [len(entry) for entry in entries]) * len(self) + positions
+
+    def _positions(self, wanted: list[Id] | Ids, name: str) -> NDArray[np.int64]:
+        if self._sorted is None:  # once, since sorting a million ids takes longer than most searches
+            order = np.argsort(self.items.ids, kind="stable")
+            self._sorted = order, self.items.ids[order]
+        order, ids = self._sorted
+        return order[positions_of(wanted, ids, name)]
+
+    def add(self, new_items: VectorsLike, correction: Correction) -> None:
+        """Hold new items too; `correction` covers the old ones and then these, as `unhub.extend` returns it.
+
+        Costs the new items' work where the old biases are as they were; else everything is indexed anew.
+        """
+        held = np.arange(len(self))
+        self._check_kept(held, correction, "add", "unhub.extend")
+        new = as_vectors(new_items, "new_items")
+        later = correction.ids[len(held) :]
+        if len(new) == len(later) and not isinstance(new_items, Vectors):
+            new = Vectors(later, new.rows)
+        if not np.array_equal(new.ids, later):
+            raise ValueError(
+                f"new_items are not the {len(later)} items (ids {later[:3].tolist()}...) by which the correction goes "
+                f"beyond the {len(held)} held, in their order; got {len(new)} (ids {new.ids[:3].tolist()}...)"
+            )
+        locate(new, correction, self._threads)
+        bias = _bias(correction)
+        if self._same_biases(held, correction):
+            self._index.add(new, bias[len(held) :])
+        else:
+            self._index = self._indexed(self.items.stack(new), correction)
+        self._hold(correction)
+
+    def remove(self, ids: Collection[Id] | Ids, correction: Correction | None = None) -> None:
+        """Drop items. Without a `correction` of those that are left, `unhub.remove` makes it from the one held."""
+        positions = self._allowed(ids, "ids")
+        kept = np.delete(np.arange(len(self)), positions)
+        if correction is None:
+            correction = upkeep.remove(self._correction, self.items.ids[positions])
+        self._check_kept(kept, correction, "remove", "unhub.remove")
+        if len(correction) != len(kept):
+            raise ValueError(f"remove: {len(kept)} items are left, the correction has {len(correction)}")
+        if self._same_biases(kept, correction):
+            self._index.remove(positions)
+        else:
+            self._index = self._indexed(self.items.gather(kept), correction)
+        self._hold(correction)
+
+    def _check_kept(self, kept: NDArray[np.int64], correction: Correction, verb: str, maker: str) -> None:
+        """Check that a correction begins with these of the items held, as they are."""
+        vector_similarity(correction)
+        same = np.array_equal(correction.ids[: len(kept)], self.items.ids[kept])
+        if not same or not np.array_equal(correction.item_hashes[: len(kept)], self._correction.item_hashes[kept]):
+            raise ValueError(f"{verb}: the correction does not begin with the {len(kept)} items; make it with {maker}")
+
+    def _same_biases(self, kept: NDArray[np.int64], correction: Correction) -> bool:
+        """Whether the index can stay as it is for these items."""
+        held = self._correction
+        alike = (held.kind, held.source.similarity) == (correction.kind, correction.source.similarity)
+        return alike and np.array_equal(_bias(held)[kept], _bias(correction)[: len(kept)])
+
+
+def _count(k: object) -> int:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+    return int(k)
+
+
+def _as_tuple(entry: Id | Collection[Id] | None) -> tuple[Id, ...]:
+    if entry is None:
+        return ()
+    return (entry,) if isinstance(entry, str | int | np.integer) else tuple(entry)
+
+
+def _bias(correction: Correction) -> Float64:
+    """Return what an index must subtract: nothing where the correction takes whole rows."""
+    return correction.bias if isinstance(correction, Bias) else np.zeros(len(correction))

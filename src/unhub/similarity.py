@@ -1,0 +1,138 @@
+"""Similarity: a (queries, items) matrix that need not exist. Dot multiplies vectors, Dense holds a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, spans
+
+Span: TypeAlias = tuple[int, int]
+Block: TypeAlias = NDArray[np.generic]  # rows made ready to multiply; a slice of a block is a block
+
+
+class Similarity(Protocol):
+    """A matrix that yields blocks: rows are queries, columns are items, higher is better."""
+
+    @property
+    def shape(self) -> Span: ...
+    @property
+    def width(self) -> int:
+        """How many float32 a row of a prepared block takes."""
+
+    def queries(self, span: Span) -> Block:
+        """Prepare these queries for `items_by_queries` and `queries_by_items`."""
+
+    def items(self, span: Span) -> Block:
+        """Prepare these items likewise."""
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        """Write the scores with a row per item, the form in which one item's scores lie side by side."""
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        """Write the scores with a row per query."""
+
+    def mean_scores(self) -> Float64:
+        """Return each item's mean score over the queries, (items,)."""
+
+    def some_items(self, positions: NDArray[np.int64]) -> Similarity:
+        """Return the same queries against some of the items."""
+
+    def some_queries(self, positions: NDArray[np.int64]) -> Similarity:
+        """Return some of the queries against the same items."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dot:
+    """Inner products of two sets of vectors, of unit length under cosine; computed tile by tile, never kept."""
+
+    query_vectors: Vectors
+    item_vectors: Vectors
+    kind: Kind = "cosine"
+
+    @property
+    def shape(self) -> Span:
+        return len(self.query_vectors), len(self.item_vectors)
+
+    @property
+    def width(self) -> int:
+        return self.item_vectors.dimensions
+
+    def queries(self, span: Span) -> Block:
+        return self.query_vectors.unit_block(*span, self.kind)
+
+    def items(self, span: Span) -> Block:
+        return self.item_vectors.unit_block(*span, self.kind)
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        np.matmul(items, queries.T, out=out)
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        np.matmul(queries, items.T, out=out)
+
+    def mean_scores(self) -> Float64:
+        total = np.zeros(self.width)
+        for span in spans(len(self.query_vectors), 4096):
+            total += self.queries(span).sum(axis=0, dtype=np.float64)
+        mean = total / len(self.query_vectors)
+        return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), 4096)])
+
+    def some_items(self, positions: NDArray[np.int64]) -> Dot:
+        return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind)
+
+    def some_queries(self, positions: NDArray[np.int64]) -> Dot:
+        return Dot(self.query_vectors.gather(positions), self.item_vectors, self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A given (queries, items) matrix of similarities, such as one released with a paper."""
+
+    matrix: NDArray[np.floating]
+    item_ids: Ids
+
+    def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
+        checked = as_vectors(matrix, "the similarity matrix")
+        for first, block in checked.blocks():
+            bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+            if len(bad):
+                raise ValueError(f"the similarity matrix holds NaN or infinity in row {first + bad[0]}")
+        columns = checked.rows.shape[1]
+        ids = np.arange(columns) if item_ids is None else item_ids
+        object.__setattr__(self, "matrix", checked.rows)
+        object.__setattr__(self, "item_ids", as_ids(ids, columns, "item_ids"))
+
+    @property
+    def shape(self) -> Span:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    def queries(self, span: Span) -> Block:
+        return np.arange(*span)  # a prepared block of a given matrix is where it stands
+
+    def items(self, span: Span) -> Block:
+        return np.arange(*span)
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        out[...] = self._part(queries, items).T
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        out[...] = self._part(queries, items)
+
+    def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
+        return self.matrix[int(queries[0]) : int(queries[-1]) + 1, int(items[0]) : int(items[-1]) + 1]
+
+    def mean_scores(self) -> Float64:
+        return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
+
+    def some_items(self, positions: NDArray[np.int64]) -> Dense:
+        return Dense(self.matrix[:, positions])
+
+    def some_queries(self, positions: NDArray[np.int64]) -> Dense:
+        return Dense(self.matrix[positions])

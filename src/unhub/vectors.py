@@ -1,0 +1,290 @@
+"""Vectors: ids and rows, from memory or mapped from disk, checked at the door and read block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float32: TypeAlias = NDArray[np.float32]
+Float64: TypeAlias = NDArray[np.float64]
+Ids: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
+Kind: TypeAlias = Literal["cosine", "dot"]
+
+BLOCK_BYTES = 16 << 20
+
+
+class Rows(Protocol):
+    """What an (n, d) array must offer to be read in blocks; numpy arrays and memory maps do."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]: ...
+
+
+class Stacked:
+    """Several row sources, one below the other, without copying them."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self.parts = tuple(parts)
+        if not self.parts:
+            raise ValueError("Stacked needs at least one part, got none")
+        widths = {part.shape[1] for part in self.parts}
+        if len(widths) > 1:
+            raise ValueError(f"the parts have different numbers of dimensions: {sorted(widths)}")
+        self.starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
+        self.shape = (int(self.starts[-1]), self.parts[0].shape[1])
+        self.dtype = np.result_type(*(part.dtype for part in self.parts))
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        start, stop, _ = key.indices(self.shape[0])
+        pieces = [
+            part[max(start - int(first), 0) : stop - int(first)]
+            for part, first in zip(self.parts, self.starts[:-1], strict=True)
+            if start < first + part.shape[0] and stop > first
+        ]
+        return np.concatenate(pieces) if pieces else self.parts[0][0:0]
+
+
+class Gathered:
+    """Some rows of a source, by position, without copying them all."""
+
+    def __init__(self, rows: Rows, positions: NDArray[np.int64]) -> None:
+        self.rows, self.positions = rows, positions
+        self.shape = (len(positions), rows.shape[1])
+        self.dtype = rows.dtype
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        return take(self.rows, self.positions[key])
+
+
+def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+    """Copy the rows at these positions, in this order."""
+    if isinstance(rows, np.ndarray):
+        return cast("NDArray[np.generic]", rows[positions])
+    if isinstance(rows, Gathered):
+        return take(rows.rows, rows.positions[positions])
+    out = np.empty((len(positions), rows.shape[1]), rows.dtype)
+    if isinstance(rows, Stacked):
+        owner = np.searchsorted(rows.starts, positions, side="right") - 1
+        for part in np.unique(owner):
+            mine = owner == part
+            out[mine] = take(rows.parts[part], positions[mine] - rows.starts[part])
+        return out
+    for place, position in enumerate(positions):
+        out[place] = rows[int(position) : int(position) + 1][0]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats)."""
+
+    ids: Ids
+    rows: Rows
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.rows, "shape"):
+            raise ValueError(f"rows must be an array (n, d), got {type(self.rows).__name__}: use numpy.asarray(rows)")
+        object.__setattr__(self, "ids", as_ids(self.ids, len(self.rows.shape) and self.rows.shape[0], "ids"))
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def dimensions(self) -> int:
+        return self.rows.shape[1]
+
+    def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Float32]]:
+        """Yield (first row, block) with each block a float32 copy or view of the rows as they are."""
+        for start, stop in spans(len(self), rows or rows_per_block(self.dimensions)):
+            yield start, self.block(start, stop)
+
+    def block(self, start: int, stop: int) -> Float32:
+        """Return rows start..stop in float32, C order; perhaps a view of the source, so not to be written to."""
+        with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite, which `inspect` refuses
+            return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
+
+    def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
+        """Return rows start..stop ready to multiply: of length one under cosine, as they are under dot."""
+        block = self.block(start, stop)
+        return block if similarity == "dot" else unit(block)
+
+    def gather(self, positions: NDArray[np.int64]) -> Vectors:
+        """Return the vectors at these positions, in this order."""
+        if isinstance(self.rows, Gathered):
+            return Vectors(self.ids[positions], Gathered(self.rows.rows, self.rows.positions[positions]))
+        return Vectors(self.ids[positions], Gathered(self.rows, positions))
+
+    def stack(self, other: Vectors) -> Vectors:
+        """Return these vectors followed by the others, whose ids must all be new."""
+        return Vectors(join_ids(self.ids, other.ids), Stacked([self.rows, other.rows]))
+
+
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
+
+
+def as_vectors(value: VectorsLike, name: str) -> Vectors:
+    """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`."""
+    given = value if isinstance(value, Vectors) else None
+    rows = given.rows if given else value
+    if not isinstance(rows, np.ndarray | Stacked | Gathered):
+        rows = _as_array(rows, name)
+    if len(rows.shape) != 2:
+        raise ValueError(f"{name} must be a matrix (rows, dimensions), got shape {tuple(rows.shape)}")
+    if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
+        raise ValueError(f"{name} must hold real numbers (float16, float32 or float64), got {rows.dtype}")
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(f"{name} is empty: shape {tuple(rows.shape)}; at least one row and one dimension are needed")
+    return Vectors(given.ids if given else np.arange(rows.shape[0]), cast("Rows", rows))
+
+
+def _as_array(value: object, name: str) -> NDArray[np.generic]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a matrix: its rows differ in length ({error})") from None
+
+
+def as_ids(ids: object, count: int, name: str) -> Ids:
+    """Return ids as a read-only array of int64 or strings; they must number `count` and not repeat."""
+    array = np.asarray(ids)
+    if array.ndim != 1 or len(array) != count:
+        raise ValueError(f"{name}: {count} ids are needed, one per row, got shape {array.shape}")
+    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.tolist()):
+        array = array.astype(np.str_)
+    if array.dtype.kind not in "iuU":
+        raise ValueError(f"{name}: ids must be integers or strings, got {array.dtype}")
+    if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name}: id {array.max()} is over {np.iinfo(np.int64).max}, the largest there may be")
+    array = array.astype(np.int64) if array.dtype.kind in "iu" else array.copy()
+    if count and not _is_increasing(array):
+        values, counts = np.unique(array, return_counts=True)
+        if len(values) < count:
+            raise ValueError(
+                f"{name}: ids repeat, for example {values[counts > 1][0].item()!r}; each id must occur once"
+            )
+    array.setflags(write=False)
+    return cast("Ids", array)
+
+
+def _is_increasing(ids: NDArray[np.generic]) -> bool:
+    return bool(np.greater(ids[1:], ids[:-1]).all())
+
+
+def join_ids(first: Ids, second: Ids) -> Ids:
+    """Return the ids of two sets, one after the other; they must be of one type and share none."""
+    if first.dtype.kind != second.dtype.kind:
+        raise ValueError(f"ids must be all integers or all strings, got {first.dtype} and {second.dtype}")
+    return as_ids(np.concatenate([first, second]), len(first) + len(second), "ids")
+
+
+def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
+    """Return where each wanted id stands in `ids`; an id that is not there is an error."""
+    asked = np.atleast_1d(np.asarray(wanted))
+    if len(asked) == 0:
+        return np.empty(0, np.int64)
+    if (asked.dtype.kind in "iu") != (ids.dtype.kind in "iu"):
+        raise ValueError(f"{name}: ids here are {ids.dtype}, got {asked.dtype}")
+    order = np.argsort(ids, kind="stable")
+    places = np.searchsorted(ids, asked, sorter=order)
+    found = order[np.minimum(places, len(ids) - 1)]
+    missing = ids[found] != asked
+    if missing.any():
+        raise ValueError(f"{name}: {int(missing.sum())} unknown id(s), for example {asked[missing][0].item()!r}")
+    return found
+
+
+def spans(count: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of consecutive blocks of at most `size` up to `count`."""
+    for first in range(start, count, size):
+        yield first, min(first + size, count)
+
+
+def rows_per_block(dimensions: int) -> int:
+    """Return how many float32 rows make a block of a size that is cheap to hold."""
+    return max(1, BLOCK_BYTES // (4 * dimensions))
+
+
+def unit(block: Float32) -> Float32:
+    """Return the rows scaled to length one."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
+    ordinary = (lengths > 1e-15) & (lengths < 1e18)
+    if ordinary.all():
+        return cast("Float32", block * (np.float32(1) / lengths)[:, None])
+    wide = block.astype(np.float64)  # squares of such rows leave the range of float32
+    return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
+
+
+def inspect(
+    vectors: Vectors,
+    name: str,
+    similarity: Kind,
+    run: Callable[
+        [Callable[[tuple[int, int]], NDArray[np.uint64]], Iterable[tuple[int, int]]], Iterable[NDArray[np.uint64]]
+    ] = map,
+) -> NDArray[np.uint64]:
+    """Check every row (finite; not zero under cosine) and return one 64-bit hash of each row's contents.
+
+    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike.
+    """
+    coefficients = _hash_coefficients(vectors.dimensions)
+
+    def check(span: tuple[int, int]) -> NDArray[np.uint64]:
+        block = vectors.block(*span)
+        _check_block(block, span[0], name, similarity)
+        return _hash_rows(block, coefficients)
+
+    return np.concatenate(list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions)))))
+
+
+def _check_block(block: Float32, first: int, name: str, similarity: Kind) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", block, block)
+    suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
+    for row in suspects:
+        if not np.isfinite(block[row]).all():
+            bad = block[row][~np.isfinite(block[row])][0]
+            raise ValueError(f"{name}: row {first + row} holds {bad}; every number must be finite in float32")
+        if similarity == "cosine" and not block[row].any():
+            raise ValueError(
+                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
+                "remove it or use similarity='dot'"
+            )
+
+
+def _hash_coefficients(dimensions: int) -> NDArray[np.uint64]:
+    words = (dimensions + 1) // 2
+    return np.random.default_rng(0x756E687562).integers(1 << 63, size=words, dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
+
+
+def _hash_rows(block: Float32, coefficients: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a multilinear hash of each row's bits."""
+    if block.shape[1] % 2:
+        block = np.pad(block, ((0, 0), (0, 1)))
+    words = np.ascontiguousarray(block).view(np.uint64)
+    sums = np.einsum("ij,j->i", words, coefficients)
+    return _mix(sums)
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble the bits (the finaliser of splitmix64), so that sums of hashes do not cancel."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
+    """Return one 64-bit hash of rows in this order; the digest of a longer set is the sum of its parts' digests.
+
+    `first` is the place of the first row in the whole set.
+    """
+    places = np.arange(first, first + len(hashes), dtype=np.uint64)
+    return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))

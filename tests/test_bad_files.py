@@ -1,0 +1,181 @@
+"""Vector files that cannot be read: each says what was found, and what is wanted."""
+
+import pickle
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from unhub.files import READERS, read_vectors
+from vector_files import NUMBERS, ROWS, fixed, write_clip, write_parquet
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize("name", ["none.npy", "none.npz", "none.parquet", "none.safetensors", "none.xyz", "none"])
+def test_a_file_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        read_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", READERS)
+@pytest.mark.parametrize("content", [b"", b"\x93NUM", b"some text, not numbers" * 9, pickle.dumps({"a": 1})])
+def test_a_file_of_another_kind_is_named_in_the_error(tmp_path: Path, suffix: str, content: bytes) -> None:
+    (tmp_path / f"bad{suffix}").write_bytes(content)
+    with pytest.raises(ValueError, match=f"bad{suffix}: truncated or not"):
+        read_vectors(tmp_path / f"bad{suffix}")
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_a_truncated_file_is_an_error(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"cut{suffix}"
+    rows = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
+    writers: dict[str, Callable[[], object]] = {
+        ".npy": lambda: np.save(path, rows),
+        ".npz": lambda: np.savez(path, vectors=rows),
+        ".parquet": lambda: write_parquet(path, id=range(500), embedding=fixed(rows)),
+        ".safetensors": lambda: save_file({"vectors": rows}, path),
+    }
+    writers[suffix]()
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=f"cut{suffix}: truncated or not"):
+        read_vectors(path)
+
+
+def test_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("1,2")
+    with pytest.raises(ValueError, match=r"rows\.csv: no reader for files named \*\.csv.*\.npy, \.npz, \.parquet"):
+        read_vectors(tmp_path / "rows.csv")
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    objects = np.array([[1, "a"]], object)
+    np.save(tmp_path / "objects.npy", objects, allow_pickle=True)
+    np.savez(tmp_path / "objects.npz", vectors=objects)
+    for name in ("objects.npy", "objects.npz"):
+        with pytest.raises(ValueError, match=rf"{name}: truncated or not .* of plain numbers or text \(.*[Oo]bject"):
+            read_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize("rows", [np.ones(3), np.ones((2, 2, 2)), np.ones((0, 4)), np.array([["a"]])])
+def test_what_is_not_a_matrix_of_numbers_is_named_in_the_error(tmp_path: Path, rows: NDArray[np.generic]) -> None:
+    np.save(tmp_path / "odd.npy", rows)
+    with pytest.raises(ValueError, match=r"odd\.npy (must|is empty)"):
+        read_vectors(tmp_path / "odd.npy")
+
+
+def test_ids_must_match_the_rows(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    bad = {
+        "a\nb\n": "7 ids are needed",
+        "a\n" * 7: "ids repeat, for example",
+        "a\n\nb": "line 2 is empty",
+        "": "line 1",
+    }
+    for text, words in bad.items():
+        (tmp_path / "ids.txt").write_text(text)
+        with pytest.raises(ValueError, match=rf"ids\.txt: .*{words}"):
+            read_vectors(tmp_path / "rows.npy", ids=tmp_path / "ids.txt")
+    (tmp_path / "ids.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"ids\.txt: ids must be UTF-8"):
+        read_vectors(tmp_path / "rows.npy", ids=tmp_path / "ids.txt")
+
+
+def test_npz_without_vectors_says_what_it_holds(tmp_path: Path) -> None:
+    np.savez(tmp_path / "odd.npz", features=ROWS)
+    with pytest.raises(ValueError, match=r"odd\.npz: holds \['features'\]; an array `vectors` is wanted"):
+        read_vectors(tmp_path / "odd.npz")
+    np.save(tmp_path / "rows.npy", ROWS)
+    (tmp_path / "rows.npy").rename(tmp_path / "rows.npz")
+    with pytest.raises(ValueError, match=r"rows\.npz: .*it is a \.npy file"):
+        read_vectors(tmp_path / "rows.npz")
+
+
+def test_npz_with_a_damaged_member_is_an_error(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        archive.writestr("vectors.npy", b"\x93NUMPY\x01\x00 but no more")
+    with pytest.raises(ValueError, match=r"odd\.npz: truncated or not"):
+        read_vectors(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"id": NUMBERS, "vector": fixed(ROWS)}, r"has columns \['id', 'vector'\]; `embedding` is wanted"),
+        ({"embedding": fixed(ROWS)}, "`id` is wanted"),
+        ({"id": NUMBERS, "embedding": NUMBERS}, "holds int64; lists of numbers are wanted"),
+        ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0]]}, "row 1 .* has 1 numbers, row 0 has 2"),
+        ({"id": [1, 2], "embedding": [[1.0, 2.0], None]}, "row 1 of the column `embedding` is empty"),
+        ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, None]]}, "has an empty place"),
+        ({"id": [1, None], "embedding": [[1.0], [2.0]]}, "row 1 of the column `id` is empty"),
+        ({"id": [1, 1], "embedding": [[1.0], [2.0]]}, "ids repeat"),
+        ({"id": pa.array([], pa.int64()), "embedding": pa.array([], pa.list_(pa.float32()))}, "is empty"),
+    ],
+)
+def test_a_parquet_file_says_what_is_wrong_with_it(tmp_path: Path, columns: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=rf"odd\.parquet.*{words}"):
+        read_vectors(write_parquet(tmp_path / "odd.parquet", **columns))
+
+
+def test_without_pyarrow_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(tmp_path / "rows.parquet", id=NUMBERS, embedding=fixed(ROWS))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'unhub\[parquet\]'"):
+        read_vectors(path)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        ({"a": ROWS, "b": ROWS}, r"holds \{'a': \(7, 4\), 'b': \(7, 4\)\}; a tensor `vectors`"),
+        ({"a": np.ones(3)}, "a tensor `vectors`"),
+        ({"vectors": np.ones((2, 2), np.bool_)}, "tensors of BOOL are not read"),
+        ({"vectors": np.ones(3)}, "must be a matrix"),
+        ({"vectors": np.ones((0, 3))}, "is empty"),
+    ],
+)
+def test_a_safetensors_file_says_what_is_wrong_with_it(
+    tmp_path: Path, tensors: dict[str, NDArray[np.generic]], words: str
+) -> None:
+    save_file(tensors, tmp_path / "odd.safetensors")
+    with pytest.raises(ValueError, match=rf"odd\.safetensors.*{words}"):
+        read_vectors(tmp_path / "odd.safetensors")
+
+
+def test_a_clip_folder_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a folder is read if it holds img_emb or text_emb"):
+        read_vectors(tmp_path)
+    (tmp_path / "img_emb").mkdir()
+    with pytest.raises(ValueError, match=r"holds no img_emb_0\.npy"):
+        read_vectors(tmp_path)
+    np.save(tmp_path / "img_emb" / "img_emb_0.npy", ROWS)
+    np.save(tmp_path / "img_emb" / "img_emb_1.npy", ROWS[0])
+    with pytest.raises(ValueError, match=r"img_emb_1\.npy: must be a matrix"):
+        read_vectors(tmp_path)
+    np.save(tmp_path / "img_emb" / "img_emb_1.npy", ROWS[:, :2])
+    with pytest.raises(ValueError, match="img_emb: the parts have different numbers of dimensions"):
+        read_vectors(tmp_path)
+
+
+def test_metadata_must_match_the_parts(tmp_path: Path) -> None:
+    folder = write_clip(tmp_path / "clip", metadata=lambda span: {"key": NUMBERS[span][:1]})
+    with pytest.raises(ValueError, match=r"metadata_2\.parquet: has 1 rows, the embeddings of that part 3"):
+        read_vectors(folder)
+    (folder / "metadata" / "metadata_9.parquet").unlink()
+    with pytest.raises(ValueError, match="holds no metadata for the part 9"):
+        read_vectors(folder)
+
+
+def test_a_clip_folder_of_both_kinds_must_be_named(tmp_path: Path) -> None:
+    write_clip(tmp_path, "img_emb")
+    write_clip(tmp_path, "text_emb")
+    with pytest.raises(ValueError, match=r"holds both img_emb and text_emb; name one of them: .*img_emb"):
+        read_vectors(tmp_path)
+    assert len(read_vectors(tmp_path / "text_emb")) == 7

@@ -1,0 +1,151 @@
+"""The command line prints and writes what the library returns."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unhub
+from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, succeed, write_fitted, write_inputs
+from corrections import bias
+from unhub.files import read_manifest
+from unhub.methods import METHODS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_inputs(tmp_path)
+
+
+@pytest.fixture
+def fitted(folder: Path) -> Path:
+    return write_fitted(folder)
+
+
+def test_fit_writes_what_the_library_fits_and_says_what_it_cost(folder: Path) -> None:
+    printed = succeed(folder, *FIT, "--method", "nnn", "--set", "k=7", "--set", "alpha=0.5")
+    saved, expected = unhub.load(folder / "out.unhub"), unhub.fit(ITEMS, BANK, method="nnn:k=7,alpha=0.5")
+    assert isinstance(saved, unhub.Bias)
+    assert isinstance(expected, unhub.Bias)
+    assert saved.method == expected.method
+    np.testing.assert_allclose(saved.bias, expected.bias, atol=1e-6)
+    assert "out.unhub" in printed
+    assert "nnn:k=7,alpha=0.5" in printed
+    assert re.search(r"cost +1 pass, \d+\.\d+ s, \d+ \w+ peak memory", printed)
+
+
+def test_fit_passes_every_option_on(folder: Path) -> None:
+    options = ("--bank-items", "queries.npy", "--similarity", "dot", "--threads", "1", "--memory", "1GB", "--mergeable")
+    succeed(folder, *FIT, "--method", "dualis:beta_query=30", "--item-ids", "names.txt", *options)
+    saved = unhub.load(folder / "out.unhub")
+    direct = unhub.fit(
+        unhub.Vectors(np.array(NAMES), ITEMS),
+        BANK,
+        method="dualis",
+        beta_query=30,
+        bank_items=QUERIES,
+        similarity="dot",
+        mergeable=True,
+    )
+    assert saved.ids.tolist() == NAMES
+    assert (saved.method, saved.source) == (direct.method, direct.source)
+    assert saved.arrays.keys() == direct.arrays.keys()
+
+
+def test_fit_is_silent_when_asked(folder: Path) -> None:
+    assert succeed(folder, *FIT, "--quiet") == ""
+    assert (folder / "out.unhub").exists()
+
+
+def test_fit_prints_the_manifest_as_json(folder: Path) -> None:
+    printed = json.loads(succeed(folder, *FIT, "--json"))
+    assert printed == {"path": "out.unhub", **read_manifest(folder / "out.unhub")}
+    assert printed["cost"]["passes"] == 1
+    assert json.loads(succeed(folder, "info", "out.unhub", "--json")) == printed
+
+
+def test_a_note_on_what_was_clipped_is_printed(folder: Path) -> None:
+    assert re.search(r"note +k was clipped", succeed(folder, *FIT, "--method", "nnn"))
+
+
+def test_sinkhorn_says_how_far_it_got(folder: Path) -> None:
+    printed = succeed(folder, *FIT, "--method", "sn")
+    assert re.search(r"iterations +10\n", re.sub(r" +\n", "\n", printed))
+    assert re.search(r"marginal errors +queries \S+, items \S+", printed)
+
+
+def test_search_prints_the_hits_of_the_library_as_json(fitted: Path) -> None:
+    answers = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "4", "--strength", "0.5", "--format", "json"))
+    items = unhub.Vectors(np.array(NAMES), ITEMS)
+    hits = unhub.searcher(items, unhub.load(fitted / "fitted.unhub")).search(QUERIES, k=4, strength=0.5)
+    assert [answer["query"] for answer in answers] == [0, 1, 2]
+    assert [[hit["id"] for hit in answer["hits"]] for answer in answers] == hits.ids.tolist()
+    scores = [[hit["score"] for hit in answer["hits"]] for answer in answers]
+    np.testing.assert_allclose(scores, hits.scores, atol=1e-6)
+
+
+def test_search_prints_a_table_with_ids_as_they_are(fitted: Path) -> None:
+    printed = succeed(fitted, *SEARCH, "queries.npy", "-k", "2")
+    head, _, *rows = printed.splitlines()
+    assert head.split() == ["query", "place", "score", "item"]
+    assert len(rows) == 6
+    assert all(re.fullmatch(r"[012] +[12] +-?\d\.\d{4} +\[red\] \d+\.jpg", row) for row in rows)
+
+
+def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
+    for form in ("table", "json", "npz"):
+        assert succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", f"hits.{form}") == ""
+    with np.load(fitted / "hits.npz") as hits:
+        assert hits["queries"].tolist() == [0, 1, 2]
+        assert hits["ids"].shape == hits["scores"].shape == (3, 10)
+        assert [
+            [hit["id"] for hit in answer["hits"]] for answer in json.loads((fitted / "hits.json").read_text())
+        ] == hits["ids"].tolist()
+    assert (fitted / "hits.table").read_text() == succeed(fitted, *SEARCH, "queries.npy")
+
+
+def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> None:
+    answers = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json"))
+    assert [len(answer["hits"]) for answer in answers] == [40, 40, 40]
+
+
+@pytest.mark.once
+def test_info_says_what_a_file_is(tmp_path: Path) -> None:
+    unhub.save(bias(np.arange(6)), tmp_path / "one.unhub")
+    printed = succeed(tmp_path, "info", "one.unhub")
+    for words in ("dis:tau=0.02", "cosine, 64 dimensions", "numba, kept fp32", "queries 1e-09, items 3e-07", "µ"):
+        assert words in printed
+
+
+@pytest.mark.once
+def test_methods_lists_every_method_with_its_parameters(tmp_path: Path) -> None:
+    printed = succeed(tmp_path, "methods")
+    listed = json.loads(succeed(tmp_path, "methods", "--json"))
+    assert [one["name"] for one in listed] == list(METHODS)
+    for one in listed:
+        assert re.search(rf"^ *{one['name']} +{one['kind']} .*{re.escape(one['what'])}", printed, re.MULTILINE)
+    assert "k=128, alpha=0.75" in printed
+
+
+@pytest.mark.once
+def test_version_and_help(tmp_path: Path) -> None:
+    assert succeed(tmp_path, "--version") == f"unhub {unhub.__version__}\n"
+    assert succeed(tmp_path) == succeed(tmp_path, "--help")
+    for command in ("fit", "search", "info", "methods"):
+        assert command in succeed(tmp_path, "--help")
+        assert "Usage: unhub" in succeed(tmp_path, command, "--help")
+
+
+@pytest.mark.once
+def test_help_does_not_import_numpy(tmp_path: Path) -> None:
+    program = (
+        "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules)); from unhub.cli import main; main()"
+    )
+    for arguments in (("--help",), ("fit", "--help"), ("--version",)):
+        command = [sys.executable, "-c", program, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,162 @@
+"""README and docs: every Python block and every `unhub` command in them runs, and the tables say what the code says."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import command
+import unhub
+from unhub.indexes import INDEXES
+from unhub.methods import METHODS, as_value
+from unhub.methods.method import Value
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+SIZES = {"gallery": 200, "captions": 600, "training": 150, "q": 8, "new_items": 20, "more_captions": 100}
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, the line it begins on, its text."""
+
+    language: str
+    line: int
+    text: str
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a page."""
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        yield Block(match[1], text.count("\n", 0, match.start(2)) + 1, match[2])
+
+
+def commands_of(block: Block) -> Iterator[str]:
+    """Yield the lines of a block that call unhub, without the prompt; a line that ends in a backslash goes on."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        line = line.removeprefix("$ ")
+        if line.startswith("unhub "):
+            yield line
+
+
+def table_rows(text: str, head: str) -> dict[str, list[str]]:
+    """Return the cells of a table by what stands in the first one, without backticks; `head` begins its first line."""
+    lines = text[text.index(f"\n| {head} |") :].strip().split("\n\n")[0].splitlines()[2:]
+    rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    return {cells[0].strip("`"): cells[1:] for cells in rows}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder, made the current one, with the small files that the pages speak of."""
+    random = np.random.default_rng(0)
+    for name, rows in SIZES.items():
+        np.save(tmp_path / f"{name}.npy", random.normal(size=(rows, 16)).astype(np.float32))
+    (tmp_path / "names.txt").write_text("".join(f"image {row}.jpg\n" for row in range(SIZES["gallery"])))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_of_a_page_runs(page: Path, files: Path) -> None:
+    namespace: dict[str, object] = {}
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.language == "python":
+            # Empty lines before it, so that an error names the line of the page.
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
+        elif block.language == "console":
+            for line in commands_of(block):
+                done = command.run(files, *shlex.split(line)[1:])
+                assert (done.returncode, done.stderr) == (0, ""), line
+                assert done.stdout or "-o" in line, line
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+def test_a_block_is_run_or_says_that_it_is_text(page: Path) -> None:
+    assert {block.language for block in blocks_of(page.read_text(encoding="utf-8"))} <= {"python", "console", "text"}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    missing = [one for one in targets if not one.startswith("https://") and not (page.parent / one).exists()]
+    assert not missing
+
+
+def test_the_index_of_the_docs_lists_every_page() -> None:
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((\w+\.md)\)", text)) == {page.name for page in PAGES} - {"README.md"}
+
+
+def test_every_folder_of_the_package_has_a_page() -> None:
+    folders = {path.parent.name for path in (ROOT / "src" / "unhub").glob("*/__init__.py")}
+    assert {f"{folder}.md" for folder in folders} <= {page.name for page in PAGES}
+
+
+def parameters_in(cell: str) -> dict[str, Value]:
+    """Read a cell such as `k=128, alpha=0.75`; a name without a value is a parameter that is off by default."""
+    pairs = (one.partition("=") for one in cell.strip("`").split(", ") if one)
+    return {name: as_value(value) if equals else None for name, equals, value in pairs}
+
+
+def test_the_table_of_methods_lists_all_with_their_defaults() -> None:
+    rows = table_rows((ROOT / "README.md").read_text(encoding="utf-8"), "method")
+    listed = {name: parameters_in(cells[1]) for name, cells in rows.items()}
+    assert list(listed) == list(METHODS)
+    assert listed == {name: method.parameters() for name, method in METHODS.items()}
+
+
+def test_the_table_of_methods_says_what_each_needs() -> None:
+    rows = table_rows((ROOT / "README.md").read_text(encoding="utf-8"), "method")
+    assert {name for name, cells in rows.items() if cells[2] == "all queries at once"} == {
+        name for name, method in METHODS.items() if method.kind == "plan"
+    }
+    assert {name for name, cells in rows.items() if "training items" in cells[2]} == {
+        name for name, method in METHODS.items() if method.dual
+    } | {"dbsn"}
+
+
+def test_the_page_of_methods_has_a_section_for_each_of_its_kind() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == list(METHODS)
+    kinds = table_rows(text, "kind")
+    for name, method in METHODS.items():
+        assert f"`{name}`" in kinds[method.kind.capitalize()][1]
+
+
+def test_the_page_of_indexes_lists_every_engine() -> None:
+    rows = table_rows((ROOT / "docs" / "indexes.md").read_text(encoding="utf-8"), "index")
+    assert [name.partition(":")[0] for name in rows] == list(INDEXES)
+
+
+def test_the_table_of_upkeep_says_what_is_refused() -> None:
+    rows = table_rows((ROOT / "docs" / "upkeep.md").read_text(encoding="utf-8"), "method")
+    said = {name: cells for names, cells in rows.items() for name in re.findall(r"\w+", names)}
+    assert said.keys() == METHODS.keys()
+    random = np.random.default_rng(0)
+    items, bank, targets = random.normal(size=(12, 4)), random.normal(size=(30, 4)), random.normal(size=(9, 4))
+    for name, cells in said.items():
+        fitted = unhub.fit(items, bank, method=name, bank_items=targets, mergeable=True)
+        calls = (
+            partial(unhub.extend, fitted, items[:2] + 1, bank, bank_items=targets),
+            partial(unhub.remove, fitted, [1], items=items, bank=bank, bank_items=targets),
+            partial(unhub.merge, fitted, items, bank[:5] + 1, bank_items=targets),
+        )
+        for cell, call in zip(cells, calls, strict=True):
+            if cell.startswith(("equal", "close")):
+                assert len(call()) == len(fitted) + {"extend": 2, "remove": -1, "merge": 0}[call.func.__name__]
+            else:
+                with pytest.raises(ValueError, match="refit"):
+                    call()

@@ -1,0 +1,68 @@
+"""The examples and the picture of the README run as they are and say what they should."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(folder: Path, script: str, *arguments: str) -> str:
+    """Run a script in an empty folder and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / script), *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def percents(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"([0-9.]+) ?%", text)]
+
+
+def test_the_demo_shows_that_corrections_help(tmp_path: Path) -> None:
+    output = run(tmp_path, "examples/demo.py")
+    assert "Generated data" in output
+    rows = {match[1]: percents(match[0]) for match in re.finditer(r"^│ (\w+) .*%.*$", output, re.MULTILINE)}
+    assert len(rows) > 5
+    raw_first, raw_tenth, raw_never = rows.pop("raw")
+    for first, tenth, never in rows.values():
+        assert first > raw_first + 5 and tenth > raw_tenth + 5 and never < raw_never / 3
+    hubs = re.findall(r"item +\d+ │ +(\d+) │ +(\d+) │", output)
+    assert len(hubs) == 5
+    assert all(int(before) > 5 * int(after) for before, after in hubs)
+    assert "the same answers" in output
+
+
+def test_the_quickstart_raises_recall(tmp_path: Path) -> None:
+    output = run(tmp_path, "examples/quickstart.py")
+    raw, corrected = percents(output)
+    assert corrected > raw + 5
+    assert "loaded: nnn:k=128,alpha=0.75, 2000 items" in output
+
+
+def test_an_index_of_ones_own_gives_the_searchers_ranking(tmp_path: Path) -> None:
+    flat, raw, corrected, graph = percents(run(tmp_path, "examples/own_index.py"))
+    assert flat > 99.9 and graph > 99
+    assert corrected > raw + 5
+
+
+def test_a_correction_grows_to_what_a_refit_gives(tmp_path: Path) -> None:
+    output = run(tmp_path, "examples/grow.py")
+    assert "extended from 1800 to 2000 items; the searcher holds 2000" in output
+    apart = re.search(r"differs by at most (\S+)", output)
+    assert apart and float(apart[1]) < 1e-6
+    assert "removed 3: 1997 items, lowest id found 3" in output
+
+
+def test_the_picture_of_the_readme_can_be_drawn(tmp_path: Path) -> None:
+    run(tmp_path, "benchmarks/picture.py", "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,371 @@
+"""Each kernel, compiled and plain, against its definition in float64, and the two against each other."""
+
+import importlib
+import os
+from itertools import pairwise, product
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from unhub import kernels
+from unhub.kernels import plain
+from unhub.passes import Reservoir
+from unhub.vectors import Float32, Float64
+
+BLOCKED = bool(os.environ.get("UNHUB_NO_NUMBA"))
+needs_numba = pytest.mark.skipif(BLOCKED, reason="numba is blocked by UNHUB_NO_NUMBA")
+both = pytest.mark.parametrize("name", ["plain", pytest.param("compiled", marks=needs_numba)])
+
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.one_of(st.integers(1, 6), st.integers(7, 70), st.integers(71, 700))
+
+
+def kernel(name: str) -> ModuleType:
+    return importlib.import_module(f"unhub.kernels.{name}")
+
+
+def test_the_kernels_in_use_are_compiled_unless_numba_is_blocked() -> None:
+    assert kernels.NAME == ["numba", "numpy"][BLOCKED]
+
+
+# Tiles: random, with many ties, all equal, and with both zeros.
+
+KINDS = (
+    "normal",
+    "few values",
+    "equal",
+    "zeros",
+    "rising",
+    "falling",
+    "mostly the least",
+    "mostly the largest",
+    "tiny",
+)
+
+
+def tile_of(kind: str, rows: int, columns: int, rng: np.random.Generator) -> Float32:
+    shape = (rows, columns)
+    tiles: dict[str, NDArray[np.generic]] = {
+        "normal": rng.standard_normal(shape),
+        "few values": rng.integers(-2, 3, shape) / 2,
+        "equal": np.full(shape, rng.choice([-1.5, 0.0, 0.25])),
+        "zeros": rng.choice([0.0, -0.0], shape),
+        "rising": np.sort(rng.standard_normal(shape), axis=1),
+        "falling": -np.sort(rng.standard_normal(shape), axis=1),
+        "mostly the least": np.maximum(rng.standard_normal(shape), 1.8),
+        "mostly the largest": np.minimum(rng.standard_normal(shape), -1.8),
+        "tiny": rng.integers(-3, 4, shape) * 1e-45,
+    }
+    return tiles[kind].astype(np.float32)
+
+
+def cut(columns: int, rng: np.random.Generator, most: int) -> list[slice]:
+    """Cut columns into random neighbouring parts, at most so many."""
+    edges = [0, *sorted(rng.integers(0, columns + 1, rng.integers(0, most)).tolist()), columns]
+    return [slice(one, two) for one, two in pairwise(edges) if two > one]
+
+
+# Log-sums.
+
+
+def log_sums(name: str, parts: list[Float32], betas: list[float]) -> Float64:
+    """Stream the parts through the kernel and return logsumexp(beta * score), (rows, betas)."""
+    rows = len(parts[0])
+    slopes = np.array(betas, np.float32)
+    peak, sums = np.full(rows, -np.inf, np.float32), np.zeros((rows, len(betas)))
+    for part in parts:
+        kernel(name).add_log_sums(part.copy(), slopes, peak, sums)
+    return np.asarray(np.log(sums) + slopes.astype(np.float64) * peak[:, None])
+
+
+@both
+def test_log_sums_by_hand(name: str) -> None:
+    tile = np.log(np.array([[1, 3], [2, 2]], np.float32))
+    assert_allclose(log_sums(name, [tile], [1, 2]), np.log([[4, 10], [4, 8]]), rtol=1e-6)
+    assert_allclose(log_sums(name, [tile[:, :1], tile[:, 1:]], [1, 2]), np.log([[4, 10], [4, 8]]), rtol=1e-6)
+
+
+@both
+@given(seed=seeds, rows=st.integers(1, 5), columns=sizes, kind=st.sampled_from(KINDS), scale=st.sampled_from([1, 50]))
+@settings(max_examples=60)
+def test_log_sums_are_those_of_float64_in_any_parts(
+    name: str, seed: int, rows: int, columns: int, kind: str, scale: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    tile = scale * tile_of(kind, rows, columns, rng)
+    betas = [0.1, 1.0, 20.0, 1000.0]
+    found = log_sums(name, [tile[:, part] for part in cut(columns, rng, 5)], betas)
+    for column, beta in enumerate(np.array(betas, np.float32).astype(np.float64)):
+        exact = logsumexp(beta * tile.astype(np.float64), axis=1)
+        # float32 rounds beta * (score - peak), which matters where it is near 0: by 6e-8 of it, at most 87 of that
+        assert_allclose(found[:, column], exact, rtol=1e-6, atol=5e-6)
+
+
+@needs_numba
+def test_the_compiled_exponential_is_exact_to_float32() -> None:
+    exp_ = kernel("compiled").exp_
+    x = np.concatenate([np.linspace(-87, 0, 4001), -np.geomspace(1e-9, 1, 200), [0.0, -0.0]]).astype(np.float32)
+    found = np.array([exp_(one) for one in x], np.float64)
+    exact = np.exp(x.astype(np.float64))
+    # x * log2(e) is rounded to float32 before its whole part is taken off: 2**-24 of up to 126, times log 2
+    assert_allclose(found, exact, rtol=8e-6)
+    near = x > -1
+    assert_allclose(found[near], exact[near], rtol=2.5e-7)
+
+
+@needs_numba
+def test_the_compiled_exponential_is_next_to_nothing_below_its_range() -> None:
+    exp_ = kernel("compiled").exp_
+    found = [float(exp_(np.float32(x))) for x in (-87.1, -100, -1e6, -1e30, -np.inf)]
+    assert all(0 <= one < 2e-38 for one in found)
+
+
+# Reservoirs.
+
+
+def filled(name: str, tile: Float32, k: int, parts: list[slice], first: int = 0) -> Reservoir:
+    """Stream the parts of a tile through the kernel; after each, the reservoir holds the k largest so far."""
+    reservoir = Reservoir(len(tile), k)
+    for part in parts:
+        kernel(name).add_top(
+            np.ascontiguousarray(tile[:, part]), first + part.start, k,
+            reservoir.values, reservoir.places, reservoir.counts, reservoir.bars,
+        )  # fmt: skip
+        assert (reservoir.counts >= min(k, part.stop)).all()
+        assert (reservoir.counts <= reservoir.values.shape[1]).all()
+    return reservoir
+
+
+def assert_holds_the_largest(reservoir: Reservoir, tile: Float32, k: int, first: int = 0) -> None:
+    """Compare with a stable sort: the largest first, of equal values the lower place first."""
+    order = np.argsort(-tile, axis=1, kind="stable")[:, :k]
+    values, places = reservoir.best()
+    assert_array_equal(values, np.take_along_axis(tile, order, axis=1))
+    assert_array_equal(places, order + first)
+    padded = np.full((len(tile), k), -np.inf, np.float32)
+    padded[:, : order.shape[1]] = np.take_along_axis(tile, order, axis=1)
+    assert_array_equal(reservoir.best_values(), padded)
+
+
+@both
+def test_the_largest_by_hand(name: str) -> None:
+    tile = np.array([[0.5, 2.0, 1.0], [1.0, 1.0, 1.0]], np.float32)
+    for k in (1, 2, 3, 4):
+        assert_holds_the_largest(filled(name, tile, k, [slice(0, 3)]), tile, k)
+        assert_holds_the_largest(filled(name, tile, k, [slice(0, 1), slice(1, 3)]), tile, k)
+
+
+@both
+def test_the_largest_of_equal_values_are_the_first(name: str) -> None:
+    for value, k, columns in product([0.0, -0.0, -3.5, 1e-45], [1, 3, 128], [1, 31, 32, 33, 200, 1000]):
+        tile = np.full((2, columns), value, np.float32)
+        half = columns // 2
+        parts = [slice(0, half), slice(half, columns)] if half else [slice(0, 1)]
+        assert_holds_the_largest(filled(name, tile, k, parts), tile, k)
+        assert_holds_the_largest(filled(name, tile, k, [slice(0, columns)]), tile, k)
+
+
+@both
+@given(
+    seed=seeds, rows=st.integers(1, 4), columns=st.one_of(sizes, st.integers(700, 3000)), k=sizes,
+    kind=st.sampled_from(KINDS), parts=st.integers(1, 40), first=st.sampled_from([0, 5, 2_000_000_000]),
+)  # fmt: skip
+@settings(max_examples=150)
+@example(seed=0, rows=1, columns=1, k=1, kind="normal", parts=1, first=0)
+@example(seed=0, rows=1, columns=1, k=7, kind="zeros", parts=1, first=0)
+@example(seed=0, rows=2, columns=3000, k=1, kind="rising", parts=40, first=0)
+@example(seed=0, rows=2, columns=3000, k=600, kind="rising", parts=40, first=0)
+def test_a_reservoir_holds_the_largest_and_the_first_of_equals(
+    name: str, seed: int, rows: int, columns: int, k: int, kind: str, parts: int, first: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    tile = tile_of(kind, rows, columns, rng)
+    assert_holds_the_largest(filled(name, tile, k, cut(columns, rng, parts), first), tile, k, first)
+
+
+@both
+@given(seed=seeds, k=st.integers(1, 200), kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=12))
+@settings(max_examples=80)
+def test_a_reservoir_holds_the_largest_when_tiles_change_in_kind(
+    name: str, seed: int, k: int, kinds: list[str]
+) -> None:
+    rng = np.random.default_rng(seed)
+    tiles = [tile_of(kind, 3, int(rng.integers(1, 300)), rng) + np.float32(rng.integers(-1, 2)) for kind in kinds]
+    edges = np.cumsum([0, *(tile.shape[1] for tile in tiles)]).tolist()
+    parts = [slice(one, two) for one, two in pairwise(edges)]
+    whole = np.concatenate(tiles, axis=1)
+    assert_holds_the_largest(filled(name, whole, k, parts), whole, k)
+
+
+# The best of each column.
+
+
+@both
+def test_the_best_of_a_column_by_hand(name: str) -> None:
+    best, where = np.full(3, -np.inf, np.float32), np.full(3, -1, np.int32)
+    kernel(name).add_column_best(np.array([[1, 2, -1], [1, 3, -2]], np.float32), 10, best, where)
+    assert (best.tolist(), where.tolist()) == ([1, 3, -1], [10, 11, 10])
+    kernel(name).add_column_best(np.array([[1, 4, -0.5]], np.float32), 12, best, where)
+    assert (best.tolist(), where.tolist()) == ([1, 4, -0.5], [10, 12, 12])
+
+
+@both
+@given(seed=seeds, rows=sizes, columns=sizes, kind=st.sampled_from(KINDS))
+@settings(max_examples=60)
+def test_the_best_of_a_column_is_the_first_of_the_largest(
+    name: str, seed: int, rows: int, columns: int, kind: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    tile = np.ascontiguousarray(tile_of(kind, columns, rows, rng).T)
+    best, where = np.full(columns, -np.inf, np.float32), np.full(columns, -1, np.int32)
+    for part in cut(rows, rng, 4):
+        kernel(name).add_column_best(tile[part], part.start, best, where)
+    assert_array_equal(where, tile.argmax(axis=0))
+    assert_array_equal(best, tile.max(axis=0))
+
+
+# Sinkhorn.
+
+
+@both
+def test_softening_by_hand(name: str) -> None:
+    tile = np.log(np.array([[1, 6], [9, 6]], np.float32))
+    totals, logs = np.ones(2, np.float32), np.empty(2)
+    kernel(name).soften_rows(tile, np.log(np.array([1, 2], np.float32)), 1.0, totals, logs)  # rows 1, 3 and 9, 3
+    assert_allclose(tile, [[0.25, 0.75], [0.75, 0.25]], rtol=1e-6)
+    assert_allclose(totals, [2, 2], rtol=1e-6)  # added to what was there
+    assert_allclose(logs, np.log([4, 12]), rtol=1e-6)
+
+
+@both
+@given(
+    seed=seeds, rows=st.integers(1, 40), columns=sizes, kind=st.sampled_from(KINDS),
+    beta=st.sampled_from([0.1, 1.0, 20.0, 100.0, 1000.0]),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_softening_is_the_softmax_of_float64(
+    name: str, seed: int, rows: int, columns: int, kind: str, beta: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    scores, h = tile_of(kind, rows, columns, rng), rng.standard_normal(columns).astype(np.float32)
+    tile, totals, logs = scores.copy(), np.zeros(columns, np.float32), np.empty(rows)
+    kernel(name).soften_rows(tile, h, beta, totals, logs)
+    exact = beta * (scores - h).astype(np.float64)
+    # what float32 loses of beta * (score - h) comes back as a relative error of its exponential
+    slack = 1e-6 * (10 + beta)
+    assert_allclose(tile, softmax(exact, axis=1), rtol=slack, atol=1e-30)
+    assert_allclose(totals, softmax(exact, axis=1).sum(axis=0), rtol=slack, atol=1e-30)
+    assert_allclose(logs, logsumexp(exact, axis=1), rtol=1e-6, atol=1e-5)
+
+
+def softened(rows: int, columns: int, rng: np.random.Generator) -> Float32:
+    return np.asarray(softmax(3 * rng.standard_normal((rows, columns)), axis=1), np.float32)
+
+
+@both
+def test_a_sweep_by_hand(name: str) -> None:
+    totals, sums = np.ones(2, np.float32), np.empty(2)
+    kernel(name).balance_rows(
+        np.array([[0.25, 0.75], [0.5, 0.5]], np.float32), np.array([4, 2], np.float32), totals, sums
+    )
+    assert_allclose(sums, [2.5, 3])
+    assert_allclose(totals, [1 + 0.1 + 1 / 6, 1 + 0.3 + 1 / 6], rtol=1e-6)
+
+
+@both
+@given(seed=seeds, rows=st.integers(1, 40), columns=sizes, short=st.booleans())
+@settings(max_examples=60)
+def test_a_sweep_is_that_of_float64(name: str, seed: int, rows: int, columns: int, short: bool) -> None:
+    rng = np.random.default_rng(seed)
+    kept, scale = softened(rows, columns, rng), np.exp(5 * rng.standard_normal(columns)).astype(np.float32)
+    totals, sums = np.zeros(columns, np.float32), np.empty(rows)
+    if short:
+        bits = np.empty(kept.shape, np.uint16)
+        kernel(name).shorten(kept, bits)
+        kept = lengthened(bits)
+        kernel(name).balance_short_rows(bits, scale, totals, sums)
+    else:
+        kernel(name).balance_rows(kept, scale, totals, sums)
+    exact = kept.astype(np.float64) @ scale.astype(np.float64)
+    assert_allclose(sums, exact, rtol=1e-5)
+    assert_allclose(totals, (kept / exact[:, None]).sum(axis=0), rtol=1e-5)
+
+
+def lengthened(bits: NDArray[np.uint16]) -> Float32:
+    return np.asarray((bits.astype(np.uint32) << 16).view(np.float32))
+
+
+@both
+def test_shortening_rounds_to_the_nearest(name: str) -> None:
+    step = 2.0**-7  # between neighbouring bfloat16 at 1
+    values = np.array([[0, 1, 1 + 0.4 * step, 1 + 0.5 * step, 1 + 0.6 * step, 1 + step, 0.75, 3e-5]], np.float32)
+    bits = np.empty(values.shape, np.uint16)
+    kernel(name).shorten(values, bits)
+    assert_array_equal(lengthened(bits)[0, :7], [0, 1, 1, 1 + step, 1 + step, 1 + step, 0.75])
+    assert_allclose(lengthened(bits), values, rtol=2**-8)
+
+
+# The two kernels against each other, where their results must be the same to the bit.
+
+
+@needs_numba
+@given(seed=seeds, rows=st.integers(1, 20), columns=sizes, exponent=st.integers(-40, 30))
+@settings(max_examples=60)
+def test_both_kernels_shorten_to_the_same_bits(seed: int, rows: int, columns: int, exponent: int) -> None:
+    values = (np.random.default_rng(seed).random((rows, columns)) * 10.0**exponent).astype(np.float32)
+    one, two = np.empty(values.shape, np.uint16), np.empty(values.shape, np.uint16)
+    plain.shorten(values, one)
+    kernel("compiled").shorten(values, two)
+    assert_array_equal(one, two)
+
+
+@needs_numba
+@given(seed=seeds, rows=st.integers(1, 20), columns=sizes, k=sizes, kind=st.sampled_from(KINDS))
+@settings(max_examples=60)
+def test_both_kernels_hold_the_same_values_and_places(seed: int, rows: int, columns: int, k: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    tile = tile_of(kind, rows, columns, rng)
+    parts = cut(columns, rng, 6)
+    one, two = (filled(name, tile, k, parts).best() for name in ("plain", "compiled"))
+    assert_array_equal(one[0], two[0])
+    assert_array_equal(one[1], two[1])
+
+
+@needs_numba
+@given(seed=seeds, rows=st.integers(1, 20), columns=sizes, kind=st.sampled_from(KINDS))
+@settings(max_examples=40)
+def test_both_kernels_give_the_same_log_sums_and_shares(seed: int, rows: int, columns: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    tile = tile_of(kind, rows, columns, rng)
+    betas = [0.5, 20.0, 100.0]
+    assert_allclose(log_sums("plain", [tile], betas), log_sums("compiled", [tile], betas), rtol=1e-6, atol=5e-6)
+    shares = []
+    for name in ("plain", "compiled"):
+        one, totals, logs = tile.copy(), np.zeros(columns, np.float32), np.empty(rows)
+        kernel(name).soften_rows(one, np.zeros(columns, np.float32), 20.0, totals, logs)
+        shares.append(one)
+    assert_allclose(shares[0], shares[1], rtol=2e-5, atol=1e-30)
+
+
+@given(seed=seeds, rows=st.integers(1, 30), columns=sizes, entries=st.integers(1, 3000))
+@settings(max_examples=40)
+def test_plain_kernels_do_the_same_in_slabs_of_any_size(seed: int, rows: int, columns: int, entries: int) -> None:
+    rng = np.random.default_rng(seed)
+    tile, scale = softened(rows, columns, rng), rng.random(columns, np.float32) + np.float32(0.5)
+    found = []
+    for size in (1 << 17, entries):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plain, "CACHE_ENTRIES", size)
+            totals, sums, logs, soft = np.zeros(columns, np.float32), np.empty(rows), np.empty(rows), tile.copy()
+            plain.balance_rows(tile, scale, totals, sums)
+            plain.soften_rows(soft, scale, 20.0, totals, logs)
+            values, places = filled("plain", tile, 7, cut(columns, np.random.default_rng(seed), 4)).best()
+            found.append((totals, sums, logs, soft, values, places, log_sums("plain", [tile], [20.0])))
+    for one, two in zip(*found, strict=True):
+        assert_allclose(one, two, rtol=2e-6)

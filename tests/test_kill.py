@@ -1,0 +1,133 @@
+"""A save that is killed: the file is the old one or the new one, whole, whatever the moment."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unhub.correction import Bias, Cost, Source
+from unhub.files import load, save
+from unhub.methods import parse
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL"),
+]
+
+ITEMS = 400_000
+MOMENTS = 24
+
+
+def version(number: int, items: int = ITEMS) -> Bias:
+    """Return a correction in which every number tells which version it is."""
+    hashes = np.full(items, number, np.uint64)
+    arrays = {"bias": np.full(items, float(number)), "top": np.full((items, 4), number, np.float32)}
+    return Bias(parse("is"), np.arange(items), hashes, Source("cosine", 8), Cost(), arrays, float(number))
+
+
+def version_of(path: Path) -> int:
+    """Load the file, which must be one version throughout, and return which."""
+    loaded = load(path)
+    assert isinstance(loaded, Bias)
+    values = {loaded.offset, *np.unique(loaded.item_hashes).tolist()}
+    for array in loaded.arrays.values():
+        values.update(np.unique(array).tolist())
+    (number,) = values
+    return int(number)
+
+
+SAVE_FOREVER = """
+import sys
+from itertools import count
+from pathlib import Path
+from test_kill import save, version
+for number in count(2):
+    correction = version(number)
+    print(number, flush=True)
+    save(correction, sys.argv[1])
+"""
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    folder = Path(__file__).parent
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
+    target = tmp_path / "one.unhub"
+    save(version(1), target)
+    began = time.perf_counter()
+    save(version(1), target)
+    duration = time.perf_counter() - began
+    chance = random.Random(0)
+    seen = set()
+    for _ in range(MOMENTS):
+        child = start(SAVE_FOREVER, str(target))
+        assert child.stdout is not None
+        child.stdout.readline()  # it is about to save
+        time.sleep(chance.uniform(0, 4 * duration))
+        child.kill()
+        _, errors = child.communicate()
+        assert child.returncode == -signal.SIGKILL, errors
+        seen.add(version_of(target))
+    assert len(seen) > 1, "the kills came before any save, which proves nothing"
+
+
+SAVE_AND_DIE = """
+import os, signal, sys
+import safetensors.numpy
+from test_kill import save, version
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def half(tensors, path, metadata):
+    content = safetensors.numpy.save(tensors, metadata)
+    path.write_bytes(content[: len(content) // 2])
+    die()
+
+def die_after(call):
+    return lambda *arguments: die(call(*arguments))
+
+target, moment = sys.argv[1:]
+if moment == "half written":
+    safetensors.numpy.save_file = half
+elif moment.startswith("before "):
+    setattr(os, moment.split()[1], die)
+else:
+    setattr(os, moment.split()[1], die_after(getattr(os, moment.split()[1])))
+save(version(2, 1000), target)
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "left"),
+    [
+        ("half written", 1),
+        ("before chmod", 1),
+        ("before fsync", 1),
+        ("after fsync", 1),
+        ("before replace", 1),
+        ("after replace", 2),
+    ],
+)
+def test_a_kill_around_the_rename_leaves_the_old_file_or_the_new_one(tmp_path: Path, moment: str, left: int) -> None:
+    target = tmp_path / "one.unhub"
+    save(version(1, 1000), target)
+    child = start(SAVE_AND_DIE, str(target), moment)
+    _, errors = child.communicate()
+    assert child.returncode == -signal.SIGKILL, errors
+    assert version_of(target) == left
+    others = [path.suffix for path in tmp_path.iterdir() if path != target]
+    assert others == ([".tmp"] if left == 1 else [])

@@ -1,0 +1,186 @@
+"""The order of the modules: imports go one way, and a light start stays light."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+PACKAGE = Path(__file__).parents[1] / "src" / "unhub"
+
+# A module or folder of src/unhub may import those above it and itself, never one below it.
+LAYERS = (
+    "vectors",
+    "kernels",
+    "similarity",
+    "effort",  # threads, memory and progress: what the passes below run on
+    "passes",
+    "balance",
+    "bank",
+    "correction",
+    "methods",
+    "fitting",
+    "upkeep",
+    "combine",
+    "indexes",
+    "search",
+    "evaluation",
+    "files",
+    "training",
+    "embed",
+    "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
+    "demo",
+    "cli",
+    "service",
+    "__main__",
+)
+
+# The public names come from everywhere, lazily.
+SEES_EVERYTHING = "__init__"
+
+OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers")
+
+
+def layer_of(module: str) -> str:
+    """Return the layer of a dotted module name: `unhub.methods.sinkhorn` is of `methods`, `unhub` of `__init__`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def layers_in(package: Path) -> set[str]:
+    return {path.relative_to(package).parts[0].removesuffix(".py") for path in package.rglob("*.py")}
+
+
+def imports_of(path: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and layer of every import of our own in a file, those inside functions too."""
+    folder = ["unhub", *path.relative_to(package).parent.parts]
+    known = {*LAYERS, *layers_in(package)}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = folder[: len(folder) + 1 - node.level] if node.level else []
+            source = ".".join([*start, *([node.module] if node.module else [])])
+            # `from unhub import search` names a module, `from unhub import fit` a public name.
+            targets = [
+                f"{source}.{alias.name}" if source == "unhub" and alias.name in known else source
+                for alias in node.names
+            ]
+        else:
+            continue
+        yield from ((node.lineno, layer_of(target)) for target in targets if target.split(".")[0] == "unhub")
+
+
+def backward_imports(package: Path) -> list[str]:
+    """List every import of a later layer by an earlier one, as `file:line: what`; a module of no layer has no order."""
+    rank = {layer: position for position, layer in enumerate(LAYERS)}
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        layer = inside.parts[0].removesuffix(".py")
+        if layer == SEES_EVERYTHING or layer not in rank:
+            continue
+        for line, target in imports_of(path, package):
+            if rank.get(target, -1) > rank[layer]:
+                found.append(f"{inside.as_posix()}:{line}: {layer} imports {target}, which comes after it")
+    return found
+
+
+def modules_loaded_by(*arguments: str) -> set[str]:
+    """Run Python with these arguments and return the top-level modules it imported."""
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = run.stderr.splitlines()
+    assert run.returncode == 0, "\n".join(line for line in lines if not line.startswith("import time:"))
+    names = (line.rsplit("|", 1)[1].strip() for line in lines if line.startswith("import time:"))
+    return {name.split(".")[0] for name in names}
+
+
+def test_every_module_has_a_layer() -> None:
+    unknown = sorted(layers_in(PACKAGE) - set(LAYERS))
+    assert not unknown, f"{unknown} of src/unhub: add each to LAYERS in tests/test_layers.py, after all it imports"
+
+
+def test_imports_go_one_way() -> None:
+    assert backward_imports(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import unhub.search",
+        "import unhub",
+        "from unhub import search",
+        "from unhub import fit",
+        "from unhub.search import searcher",
+        "from .. import search",
+        "from ..search import searcher",
+        "def later():\n    from unhub.indexes.exact import Exact",
+    ],
+)
+def test_a_backward_import_is_found_however_it_is_written(tmp_path: Path, line: str) -> None:
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods" / "sinkhorn.py").write_text(line)
+    (found,) = backward_imports(tmp_path)
+    assert found.startswith("methods/sinkhorn.py:")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import numpy as np",
+        "import unhub.vectors",
+        "from unhub import kernels",
+        "from unhub.correction import Bias",
+        "from ..correction import Bias",
+        "from . import plans",
+        "from .plans import Transport",
+        "from unhub.methods import plans",
+    ],
+)
+def test_a_forward_import_is_left_alone(tmp_path: Path, line: str) -> None:
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods" / "sinkhorn.py").write_text(line)
+    assert backward_imports(tmp_path) == []
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    loaded = modules_loaded_by("-c", "import unhub")
+    assert "unhub" in loaded
+    assert not loaded & {"numpy", *OPTIONAL}
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+@pytest.mark.parametrize(
+    "start",
+    [("-m", "unhub"), ("-c", "from unhub.cli import main; main()")],
+    ids=["python -m unhub", "unhub.cli:main"],
+)
+def test_asking_the_command_for_help_loads_nothing_heavy(start: tuple[str, ...], flag: str) -> None:
+    loaded = modules_loaded_by(*start, flag)
+    assert "typer" in loaded
+    assert not loaded & {"numpy", *OPTIONAL}
+
+
+def test_every_public_name_resolves_without_the_optional_libraries() -> None:
+    program = f"""
+import sys
+for name in {OPTIONAL!r}:
+    sys.modules[name] = None
+import unhub
+for name in unhub.__all__:
+    getattr(unhub, name)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_importing_the_package_takes_well_under_half_a_second() -> None:
+    program = "import time; start = time.perf_counter(); import unhub; print(time.perf_counter() - start)"
+    runs = (subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(3))
+    assert min(float(run.stdout) for run in runs) < 0.25

@@ -1,0 +1,35 @@
+"""Small files of vectors in every format, for the tests of their readers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+ROWS = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+NAMES = [f"image {row}.jpg" for row in range(7)]
+NUMBERS = [3, 1, 4, 15, 92, 65, 35]
+
+
+def write_parquet(path: Path, **columns: object) -> Path:
+    pq.write_table(pa.table(columns), path, row_group_size=3)
+    return path
+
+
+def fixed(rows: NDArray[np.float32]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+
+
+def write_clip(
+    folder: Path, kind: str = "img_emb", metadata: Callable[[slice], dict[str, object]] | None = None
+) -> Path:
+    """Write ROWS as a clip-retrieval folder of parts 2, 9 and 10, which do not sort by name."""
+    (folder / kind).mkdir(parents=True)
+    for number, span in {2: slice(0, 3), 9: slice(3, 4), 10: slice(4, 7)}.items():
+        np.save(folder / kind / f"{kind}_{number}.npy", ROWS[span])
+        if metadata:
+            (folder / "metadata").mkdir(exist_ok=True)
+            write_parquet(folder / "metadata" / f"metadata_{number}.parquet", **metadata(span))
+    return folder
