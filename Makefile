@@ -43,7 +43,7 @@ check: $(STAMP) ## lint, formatting, types
 
 bench: $(STAMP) ## time the fits, and their growth with the sizes
 	$(RUN) benchmarks/fit.py
-	$(RUN) benchmarks/growth.py
+	$(RUN) benchmarks/growth.py --picture docs/growth.png
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -22,6 +22,7 @@ from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, spans
 
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
+SHORT_TAU = 0.05  # bfloat16 rounds by up to 2**-9, which costs h up to tau times that: 1e-4
 TILE_BYTES = 24 << 20
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
 FAINT = 1e-20  # a column total below this was built from entries that float32 may have flushed to zero
@@ -71,7 +72,7 @@ class _Balancing:
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
-        self.kept_as = _choose(keep, self.m, self.n, effort.memory)
+        self.kept_as = _choose(keep, self.m, self.n, tau, effort.memory)
         self.full = np.empty((self.m, self.n), np.float32) if self.kept_as == "fp32" else None
         self.short = np.empty((self.m, self.n), np.uint16) if self.kept_as == "bf16" else None
         self.recomputes = self.kept_as == "recomputed"
@@ -90,7 +91,8 @@ class _Balancing:
             log_alpha = self._log_alpha()
             self._move(totals, log_alpha)
             done += 1
-        self._sweep()  # what is left: K @ beta once more, for the last beta
+        else:
+            self._sweep()  # what is left: K @ beta once more, for the last beta
         return Solution(self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self.column_error)
 
     def _log_alpha(self) -> Float64:
@@ -168,13 +170,15 @@ def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, co
     return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
 
 
-def _choose(keep: str, m: int, n: int, memory: int) -> str:
+def _choose(keep: str, m: int, n: int, tau: float, memory: int) -> str:
     if keep != "auto":
         return {"none": "recomputed"}.get(keep, keep)
     whole = 4 * m * n
     if whole <= min(SMALL_BYTES, memory):
         return "fp32"
-    return "bf16" if whole // 2 <= memory else "recomputed"
+    if tau <= SHORT_TAU and whole // 2 <= memory:
+        return "bf16"
+    return "fp32" if whole <= memory else "recomputed"
 
 
 def _rows_per_tile(n: int) -> int:

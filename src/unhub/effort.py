@@ -92,6 +92,11 @@ class Effort:
         """Apply the function to every value, on the threads."""
         return self.run([functools.partial(function, value) for value in values])
 
+    def finish(self) -> None:
+        """Say that all is done, also where less was to do than planned."""
+        self._done = self.total
+        self._look()
+
     def _look(self) -> None:
         self.peak_memory = max(self.peak_memory, anonymous_memory() - self._baseline)
         if self._progress is not None and self.total:

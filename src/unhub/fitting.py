@@ -54,6 +54,7 @@ def fit(
     effort = Effort(threads, memory, progress)
     sets = _Sets(items, bank, bank_items, similarity, methods, effort)
     corrections = _fit_all(methods, sets, mergeable, effort)
+    effort.finish()
     return corrections[0] if isinstance(method, str | Method) else corrections
 
 

@@ -241,20 +241,29 @@ def nearest(
     weights = np.ones(len(queries)) if weights is None else weights
     bias = np.zeros(len(items)) if bias is None else bias
     longer = np.concatenate([queries, weights[:, None].astype(np.float32)], axis=1)
-    scores = np.empty((len(queries), k), np.float32)
-    places = np.empty((len(queries), k), np.int64)
-    step = max(1, min(TILE_ITEMS, -(-len(queries) // effort.threads)))
+    rounds = -(-len(queries) // (TILE_ITEMS * effort.threads))
+    few = len(queries) <= TILE_ITEMS  # a few queries share the threads by items, many by queries
+    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * effort.threads))))
+    parts = split(len(items), effort.threads if few else 1)
 
-    def answer(span: Span) -> None:
-        reservoir = Reservoir(span[1] - span[0], k)
-        mine = longer[slice(*span)]
-        for start, stop in spans(len(items), TILE_QUERIES):
+    def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
+        group, part = job
+        reservoir = Reservoir(group[1] - group[0], k)
+        for start, stop in spans(part[1], TILE_QUERIES, start=part[0]):
             block = items.unit_block(start, stop, similarity)
             block = np.concatenate([block, -bias[start:stop, None].astype(np.float32)], axis=1)
-            tile = mine @ block.T
+            tile = longer[slice(*group)] @ block.T
             reservoir.add(tile, start)
             effort.tick(tile.size)
-        scores[slice(*span)], places[slice(*span)] = reservoir.best()
+        return reservoir.best()
 
-    effort.map(answer, spans(len(queries), step))
+    found = iter(effort.map(answer, itertools.product(groups, parts)))
+    scores = np.empty((len(queries), k), np.float32)
+    places = np.empty((len(queries), k), np.int64)
+    for group in groups:
+        best = [next(found) for _ in parts]
+        values, where = (np.concatenate(several, axis=1) for several in zip(*best, strict=True))
+        order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts come in the order of places
+        scores[slice(*group)] = np.take_along_axis(values, order, axis=1)
+        places[slice(*group)] = np.take_along_axis(where, order, axis=1)
     return scores, places

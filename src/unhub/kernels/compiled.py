@@ -15,10 +15,12 @@ NAME = "numba"
 # Sums and maxima may be reordered, so that they vectorise; NaN never comes in (rows are checked at the door).
 REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
 jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
+exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
 
 LOG2E = np.float32(1.4426950408889634)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
-FLOOR = np.float32(-87.0)  # exp of less than this leaves the range of float32
+FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
+MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
 C1, C2, C3 = np.float32(0.6931469775979745), np.float32(0.24022242084571085), np.float32(0.055507337449616084)
 C4, C5 = np.float32(0.009671512676534846), np.float32(0.0013264726682935268)
@@ -32,14 +34,17 @@ def _largest(values: Float32) -> Any:
     return largest
 
 
-@jit
+@exact_jit
 def exp_(x: Any) -> Any:
-    """exp of a float32 at or below about 80; less than -87 counts as -87, which is zero beside the row's largest."""
-    scaled = larger(x, FLOOR) * LOG2E
-    whole = np.floor(scaled + HALF)
-    r = scaled - whole
-    power = as_float((np.int32(whole) + np.int32(127)) << np.int32(23))
-    return power * (ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5)))))
+    """exp of a float32 at or below about 80; less than -86.9 counts as that, which is zero beside the row's largest.
+
+    Adding MAGIC rounds to a whole number and leaves it in the lowest bits, from where it is added to the exponent.
+    """
+    scaled = larger(x * LOG2E, FLOOR)
+    shifted = scaled + MAGIC
+    r = scaled - (shifted - MAGIC)
+    power = ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5))))
+    return as_float(as_bits(power) + (as_bits(shifted) << np.int32(23)))
 
 
 @jit
@@ -243,24 +248,38 @@ def _lengthen(bits: Any) -> Any:
 
 
 @jit
+def _weigh(one: np.ndarray, two: np.ndarray, scale: Float32) -> Any:
+    first, second = ZERO, ZERO
+    for j in range(len(scale)):
+        first += _lengthen(one[j]) * scale[j]
+        second += _lengthen(two[j]) * scale[j]
+    return first, second
+
+
+@jit
 def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: Float64) -> None:
-    """balance_rows on rows stored as bfloat16, two at a time so that scale and totals are read half as often."""
+    """balance_rows on rows stored as bfloat16.
+
+    Two rows at a time, and in one loop with the sums of the next two, so that memory is read while there is work to do.
+    """
     rows, columns = kept.shape
-    for i in range(0, rows - 1, 2):
-        one, two = kept[i], kept[i + 1]
-        first, second = ZERO, ZERO
-        for j in range(columns):
-            first += _lengthen(one[j]) * scale[j]
-            second += _lengthen(two[j]) * scale[j]
-        sums[i], sums[i + 1] = first, second
-        first, second = ONE / first, ONE / second
-        for j in range(columns):
-            totals[j] += first * _lengthen(one[j]) + second * _lengthen(two[j])
+    even = rows - rows % 2
+    if even:
+        first, second = _weigh(kept[0], kept[1], scale)
+        for i in range(0, even, 2):
+            sums[i], sums[i + 1] = first, second
+            share, other = ONE / first, ONE / second
+            one, two = kept[i], kept[i + 1]
+            ahead = min(i + 2, even - 2)  # the last pair sums itself again, for nobody
+            three, four = kept[ahead], kept[ahead + 1]
+            first, second = ZERO, ZERO
+            for j in range(columns):
+                totals[j] += share * _lengthen(one[j]) + other * _lengthen(two[j])
+                first += _lengthen(three[j]) * scale[j]
+                second += _lengthen(four[j]) * scale[j]
     if rows % 2:
         last = kept[rows - 1]
-        total = ZERO
-        for j in range(columns):
-            total += _lengthen(last[j]) * scale[j]
+        total, _ = _weigh(last, last, scale)
         sums[rows - 1] = total
         share = ONE / total
         for j in range(columns):

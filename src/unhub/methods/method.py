@@ -131,7 +131,8 @@ def _default(cls: type[Method], one: dataclasses.Field[Value]) -> Value:
 def require(condition: bool, method: Method, parameter: str, wanted: str) -> None:
     """Raise a ValueError about a parameter unless the condition holds."""
     if not condition:
-        raise ValueError(f"{method.name}: {parameter} must be {wanted}, got {getattr(method, parameter, None)!r}")
+        typed = method.spellings.get(parameter, parameter)
+        raise ValueError(f"{method.name}: {typed} must be {wanted}, got {getattr(method, parameter, None)!r}")
 
 
 def require_number(method: Method, parameter: str, *, above: float | None = None, least: float | None = None) -> None:

@@ -58,6 +58,10 @@ class Balanced(Method):
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
         """Balance the new queries by some iterations in which the old ones, not at hand, keep their alpha."""
         start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
+        columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
+        start += self.tau * np.log(
+            len(start) / columns
+        )  # items came or went: each column's share of the mass is another
         held = Held(old, start)
         solution = balance(self.columns(new), self.tau, max(warm, 1), effort, start=start, held=held)
         result = outcome(solution, new.items)

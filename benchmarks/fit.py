@@ -1,0 +1,139 @@
+"""Fits against the matrix multiply alone: each time divided by that of the multiply, in the same round.
+
+The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
+threads. Rounds interleave everything, so that a busy moment of the machine falls on all; the median ratio and the
+spread over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about half an
+hour on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
+
+Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine gives
+free pages back to its host within seconds, and to take them again costs several times a first touch on a machine of
+one's own. With --fresh-memory every fit pays for its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+import unhub
+from data import unit_vectors
+from unhub import kernels
+from unhub.balance import balance
+from unhub.effort import Effort
+from unhub.passes import Want, reduce
+from unhub.similarity import Dot
+from unhub.vectors import Float32, as_vectors
+
+SHAPES = ("5000x100000", "20000x5000", "1000x100000")
+NNN_GRID = [f"nnn:k={1 << power},alpha={alpha}" for power in range(10) for alpha in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)]
+CASES: dict[str, tuple[list[str], float]] = {
+    "IS": (["is"], 1.08),
+    "IS + DIS": (["is", "dis"], 1.18),
+    "NNN k=128": (["nnn:k=128"], 1.18),
+    "SN, 10 iterations": (["sn"], 1.45),
+    "4 IS + NNN grid": ([*(f"is:tau={tau}" for tau in (0.01, 0.02, 0.05, 0.1)), *NNN_GRID], 1.6),
+}
+PLAIN_CASES: dict[str, tuple[list[str], float]] = {"IS": (["is"], 1.25)}
+
+
+def main() -> None:
+    """Run the benchmark and print a table for each shape and number of threads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", action="append", help="items x bank, such as 5000x100000; may be given again")
+    parser.add_argument("--threads", type=int, action="append", help="may be given again; default 1 and 2")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only these; may be given again")
+    parser.add_argument("--dimensions", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
+    options = parser.parse_args()
+    if not options.fresh_memory:
+        keep_memory()
+    console = Console(width=110)
+    for shape in options.shape or SHAPES:
+        n, m = (int(number) for number in shape.split("x"))
+        items, bank = unit_vectors(n, options.dimensions, seed=0), unit_vectors(m, options.dimensions, seed=1)
+        for threads in options.threads or (1, 2):
+            console.print(measure(items, bank, threads, options.rounds, options.case))
+
+
+def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list[str] | None) -> Table:
+    """Time everything in each round and return the table of ratios."""
+    cases = PLAIN_CASES if kernels.NAME == "numpy" else CASES
+    cases = {name: case for name, case in cases.items() if not only or name in only}
+    product = np.empty((len(items), len(bank)), np.float32)
+    contenders: dict[str, Callable[[], object]] = {
+        "one product": functools.partial(whole_product, items, bank, product, threads),
+        "tiles": functools.partial(tiles, items, bank, threads),
+    }
+    for name, (methods, _) in cases.items():
+        contenders[name] = functools.partial(unhub.fit, items, bank, method=methods, threads=threads)
+    compile_kernels()
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return table(items, bank, threads, seconds, cases)
+
+
+def table(
+    items: Float32,
+    bank: Float32,
+    threads: int,
+    seconds: dict[str, list[float]],
+    cases: dict[str, tuple[list[str], float]],
+) -> Table:
+    """Return the table: seconds, the ratio to the better multiply of the same round, and what it must be."""
+    multiply_seconds = np.minimum(seconds["one product"], seconds["tiles"])
+    flops = 2 * len(items) * len(bank) * items.shape[1]
+    title = f"{len(items):,} items x {len(bank):,} bank, d = {items.shape[1]}, {threads} thread(s), {kernels.NAME}"
+    result = Table("", "seconds", "GFLOP/s", "ratio", "spread", "must", title=title, min_width=90)
+    for name, times in seconds.items():
+        ratios = np.array(times) / multiply_seconds
+        must = ""
+        if name in cases:
+            limit = 1.14 if name == "IS" and threads > 1 and kernels.NAME == "numba" else cases[name][1]
+            must = f"{limit:.2f} {'met' if np.median(ratios) <= limit else 'MISSED'}"
+        spread = f"{ratios.min():.3f} - {ratios.max():.3f}"
+        median = float(np.median(times))
+        result.add_row(name, f"{median:.3f}", f"{flops / median / 1e9:.1f}", f"{np.median(ratios):.3f}", spread, must)
+    return result
+
+
+def keep_memory() -> None:
+    """Start this process again with a malloc that never gives memory back."""
+    settings = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 46), "MALLOC_ARENA_MAX": "1"}
+    if any(os.environ.get(name) != value for name, value in settings.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **settings})
+
+
+def whole_product(items: Float32, bank: Float32, product: Float32, threads: int) -> None:
+    """One big product into a ready array."""
+    with threadpool_limits(threads, user_api="blas"):
+        np.matmul(items, bank.T, out=product)
+
+
+def tiles(items: Float32, bank: Float32, threads: int) -> None:
+    """The tiles of the fit, multiplied and left alone."""
+    reduce(Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), "dot"), Want(), Effort(threads))
+
+
+def compile_kernels() -> None:
+    """Let numba compile before anything is timed."""
+    few = unit_vectors(600, 8, seed=2)
+    unhub.fit(few, few, method=["is", "dis", "nnn:k=128", "sn"])
+    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Effort(1), keep="bf16")
+
+
+if __name__ == "__main__":
+    main()
