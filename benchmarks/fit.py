@@ -5,9 +5,9 @@ threads. Rounds interleave everything, so that a busy moment of the machine fall
 spread over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about half an
 hour on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
 
-Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine gives
-free pages back to its host within seconds, and to take them again costs several times a first touch on a machine of
-one's own. With --fresh-memory every fit pays for its own.
+Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine
+gives free pages back to its host within seconds, and to take them again costs several times a first touch on a machine
+of one's own. With --fresh-memory every fit pays for its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Time of a fit as items (n) and bank (m) grow: IS, NNN and SN over doubling n at a fixed m, and the reverse, d = 512.
 
-The claim: time grows linearly in n and in m, with no cliff. The tables give seconds, and nanoseconds per (item, bank query) pair at
-each size, which a linear fit keeps the same, and the ratio of the largest size's to the smallest's. Each figure is the
-median of three rounds, each of which goes once through all sizes and methods. The default takes two to three minutes
-on two cores; `--picture docs/growth.png` draws it too (the extra `plot`).
+The claim: time grows linearly in n and in m, with no cliff. The tables give seconds, then nanoseconds per (item, bank
+query) pair, which a linear fit keeps the same at each size, and the ratio of the largest size's to the smallest's. Each
+figure is the median of three rounds, each of which goes once through all sizes and methods. The process keeps memory
+it has once taken, as in fit.py, unless --fresh-memory is given. The default takes two to three minutes on two cores;
+`--picture docs/growth.png` draws it too (the extra `plot`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rich.table import Table
 
 import unhub
 from data import unit_vectors
+from fit import keep_memory
 from unhub import kernels
 from unhub.effort import thread_count
 
@@ -41,7 +43,10 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, such as 0.05 for a small run")
     parser.add_argument("--picture", type=Path, help="draw to this file")
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
     options = parser.parse_args()
+    if not options.fresh_memory:
+        keep_memory()
     threads = thread_count(options.threads)
     fixed, *sizes = (max(160, round(size * options.scale)) for size in (FIXED, *SIZES))
     shapes: dict[str, list[Shape]] = {"n": [(size, fixed) for size in sizes], "m": [(fixed, size) for size in sizes]}

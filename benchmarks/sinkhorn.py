@@ -1,5 +1,4 @@
-"""Sinkhorn normalisation (SN, tau 0.01, 10 iterations) of unhub against torch and against POT, same threads, side by
-side.
+"""Sinkhorn normalisation (SN, tau 0.01, 10 iterations) of unhub against torch and against POT, on the same threads.
 
 Two claims are measured: SN is 1.3x faster (aim 2x) than the best of the torch forms in sinkhorn_torch.py, at 5,000
 items x 100,000 bank queries; and 4x faster (aim 8x) than POT in float32 at 5,000 x 20,000, with h equal to 1e-4.
@@ -9,8 +8,10 @@ in this one process, in rounds that take each in turn; a ratio is of two times o
 max(S) - S, the cost 1 - S but for a constant, which keeps its K in the range of float32, and a row for each item: POT
 updates its columns first, so its ten iterations are then ours, in our order. Of its `sinkhorn` and `sinkhorn_log` the
 faster one whose h is right is timed. The difference of h, centred, from a float64 reference is measured at POT's size.
+The process keeps memory it has once taken, as in fit.py, unless --fresh-memory is given; that spares torch in float32
+the most, whose K is twice as large as unhub's.
 
-The default (one and two threads, five rounds) takes about a quarter of an hour on two cores and 4 GB of memory. torch
+The default (one and two threads, five rounds) takes about a quarter of an hour on two cores and 5 GB of memory. torch
 is no part of unhub's extras; the CPU build is enough: pip install torch==2.13.0.
 """
 
@@ -31,6 +32,7 @@ from threadpoolctl import threadpool_limits
 
 import unhub
 from data import unit_vectors
+from fit import keep_memory
 from unhub import kernels
 from unhub.vectors import Float32, Float64
 
@@ -63,7 +65,10 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--against", choices=("torch", "pot"), action="append", help="may be given again; default both")
     parser.add_argument("--scale", type=float, default=1.0, help="of items and bank, such as 0.05 for a small run")
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
     options = parser.parse_args()
+    if not options.fresh_memory:
+        keep_memory()
     console = Console(width=110)
     against = options.against or ["torch", "pot"]
     items = unit_vectors(max(2, round(ITEMS * options.scale)), options.dimensions, seed=0)

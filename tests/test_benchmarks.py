@@ -1,0 +1,79 @@
+"""The benchmarks run at a small size and print their tables; what they measure needs size and a quiet machine."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.once
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+TORCH_FORMS = {"torch fp32, whole", "torch bf16, whole", "torch fp32, blocks", "torch bf16, blocks"}
+
+
+def run(folder: Path, script: str, *arguments: str) -> str:
+    """Run a benchmark in an empty folder and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(output: str) -> list[list[str]]:
+    """Return the cells of every table row printed, heads left out."""
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def test_fit_prints_a_ratio_for_every_case(tmp_path: Path) -> None:
+    output = run(tmp_path, "fit.py", "--shape", "300x700", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    table = {name: float(ratio) for name, _, _, ratio, *_ in rows(output)}
+    assert {"one product", "tiles", "IS"} <= table.keys()
+    assert min(table["one product"], table["tiles"]) == 1
+
+
+def test_memory_measures_each_shape_and_leaves_no_file(tmp_path: Path) -> None:
+    small = ("--scale", "0.002", "--dimensions", "64", "--threads", "1", "--dtype", "float16")
+    output = run(tmp_path, "memory.py", *small, "--method", "nnn", "--method", "dualis")
+    table = {(shape, method): float(extra) for shape, method, _, extra, *_ in rows(output)}
+    assert list(table) == [
+        ("2,000 x 20", "nnn"), ("2,000 x 20", "dualis"), ("20 x 2,000", "nnn"), ("20 x 2,000", "dualis"),
+    ]  # fmt: skip
+    assert all(0 < extra < 500 for extra in table.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_refuses_a_disk_that_is_too_small(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "memory.py"), "--dimensions", str(10**9)]
+    done = subprocess.run(
+        [*command, "--folder", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert re.search(r"GB free, the files take 4040000.0 GB; name another with --folder", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_growth_prints_both_tables_and_draws_where_told(tmp_path: Path) -> None:
+    small = ("--scale", "0.02", "--rounds", "1", "--dimensions", "16", "--threads", "1")
+    output = run(tmp_path, "growth.py", *small)
+    assert list(tmp_path.iterdir()) == []
+    assert "items n" in output and "bank m" in output
+    ratios = [row[-3:] for row in rows(output) if row[0] == "last / first"]
+    assert len(ratios) == 2 and all(float(ratio) > 0 for row in ratios for ratio in row)
+    run(tmp_path, "growth.py", *small, "--picture", "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_sinkhorn_agrees_with_pot_and_with_torch_where_there_is_one(tmp_path: Path) -> None:
+    output = run(tmp_path, "sinkhorn.py", "--scale", "0.04", "--rounds", "1", "--threads", "1")
+    apart = {row[0]: float(row[2]) for row in rows(output) if len(row) == 5}
+    others = {"POT sinkhorn", "POT sinkhorn_log"} | (set() if "torch is not installed" in output else TORCH_FORMS)
+    assert apart.keys() == {"unhub"} | others
+    assert all(largest <= 1e-4 for largest in apart.values())
+    timed = [row[0] for row in rows(output) if len(row) == 6]
+    assert timed[-2] == "unhub" and timed[-1] in {"POT sinkhorn", "POT sinkhorn_log"}
