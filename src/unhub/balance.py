@@ -72,7 +72,7 @@ class _Balancing:
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
-        self.kept_as = _choose(keep, self.m, self.n, tau, effort.memory)
+        self.kept_as = _choose(keep, 4 * self.m * self.n, tau, effort.memory)
         self.full = np.empty((self.m, self.n), np.float32) if self.kept_as == "fp32" else None
         self.short = np.empty((self.m, self.n), np.uint16) if self.kept_as == "bf16" else None
         self.recomputes = self.kept_as == "recomputed"
@@ -170,10 +170,10 @@ def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, co
     return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
 
 
-def _choose(keep: str, m: int, n: int, tau: float, memory: int) -> str:
+def _choose(keep: str, whole: int, tau: float, memory: int) -> str:
+    """Say how K, which takes `whole` bytes in float32, is kept."""
     if keep != "auto":
         return {"none": "recomputed"}.get(keep, keep)
-    whole = 4 * m * n
     if whole <= min(SMALL_BYTES, memory):
         return "fp32"
     if tau <= SHORT_TAU and whole // 2 <= memory:

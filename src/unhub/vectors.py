@@ -256,6 +256,8 @@ def _check_block(block: Float32, first: int, name: str, similarity: Kind) -> Non
                 f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
                 "remove it or use similarity='dot'"
             )
+        if similarity == "dot" and squares[row] > 0:
+            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
 
 
 def _hash_coefficients(dimensions: int) -> NDArray[np.uint64]:

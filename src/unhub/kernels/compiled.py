@@ -93,7 +93,7 @@ def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
     """
     low, ceiling = larger(bar, _least(values)), _largest(values)
     while True:
-        middle = HALF * (low + ceiling)
+        middle = HALF * low + HALF * ceiling
         if middle <= low or middle >= ceiling:
             return bar, over, ceiling
         count = _over(values, middle)

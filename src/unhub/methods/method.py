@@ -124,8 +124,8 @@ def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, effort: Effor
 
 
 def _default(cls: type[Method], one: dataclasses.Field[Value]) -> Value:
-    default_k = getattr(cls, "default_k", None)
-    return default_k if one.name == "k" and default_k is not None else one.default  # type: ignore[return-value]
+    usual = getattr(cls, f"default_{one.name}", None)  # of a parameter that is open until the data is known
+    return usual if usual is not None else cast("Value", one.default)
 
 
 def require(condition: bool, method: Method, parameter: str, wanted: str) -> None:

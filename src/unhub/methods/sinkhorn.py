@@ -21,28 +21,32 @@ from unhub.vectors import Float64
 class Balanced(Method):
     """What sn and dbsn share: a temperature, and how far to iterate.
 
-    With a `tolerance`, iterate until the L1 error of the row marginals is below it, at most `iterations` times.
+    With a `tolerance`, iterate until the L1 error of the row marginals is below it, at most `iterations` times, which
+    is then 1,000 unless it is given.
     """
 
     solves: ClassVar[bool] = True
     aliases = TAU_BETA
+    default_iterations: ClassVar[int] = 10
     tau: float = 0.01
-    iterations: int = 10
+    iterations: int | None = None
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
         require_number(self, "tau", above=0)
-        require_count(self, "iterations")
         if self.tolerance is not None:
             require_number(self, "tolerance", above=0)
+        if self.iterations is None:
+            object.__setattr__(self, "iterations", self.default_iterations if self.tolerance is None else 1000)
+        require_count(self, "iterations")
 
     def columns(self, bank: Bank) -> Similarity:
         """Return what the bank queries are balanced against."""
         return bank.queries
 
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
-        columns = self.columns(bank)
-        return outcome(balance(columns, self.tau, self.iterations, effort, tolerance=self.tolerance), bank.items)
+        most = cast("int", self.iterations)
+        return outcome(balance(self.columns(bank), self.tau, most, effort, tolerance=self.tolerance), bank.items)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, effort: Effort, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from where h stands."""
@@ -59,9 +63,8 @@ class Balanced(Method):
         """Balance the new queries by some iterations in which the old ones, not at hand, keep their alpha."""
         start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
         columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
-        start += self.tau * np.log(
-            len(start) / columns
-        )  # items came or went: each column's share of the mass is another
+        # Where items came or went since the fit, a column's share of the mass is another now.
+        start += self.tau * np.log(len(start) / columns)
         held = Held(old, start)
         solution = balance(self.columns(new), self.tau, max(warm, 1), effort, start=start, held=held)
         result = outcome(solution, new.items)

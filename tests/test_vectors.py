@@ -1,0 +1,240 @@
+"""Vectors: ids and rows read in blocks, joined and picked without copying, hashed by their contents."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import DTypeLike, NDArray
+
+from unhub import vectors
+from unhub.correction import Fingerprint
+from unhub.vectors import (
+    Gathered,
+    Ids,
+    Rows,
+    Stacked,
+    Vectors,
+    as_ids,
+    as_vectors,
+    digest,
+    inspect,
+    join_ids,
+    positions_of,
+    spans,
+    take,
+    unit,
+)
+
+pytestmark = pytest.mark.once
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def rows_of(seed: int, n: int, d: int) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def everything(rows: Rows) -> NDArray[np.generic]:
+    return rows[0 : rows.shape[0]]
+
+
+def test_an_array_gets_ids_from_zero_on() -> None:
+    found = as_vectors([[1, 2], [3, 4], [5, 6]], "items")
+    assert found.ids.tolist() == [0, 1, 2]
+    assert (len(found), found.dimensions) == (3, 2)
+
+
+def test_vectors_keep_their_ids() -> None:
+    given_ids = Vectors(np.array(["b", "a"]), np.eye(2))
+    assert as_vectors(given_ids, "items").ids.tolist() == ["b", "a"]
+
+
+def test_ids_cannot_be_changed_from_outside() -> None:
+    ids = np.array([3, 1, 2])
+    found = Vectors(ids, np.eye(3))
+    ids[0] = 9
+    assert found.ids.tolist() == [3, 1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        found.ids[0] = 9
+
+
+def test_ids_may_be_a_list_of_strings_or_an_array_of_objects() -> None:
+    assert as_ids(["x", "longer"], 2, "ids").dtype.kind == "U"
+    assert as_ids(np.array(["x", "longer"], dtype=object), 2, "ids").tolist() == ["x", "longer"]
+    assert as_ids(np.array([5, 6], np.uint8), 2, "ids").dtype == np.int64
+
+
+def test_rows_must_be_an_array() -> None:
+    with pytest.raises(ValueError, match=r"^rows must be an array"):
+        Vectors(np.array([0, 1]), [[1.0, 2.0], [3.0, 4.0]])  # type: ignore[arg-type]
+
+
+# Blocks.
+
+
+def test_spans_cover_everything_once() -> None:
+    assert list(spans(10, 4)) == [(0, 4), (4, 8), (8, 10)]
+    assert list(spans(10, 4, start=5)) == [(5, 9), (9, 10)]
+    assert list(spans(0, 4)) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16])
+def test_blocks_are_the_rows_in_float32(monkeypatch: pytest.MonkeyPatch, dtype: DTypeLike) -> None:
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 3 * 4 * 5)
+    rows = np.asfortranarray((10 * rows_of(0, 8, 5)).astype(dtype))
+    blocks = list(as_vectors(rows, "items").blocks())
+    assert [start for start, _ in blocks] == [0, 3, 6]
+    assert all(block.dtype == np.float32 and block.flags.c_contiguous for _, block in blocks)
+    assert_array_equal(np.concatenate([block for _, block in blocks]), rows.astype(np.float32))
+
+
+def test_blocks_of_very_wide_rows_hold_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)
+    assert [len(block) for _, block in as_vectors(np.eye(3), "items").blocks()] == [1, 1, 1]
+
+
+@given(seed=seeds, n=st.integers(1, 9), d=st.integers(1, 9), exponent=st.integers(-30, 30))
+@settings(max_examples=50)
+def test_unit_rows_have_length_one_and_the_same_direction(seed: int, n: int, d: int, exponent: int) -> None:
+    rows = (rows_of(seed, n, d) * 10.0**exponent).astype(np.float32)
+    kept = rows.copy()
+    found = unit(rows)
+    wide = rows.astype(np.float64)
+    assert_allclose(found, wide / np.linalg.norm(wide, axis=1, keepdims=True), rtol=1e-6, atol=1e-7)
+    assert_array_equal(rows, kept)
+
+
+def test_one_odd_row_among_ordinary_ones_is_scaled_too() -> None:
+    rows = np.array([[3, 4], [3e25, 4e25], [3e-30, 4e-30]], np.float32)
+    assert_allclose(unit(rows), [[0.6, 0.8]] * 3, rtol=1e-6)
+
+
+def test_dot_leaves_rows_as_they_are() -> None:
+    rows = as_vectors(np.array([[3.0, 4.0]]), "items")
+    assert rows.unit_block(0, 1, "dot").tolist() == [[3, 4]]
+    assert_allclose(rows.unit_block(0, 1, "cosine"), [[0.6, 0.8]], rtol=1e-6)
+
+
+# Rows below rows, and some of the rows.
+
+
+@given(
+    seed=seeds,
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    start=st.integers(0, 25),
+    length=st.integers(0, 25),
+)
+@settings(max_examples=80)
+def test_stacked_rows_read_as_if_copied(seed: int, sizes: list[int], start: int, length: int) -> None:
+    parts = [rows_of(seed + place, size, 3) for place, size in enumerate(sizes)]
+    whole = np.concatenate(parts)
+    stacked = Stacked(parts)
+    assert stacked.shape == whole.shape
+    assert_array_equal(stacked[start : start + length], whole[start : start + length])
+
+
+@given(seed=seeds, picks=st.lists(st.integers(0, 9), min_size=1, max_size=12))
+@settings(max_examples=50)
+def test_gathered_rows_read_as_if_copied(seed: int, picks: list[int]) -> None:
+    parts = [rows_of(seed, 4, 3), rows_of(seed + 1, 6, 3)]
+    whole, positions = np.concatenate(parts), np.array(picks)
+    assert_array_equal(take(Stacked(parts), positions), whole[positions])
+    assert_array_equal(everything(Gathered(Stacked(parts), positions)), whole[positions])
+    again = np.arange(len(picks))[::-1]
+    assert_array_equal(take(Gathered(whole, positions), again), whole[positions][again])
+    both = Vectors(np.arange(10), Stacked(parts)).gather(np.unique(positions)).gather(np.array([0]))
+    assert_array_equal(everything(both.rows), whole[[positions.min()]])
+    assert both.ids.tolist() == [positions.min()]
+
+
+def test_rows_of_different_width_do_not_stack() -> None:
+    with pytest.raises(ValueError, match=r"different numbers of dimensions: \[2, 3\]"):
+        Stacked([np.eye(2), np.eye(3)])
+    with pytest.raises(ValueError, match="at least one part"):
+        Stacked([])
+
+
+def test_stacked_rows_of_different_dtypes_lose_nothing() -> None:
+    stacked = Stacked([np.ones((1, 2), np.float16), np.full((1, 2), 1 / 3)])
+    assert stacked.dtype == np.float64
+    assert_array_equal(everything(stacked), [[1, 1], [1 / 3, 1 / 3]])
+
+
+def test_stacked_vectors_must_have_ids_of_their_own() -> None:
+    one = Vectors(np.array(["a"]), np.eye(1))
+    assert one.stack(Vectors(np.array(["bb"]), np.eye(1))).ids.tolist() == ["a", "bb"]
+    with pytest.raises(ValueError, match="ids repeat"):
+        one.stack(one)
+    with pytest.raises(ValueError, match="all integers or all strings"):
+        join_ids(np.array(["a"]), np.array([1]))
+
+
+# Where ids stand.
+
+
+@given(ids=st.lists(st.integers(-50, 50), min_size=1, max_size=30, unique=True), seed=seeds)
+@settings(max_examples=50)
+def test_ids_are_found_where_they_stand(ids: list[int], seed: int) -> None:
+    known = np.array(ids)
+    wanted = np.random.default_rng(seed).choice(known, 5)
+    assert known[positions_of(wanted, known, "ids")].tolist() == wanted.tolist()
+
+
+def test_one_id_is_found_too() -> None:
+    names: Ids = np.array(["b", "a", "c"])
+    assert positions_of("a", names, "ids").tolist() == [1]
+    assert positions_of([], names, "ids").tolist() == []
+    with pytest.raises(ValueError, match=r"^among: 1 unknown id\(s\), for example .*z"):
+        positions_of(["a", "z"], names, "among")
+    with pytest.raises(ValueError, match=r"^among: ids here are"):
+        positions_of([1], names, "among")
+
+
+# Hashes.
+
+
+def hashes_of(rows: NDArray[np.generic] | Stacked) -> NDArray[np.uint64]:
+    return inspect(as_vectors(rows, "rows"), "rows", "dot")
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+def test_the_same_numbers_hash_alike_in_any_dtype_layout_and_block(monkeypatch: pytest.MonkeyPatch, d: int) -> None:
+    rows = np.random.default_rng(1).integers(-9, 9, (20, d))
+    expected = hashes_of(rows)
+    assert len(set(expected.tolist())) == len(np.unique(rows, axis=0))
+    for dtype in (np.float16, np.float32, np.float64, np.int8):
+        assert_array_equal(hashes_of(np.asfortranarray(rows.astype(dtype))), expected)
+    assert_array_equal(hashes_of(Stacked([rows[:7].astype(np.float32), rows[7:].astype(np.float32)])), expected)
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)
+    assert_array_equal(hashes_of(rows), expected)
+
+
+@given(seed=seeds, row=st.integers(0, 9), column=st.integers(0, 4))
+@settings(max_examples=50)
+def test_another_number_gives_its_row_another_hash(seed: int, row: int, column: int) -> None:
+    rows = rows_of(seed, 10, 5).astype(np.float32)
+    before = hashes_of(rows)
+    rows[row, column] = np.nextafter(rows[row, column], np.float32(9), dtype=np.float32)
+    assert (hashes_of(rows) != before).tolist() == [place == row for place in range(10)]
+
+
+def test_swapped_columns_give_another_hash() -> None:
+    rows = rows_of(2, 4, 6)
+    assert (hashes_of(rows) != hashes_of(rows[:, ::-1])).all()
+
+
+@given(seed=seeds, n=st.integers(1, 30), cut=st.integers(0, 30))
+@settings(max_examples=50)
+def test_a_fingerprint_grows_as_its_set_does(seed: int, n: int, cut: int) -> None:
+    hashes = hashes_of(rows_of(seed, n, 3))
+    cut = min(cut, n)
+    assert Fingerprint.of(hashes[:cut]).followed_by(hashes[cut:]) == Fingerprint.of(hashes)
+
+
+def test_a_fingerprint_knows_order_repeats_and_count() -> None:
+    hashes = hashes_of(rows_of(3, 5, 3))
+    assert digest(hashes) != digest(hashes[::-1])
+    assert digest(hashes[[0, 0]]) != digest(hashes[[1, 1]])
+    assert Fingerprint.of(hashes) != Fingerprint.of(hashes[:4])
+    assert digest(hashes[[0, 1, 2, 3, 4]]) == digest(hashes)
