@@ -124,6 +124,14 @@ def test_warm_iterations_are_iterations_over_everything() -> None:
     assert warmed.cost.row_error == pytest.approx(row_error, rel=1e-2)
 
 
+def test_marginal_errors_of_the_fit_are_not_stated_of_what_came_after() -> None:
+    sets = drawn(64)
+    before = first("sn:tau=0.05", sets, bank=301)
+    assert before.cost.row_error is not None
+    for after in (extend(before, sets.items[30:], sets.bank), remove(before, [0])):
+        assert after.cost.row_error is None and after.cost.column_error is None
+
+
 def test_sinkhorn_fitted_beside_dbsn_needs_no_bank_items_to_grow() -> None:
     sets = drawn(65)
     sn, _ = fit(

@@ -230,6 +230,8 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
 
 
 def _cost(effort: Effort, fitted: Bias) -> Cost:
+    """Return what the change cost; the marginal errors of the fit no longer hold."""
     return dataclasses.replace(
-        fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory
-    )
+        fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory,
+        row_error=None, column_error=None,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ import importlib
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -18,76 +18,72 @@ from unhub.vectors import Float64
 
 
 @dataclass(frozen=True)
-class Transport(Method):
+class Planned(Method):
+    """What the plans share: nothing is fitted but the parameters, and each batch is solved when it comes.
+
+    Entries of the plan that are zero rank by similarity, or stay tied, as the paper has them, with zeros="tied".
+    """
+
+    kind: ClassVar[str] = "plan"
+    solves: ClassVar[bool] = True
+    zeros: str = "raw"
+
+    def __post_init__(self) -> None:
+        require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
+
+    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        return Outcome()
+
+    def plan(self, scores: Scores) -> Scores:
+        """Return scores that rank this batch by its plan."""
+        return ranked(self.shares(scores), scores, self.zeros)
+
+    def shares(self, scores: Scores) -> Float64:
+        """Return the plan: how much of each query goes to each item."""
+        raise TypeError(f"{type(self).__name__} has no plan of its own")
+
+
+@dataclass(frozen=True)
+class Transport(Planned):
     """Rank a batch by its exact optimal transport plan, cost 1 - s, uniform marginals; the rest by similarity."""
 
     name: ClassVar[str] = "otn"
-    kind: ClassVar[str] = "plan"
-    solves: ClassVar[bool] = True
-    zeros: str = "raw"
 
-    def __post_init__(self) -> None:
-        require_zeros(self)
-
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
-        return Outcome()
-
-    def plan(self, scores: Scores) -> Scores:
-        transport = optional("ot")
-        rows, columns = _uniform(scores)
-        return ranked(transport.emd(rows, columns, 1 - scores.astype(np.float64)), scores, self.zeros)
+    def shares(self, scores: Scores) -> Float64:
+        plan = optional("ot").emd(*_uniform(scores), 1 - scores.astype(np.float64))
+        return cast("Float64", plan)
 
 
 @dataclass(frozen=True)
-class SmoothTransport(Method):
+class SmoothTransport(Planned):
     """Rank a batch by a transport plan with a squared-L2 regulariser, which is sparse; the rest by similarity."""
 
     name: ClassVar[str] = "l2n"
-    kind: ClassVar[str] = "plan"
-    solves: ClassVar[bool] = True
     reg: float = 0.05
-    zeros: str = "raw"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_number(self, "reg", above=0)
-        require_zeros(self)
 
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
-        return Outcome()
-
-    def plan(self, scores: Scores) -> Scores:
+    def shares(self, scores: Scores) -> Float64:
         smooth = optional("ot.smooth")
-        rows, columns = _uniform(scores)
         with warnings.catch_warnings():  # POT passes SciPy an option that newer versions of it deprecate
             warnings.simplefilter("ignore", DeprecationWarning)
-            plan = smooth.smooth_ot_dual(rows, columns, 1 - scores.astype(np.float64), self.reg, reg_type="l2")
-        return ranked(plan, scores, self.zeros)
+            cost = 1 - scores.astype(np.float64)
+            return cast("Float64", smooth.smooth_ot_dual(*_uniform(scores), cost, self.reg, reg_type="l2"))
 
 
 @dataclass(frozen=True)
-class Assignment(Method):
+class Assignment(Planned):
     """Rank a batch by its best one-to-one assignment of queries to items; the rest by similarity."""
 
     name: ClassVar[str] = "hn"
-    kind: ClassVar[str] = "plan"
-    solves: ClassVar[bool] = True
-    zeros: str = "raw"
 
-    def __post_init__(self) -> None:
-        require_zeros(self)
-
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
-        return Outcome()
-
-    def plan(self, scores: Scores) -> Scores:
+    def shares(self, scores: Scores) -> Float64:
         queries, items = optional("scipy.optimize").linear_sum_assignment(scores, maximize=True)
         plan = np.zeros(scores.shape)
         plan[queries, items] = 1.0
-        return ranked(plan, scores, self.zeros)
-
-
-def require_zeros(method: Transport | SmoothTransport | Assignment) -> None:
-    require(method.zeros in ("raw", "tied"), method, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
+        return plan
 
 
 def optional(name: str) -> ModuleType:
