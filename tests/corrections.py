@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from unhub.correction import Bias, Correction, Cost, Fingerprint, Plan, Rescore, Source
+from unhub.correction import Bias, Correction, Cost, Plan, Rescore, Source
+from unhub.fingerprint import Fingerprint
 from unhub.methods import parse
 from unhub.vectors import Ids, Vectors
 

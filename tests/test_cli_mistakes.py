@@ -50,7 +50,7 @@ def fitted(folder: Path) -> Path:
         (("--memory", "lots"), "memory"),
         (("-o", "nowhere/out.unhub"), "--output: .*there is no folder .*nowhere"),
         (("-o", "."), "--output: .* is a folder"),
-        (("-o", "bank.npy"), r"--output: bank\.npy is an input of this fit"),
+        (("-o", "bank.npy"), r"--output: bank\.npy is an input of this command"),
         (("--nonsense",), "--nonsense"),
     ],
 )

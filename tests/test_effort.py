@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info
 
 from banks import ON_A_BANK, drawn
 from unhub.effort import Effort, Stopped
@@ -221,3 +223,12 @@ def test_a_fit_never_holds_the_whole_matrix(method: str) -> None:
     peak, stated = json.loads(output)
     assert peak < 200e6 < 4 * 60_000 * 2_000 / 2
     assert stated < 200e6
+
+
+def test_efforts_that_overlap_leave_blas_as_it_was() -> None:
+    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    jobs = [lambda: Effort(1).run([lambda: time.sleep(0.02)]) for _ in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(job) for job in jobs]:
+            future.result()
+    assert before == [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

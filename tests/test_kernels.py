@@ -132,7 +132,7 @@ def test_the_compiled_exponential_is_next_to_nothing_below_its_range() -> None:
 
 def filled(name: str, tile: Float32, k: int, parts: list[slice], first: int = 0) -> Reservoir:
     """Stream the parts of a tile through the kernel; after each, the reservoir holds the k largest so far."""
-    reservoir = Reservoir(len(tile), k)
+    reservoir = Reservoir(len(tile), k, tile.shape[1])
     for part in parts:
         kernel(name).add_top(
             np.ascontiguousarray(tile[:, part]), first + part.start, k,

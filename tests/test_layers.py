@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "unhub"
 LAYERS = (
     "vectors",
     "kernels",
+    "fingerprint",
     "similarity",
     "effort",  # threads, memory and progress: what the passes below run on
     "passes",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from unhub.correction import Bias, Correction, Rescore, Scores
 from unhub.indexes import INDEXES
 from unhub.indexes.faiss import Faiss
 from unhub.search import Searcher
-from unhub.vectors import Float32, Kind, Vectors, unit
+from unhub.vectors import Float32, Float64, Kind, Vectors, unit
 
 Floats = NDArray[np.float64]
 
@@ -560,3 +560,31 @@ def test_quantised_indexes_give_exact_scores() -> None:
 def test_a_searcher_says_what_it_is() -> None:
     searcher: Searcher = unhub.searcher(data()[0], fit("is:tau=0.5"), index="faiss:Flat")
     assert repr(searcher) == "<Searcher faiss:Flat: is:tau=0.5, 400 items>"
+
+
+def test_one_long_list_of_exclusions_costs_its_own_query_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(40)
+    items, queries = rng.standard_normal((300, 8)), rng.standard_normal((5, 8))
+    searcher = unhub.searcher(items, unhub.fit(items, rng.standard_normal((200, 8)), method="is"))
+    fetched: list[tuple[int, int]] = []
+    search = searcher._index.search
+
+    def counted(queries: Float32, weights: Float64, k: int, *rest: Any) -> Any:
+        fetched.append((len(queries), k))
+        return search(queries, weights, k, *rest)
+
+    monkeypatch.setattr(searcher._index, "search", counted)
+    exclude: list[Any] = [None, [7], np.arange(200), None, [3, 4]]
+    ids, scores = searcher.search(queries, k=3, exclude=exclude)
+    assert sorted(fetched) == [(1, 4), (1, 5), (1, 259), (2, 3)]
+    plain, _ = searcher.search(queries, k=300)
+    for row, gone in enumerate(exclude):
+        left = [one for one in plain[row].tolist() if gone is None or one not in gone]
+        assert ids[row].tolist() == left[:3]
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_no_queries_have_no_answers() -> None:
+    items = np.eye(4)
+    ids, scores = unhub.searcher(items, unhub.fit(items, items)).search(np.empty((0, 4)), k=2)
+    assert ids.shape == scores.shape == (0, 2)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import DTypeLike, NDArray
 
 from unhub import vectors
-from unhub.correction import Fingerprint
+from unhub.fingerprint import Fingerprint, digest, inspect
 from unhub.vectors import (
     Gathered,
     Ids,
@@ -17,8 +17,6 @@ from unhub.vectors import (
     Vectors,
     as_ids,
     as_vectors,
-    digest,
-    inspect,
     join_ids,
     positions_of,
     spans,
@@ -238,3 +236,12 @@ def test_a_fingerprint_knows_order_repeats_and_count() -> None:
     assert digest(hashes[[0, 0]]) != digest(hashes[[1, 1]])
     assert Fingerprint.of(hashes) != Fingerprint.of(hashes[:4])
     assert digest(hashes[[0, 1, 2, 3, 4]]) == digest(hashes)
+
+
+def test_changed_signs_change_the_hash() -> None:
+    rows = np.random.default_rng(50).standard_normal((200, 12)).astype(np.float32)
+    other = rows.copy()
+    other[:, [1, 3]] *= -1
+    assert (
+        inspect(as_vectors(rows, "rows"), "rows", "cosine") != inspect(as_vectors(other, "rows"), "rows", "cosine")
+    ).all()

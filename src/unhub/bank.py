@@ -41,19 +41,16 @@ def vector_bank(items: Vectors, bank: Vectors, bank_items: Vectors | None, kind:
     return Bank(queries, Dot(bank_items, items, kind), Dot(bank, joint, kind))
 
 
-def matrix_bank(scores: Dense, bank_items: Dense | None) -> Bank:
-    """Return the bank of given matrices; bank_items is (bank items, items) or (bank queries, bank items)."""
+def matrix_bank(scores: Dense, bank_items: Dense | None, method: str, joint: bool) -> Bank:
+    """Return the bank of given matrices, with bank_items as this method has them.
+
+    The joint form (dbsn) is of (bank queries, bank items), the others are of (bank items, items).
+    """
     if bank_items is None:
         return Bank(scores, None, scores)
-    joint: Similarity = scores
-    targets: Similarity | None = None
-    if bank_items.shape[1] == scores.shape[1]:
-        targets = bank_items
-    if bank_items.shape[0] == scores.shape[0]:
-        joint = Dense(np.concatenate([scores.matrix, bank_items.matrix], axis=1))
-    if targets is None and joint is scores:
-        raise ValueError(
-            f"bank_items is {bank_items.shape}: dualis and dualdis want (bank items, {scores.shape[1]} items), "
-            f"dbsn wants ({scores.shape[0]} bank queries, bank items)"
-        )
-    return Bank(scores, targets, joint)
+    if bank_items.shape[0 if joint else 1] != scores.shape[0 if joint else 1]:
+        wanted = f"({scores.shape[0]} bank queries, bank items)" if joint else f"(bank items, {scores.shape[1]} items)"
+        raise ValueError(f"{method} wants bank_items as {wanted}, got {bank_items.shape}")
+    if joint:
+        return Bank(scores, None, Dense(np.concatenate([scores.matrix, bank_items.matrix], axis=1)))
+    return Bank(scores, bank_items, scores)

@@ -10,7 +10,8 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, digest
+from unhub.fingerprint import Fingerprint, inspect
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
 
 Scores: TypeAlias = Float32 | Float64
 Origin: TypeAlias = Kind | Literal["given"]
@@ -36,22 +37,6 @@ class Planner(Parameters, Protocol):
     """A method that needs the similarities of all queries."""
 
     def plan(self, scores: Scores) -> Scores: ...
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """How many rows a set had and a hash of their contents, in order."""
-
-    count: int
-    digest: int
-
-    @staticmethod
-    def of(hashes: NDArray[np.uint64]) -> Fingerprint:
-        return Fingerprint(len(hashes), digest(hashes))
-
-    def followed_by(self, hashes: NDArray[np.uint64]) -> Fingerprint:
-        """Return the fingerprint of this set with more rows after it."""
-        return Fingerprint(self.count + len(hashes), (self.digest + digest(hashes, self.count)) % (1 << 64))
 
 
 @dataclass(frozen=True)
@@ -160,9 +145,15 @@ class Rescore(Fitted):
         """Return the corrected (queries, items) scores."""
         return cast("Rescorer", self.method).rescore(self.check_scores(scores), self)
 
-    def bind(self, items: Vectors) -> Rescore:
+    def bind(self, items: VectorsLike) -> Rescore:
         """Return this correction with the item vectors at hand, which a saved file does not hold."""
-        return dataclasses.replace(self, items=items)
+        vectors = as_vectors(items, "items")
+        if self.source.similarity == "given" or vectors.dimensions != self.source.dimensions:
+            raise ValueError(f"items have {vectors.dimensions} dimensions, the correction {self.source.dimensions}")
+        named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
+        if named or not np.array_equal(inspect(vectors, "items", self.source.similarity), self.item_hashes):
+            raise ValueError("items are not those the correction was fitted on, in the same order")
+        return dataclasses.replace(self, items=vectors)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,9 +7,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from numbers import Integral
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -38,6 +41,30 @@ class Stopped(Exception):
 @functools.cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+class _Pin:
+    """BLAS has one number of threads for the whole process: the first to pin it sets it, the last restores it."""
+
+    lock = threading.Lock()
+    holders = 0
+    limits: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, since the threads here are our own."""
+    with _Pin.lock:
+        if _Pin.holders == 0:
+            _Pin.limits = _blas().limit(limits=1, user_api="blas")
+        _Pin.holders += 1
+    try:
+        yield
+    finally:
+        with _Pin.lock:
+            _Pin.holders -= 1
+            if _Pin.holders == 0:
+                _Pin.limits.restore_original_limits()
 
 
 class Effort:
@@ -72,9 +99,11 @@ class Effort:
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
         """Run the jobs on the threads and return their results in order; the first error stops them all."""
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
-            futures = [pool.submit(job) for job in jobs]
+        with one_blas_thread(), ThreadPoolExecutor(self.threads) as pool:
+            futures: list[Future[T]] = []
             try:
+                for job in jobs:
+                    futures.append(pool.submit(job))
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
@@ -107,9 +136,9 @@ def thread_count(threads: int | None) -> int:
     """Return how many threads to use: as many as asked for, or as this process may run on."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if type(threads) is not int or threads < 1:
+    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}")
-    return threads
+    return int(threads)
 
 
 def byte_count(memory: int | str) -> int:
@@ -127,7 +156,17 @@ def available_memory() -> int:
             match = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
     except OSError:
         match = None
-    return int(match[1]) << 10 if match else 4 * 10**9
+    return min(int(match[1]) << 10 if match else 4 * 10**9, _container_memory())
+
+
+def _container_memory() -> int:
+    """Return what a control group leaves of its limit; no end where there is none."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no such files, or the limit is the word "max"
+        return 1 << 62
+    return max(limit - used, 0)
 
 
 def anonymous_memory() -> int:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import cast, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.bank import matrix_bank, vector_bank
-from unhub.correction import KINDS, Bias, Correction, Cost, Fingerprint, Rescore, Source
+from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
 from unhub.effort import Effort, Progress
+from unhub.fingerprint import Fingerprint, inspect
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
 from unhub.methods.sinkhorn import DualBankSinkhorn
 from unhub.similarity import Dense
-from unhub.vectors import Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, inspect
+from unhub.vectors import Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
 
 
 @overload
@@ -73,6 +75,7 @@ class _Sets:
         self, items: VectorsLike | Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
         similarity: Kind, methods: Sequence[Method], effort: Effort,
     ) -> None:  # fmt: skip
+        check_similarity(similarity)
         needs_targets = [one.name for one in methods if one.dual]
         if needs_targets and bank_items is None:
             raise ValueError(f"{needs_targets[0]} needs bank_items, the training items that stand beside the bank")
@@ -83,9 +86,7 @@ class _Sets:
             joins = [one.name for one in methods if isinstance(one, DualBankSinkhorn)]
             self._take_matrix(items, bank, bank_items, needs_targets, joins)
         else:
-            self._take_vectors(
-                items, bank, bank_items, similarity, effort, [one for one in methods if one.kind != "plan"]
-            )
+            self._take_vectors(items, bank, bank_items, similarity, effort, [one for one in methods if one.needs_bank])
 
     def _take_matrix(
         self, scores: Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
@@ -95,14 +96,11 @@ class _Sets:
             raise ValueError("bank must be left out when items is a Dense matrix: its rows are the bank queries")
         if bank_items is not None and not isinstance(bank_items, Dense):
             raise ValueError("bank_items must be a Dense matrix when items is one")
-        self.bank = matrix_bank(scores, bank_items)
-        if needs_targets and self.bank.targets is None:
-            wanted = f"(bank items, {scores.shape[1]} items)"
-            raise ValueError(f"{needs_targets[0]} wants bank_items as {wanted}, got {cast('Dense', bank_items).shape}")
-        if joins and bank_items is not None and self.bank.joint is scores:
-            raise ValueError(
-                f"{joins[0]} wants bank_items as ({scores.shape[0]} bank queries, bank items), got {bank_items.shape}"
-            )
+        if needs_targets and joins and bank_items is not None:
+            raise ValueError(f"bank_items is another matrix to {joins[0]} than to {needs_targets[0]}; fit them apart")
+        asking = joins or needs_targets
+        used = bank_items if asking else None
+        self.bank = matrix_bank(scores, used, asking[0] if asking else "", joint=bool(joins))
         self.ids = scores.item_ids
         self.item_hashes = np.zeros(scores.shape[1], np.uint64)
         self.source = Source("given", None)
@@ -111,7 +109,6 @@ class _Sets:
         self, items: VectorsLike, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
         similarity: Kind, effort: Effort, methods: Sequence[Method],
     ) -> None:  # fmt: skip
-        check_similarity(similarity)
         gallery = as_vectors(items, "items")
         if bank is None and methods:
             raise ValueError(f"{methods[0].name} needs a bank: pass the embeddings of past queries as bank")
@@ -175,7 +172,7 @@ def _correction(
         return Bias(method, sets.ids, sets.item_hashes, sets.source, cost, arrays, offset=offset)
     correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, sets.source, cost, outcome.arrays)
     if isinstance(correction, Rescore) and sets.items is not None:
-        return correction.bind(sets.items)
+        return dataclasses.replace(correction, items=sets.items)
     return correction
 
 

@@ -17,6 +17,7 @@ from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 TILE_ITEMS = 1024  # BLAS likes tiles of this size better than ones that fit the second-level cache
 TILE_QUERIES = 2048
+FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
 STATE_BYTES = 96 << 20  # what prepared items and their running values may take
 
 
@@ -66,8 +67,8 @@ class Found:
 class Reservoir:
     """The k largest values of each row so far, and where they stood."""
 
-    def __init__(self, rows: int, k: int) -> None:
-        room = k + max(k, 96) + 32
+    def __init__(self, rows: int, k: int, columns: int) -> None:
+        room = self.room(k, columns)
         self.k = k
         self.values = np.empty((rows, room), np.float32)
         self.places = np.empty((rows, room), np.int32)
@@ -75,8 +76,9 @@ class Reservoir:
         self.bars = np.full(rows, -np.inf, np.float32)
 
     @staticmethod
-    def bytes_per_row(k: int) -> int:
-        return 8 * (k + max(k, 96) + 32) + 12
+    def room(k: int, columns: int) -> int:
+        """Return how many values a row may hold before it is cut down to k: no more than will ever come."""
+        return min(k + max(k, 96), columns) + 32
 
     def add(self, tile: Float32, first: int, row: int = 0) -> None:
         """Add a tile: its rows are this reservoir's from `row` on, its columns have the places from `first` on."""
@@ -112,9 +114,9 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
     log_sums = np.empty((len(want.betas), n))
     top_means = np.empty((len(want.top_means), n))
     top_values = np.empty((n if want.top_values else 0, want.top_values), np.float32)
-    best = _BestItems(m, want.best_items)
+    best = _BestItems(m, n, want.best_items)
     parts = split(m, effort.threads)
-    for span in spans(n, _items_at_a_time(similarity.width, want, len(parts))):
+    for span in spans(n, _items_at_a_time(similarity.width, want, parts)):
         items = similarity.items(span)
         jobs = [
             functools.partial(_reduce_part, similarity, items, span[0], part, want, effort, shift, best)
@@ -154,7 +156,7 @@ def _reduce_part(
     betas = np.array(want.betas, np.float32)
     peak = np.full(n, -np.inf, np.float32)
     sums = np.zeros((n, len(betas)))
-    top = Reservoir(n, want.top) if want.top else None
+    top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
     buffer = np.empty(TILE_ITEMS * TILE_QUERIES, np.float32)
     for span in spans(part[1], TILE_QUERIES, start=part[0]):
         queries = similarity.queries(span)
@@ -178,8 +180,8 @@ def _reduce_part(
 class _BestItems:
     """Each query's k best items so far. Threads work on disjoint queries."""
 
-    def __init__(self, queries: int, k: int) -> None:
-        self.k = k
+    def __init__(self, queries: int, items: int, k: int) -> None:
+        self.k, self.item_count = k, items
         self.scores = np.full((queries if k else 0, k), -np.inf, np.float32)
         self.items = np.full((queries if k else 0, k), -1, np.int32)
         self._open: dict[Span, Reservoir] = {}
@@ -191,7 +193,7 @@ class _BestItems:
         if self.k == 1:
             scores, items = self.scores[slice(*span), 0], self.items[slice(*span), 0]
             return lambda tile, first: kernels.add_column_best(tile, first, scores, items)
-        reservoir = self._open[span] = Reservoir(span[1] - span[0], self.k)
+        reservoir = self._open[span] = Reservoir(span[1] - span[0], self.k, self.item_count + self.k)
         known = int((self.items[span[0]] >= 0).sum())
         reservoir.values[:, :known] = self.scores[slice(*span), :known]
         reservoir.places[:, :known] = self.items[slice(*span), :known]
@@ -221,10 +223,11 @@ def split(count: int, threads: int) -> list[Span]:
     return list(itertools.pairwise(edges))
 
 
-def _items_at_a_time(width: int, want: Want, parts: int) -> int:
-    per_item = 4 * width + parts * (12 * len(want.betas) + (Reservoir.bytes_per_row(want.top) if want.top else 0))
-    tiles = STATE_BYTES // per_item // TILE_ITEMS
-    return TILE_ITEMS * max(1, tiles)
+def _items_at_a_time(width: int, want: Want, parts: list[Span]) -> int:
+    longest = max(stop - start for start, stop in parts)
+    state = 12 * len(want.betas) + (8 * Reservoir.room(want.top, longest) + 12 if want.top else 0)
+    fit = STATE_BYTES // (4 * width + len(parts) * state)
+    return fit - fit % TILE_ITEMS if fit > TILE_ITEMS else max(FEWEST_ITEMS, fit)
 
 
 def nearest(
@@ -248,7 +251,7 @@ def nearest(
 
     def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
         group, part = job
-        reservoir = Reservoir(group[1] - group[0], k)
+        reservoir = Reservoir(group[1] - group[0], k, part[1] - part[0])
         for start, stop in spans(part[1], TILE_QUERIES, start=part[0]):
             block = items.unit_block(start, stop, similarity)
             block = np.concatenate([block, -bias[start:stop, None].astype(np.float32)], axis=1)

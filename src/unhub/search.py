@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -73,7 +74,7 @@ class Searcher:
         return engine(items, _bias(correction), vector_similarity(correction), settings, self._threads, progress)
 
     def _hold(self, correction: Correction) -> None:
-        self._correction = correction.bind(self.items) if isinstance(correction, Rescore) else correction
+        self._correction = replace(correction, items=self.items) if isinstance(correction, Rescore) else correction
         self._sorted: tuple[NDArray[np.int64], Ids] | None = None
 
     @property
@@ -112,13 +113,45 @@ class Searcher:
         weights = strengths(strength, len(ready))
         allowed = None if among is None else self._allowed(among, "among")
         banned = np.empty(0, np.int64) if exclude is None else self._banned(exclude, len(ready))
-        most = int(np.bincount(banned // len(self), minlength=1).max())
-        fetch = min(places_wanted + most, len(self) if allowed is None else len(allowed))
-        scores: Scores = np.empty((len(ready), 0), np.float32)
-        places = np.empty((len(ready), 0), np.int64)
-        if fetch:
-            scores, places = self._ranked(ready, weights, fetch, allowed, progress)
-        return self._hits(scores, places, banned, places_wanted)
+        parts = [
+            (group, self._answer(ready[group], weights[group], places_wanted, extra, allowed, mine, progress))
+            for group, extra, mine in self._groups(banned, len(ready))
+        ]
+        if len(parts) == 1:
+            return parts[0][1]
+        back = np.argsort(np.concatenate([group for group, _ in parts]))
+        ids, scores = (np.concatenate(several) for several in zip(*(hits for _, hits in parts), strict=True))
+        return Hits(ids[back], scores[back])
+
+    def _groups(
+        self, banned: NDArray[np.int64], count: int
+    ) -> Iterator[tuple[NDArray[np.int64], int, NDArray[np.int64]]]:
+        """Yield (queries, how many more to fetch, what is banned), so that one long list costs its own query alone."""
+        lists = np.bincount(banned // len(self), minlength=count)[:count]
+        extras = np.where(lists > 0, 1 << np.ceil(np.log2(np.maximum(lists, 1))).astype(np.int64), 0)
+        if not isinstance(self._correction, Bias):
+            extras[:] = extras.max(initial=0)  # whole rows are at hand, and a plan takes all queries together
+        for extra in np.unique(extras) if count else [0]:
+            group = np.flatnonzero(extras == extra)
+            mine = banned[np.isin(banned // len(self), group)]
+            yield group, int(extra), np.searchsorted(group, mine // len(self)) * len(self) + mine % len(self)
+
+    def _answer(
+        self,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        extra: int,
+        allowed: NDArray[np.int64] | None,
+        banned: NDArray[np.int64],
+        progress: Progress | None,
+    ) -> Hits:
+        fetch = min(k + extra, len(self) if allowed is None else len(allowed))
+        scores: Scores = np.empty((len(queries), 0), np.float32)
+        places = np.empty((len(queries), 0), np.int64)
+        if fetch and len(queries):
+            scores, places = self._ranked(queries, weights, fetch, allowed, progress)
+        return self._hits(scores, places, banned, k)
 
     def _ranked(
         self,

@@ -41,9 +41,6 @@ class Similarity(Protocol):
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
 
-    def some_queries(self, positions: NDArray[np.int64]) -> Similarity:
-        """Return some of the queries against the same items."""
-
 
 @dataclass(frozen=True, eq=False)
 class Dot:
@@ -82,9 +79,6 @@ class Dot:
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind)
-
-    def some_queries(self, positions: NDArray[np.int64]) -> Dot:
-        return Dot(self.query_vectors.gather(positions), self.item_vectors, self.kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +127,3 @@ class Dense:
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions])
-
-    def some_queries(self, positions: NDArray[np.int64]) -> Dense:
-        return Dense(self.matrix[positions])

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.bank import vector_bank
-from unhub.correction import Bias, Correction, Cost, Fingerprint, Plan
+from unhub.correction import Bias, Correction, Cost, Plan
 from unhub.effort import Effort, Progress
+from unhub.fingerprint import Fingerprint, inspect
 from unhub.fitting import centred
 from unhub.methods import Method
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, gate
-from unhub.methods.method import PER_ITEM
+from unhub.methods.method import PER_ITEM, Outcome
 from unhub.methods.sinkhorn import Balanced, DualBankSinkhorn
 from unhub.passes import Want, reduce
 from unhub.similarity import Dot
-from unhub.vectors import Float64, Kind, Vectors, VectorsLike, as_vectors, inspect, join_ids, positions_of
+from unhub.vectors import Float64, Kind, Vectors, VectorsLike, as_vectors, join_ids, positions_of
 
 
 def extend(
@@ -82,15 +83,14 @@ def remove(
 
 def merge(
     correction: Correction, items: VectorsLike, more_bank: VectorsLike, *, bank_items: VectorsLike | None = None,
-    warm: int = 3, threads: int | None = None, progress: Progress | None = None,
+    threads: int | None = None, progress: Progress | None = None,
 ) -> Correction:  # fmt: skip
     """Return the correction as if its bank had `more_bank` after it; `items` are those it was fitted on.
 
-    Equal to a refit but for sn and dbsn, where `warm` iterations balance the new queries while the old ones keep their
-    alpha. csls, nnn and dualis must have been fitted with mergeable=True.
+    Equal to a refit with the parameters of the fit (a k that was clipped stays so), but for sn and dbsn: there the new
+    queries are balanced by themselves and h is averaged. csls, nnn and dualis want to be fitted with mergeable=True.
     """
     fitted = _bias(correction, "merge into")
-    _check_warm(warm)
     effort = Effort(threads, progress=progress)
     gallery = _same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
@@ -100,14 +100,14 @@ def merge(
     targets = _same_targets(fitted, bank_items) if isinstance(fitted.method, DualBankSinkhorn) else None
     new = vector_bank(gallery, more, targets, _kind(fitted))
     uncentred = fitted.bias + fitted.offset
-    outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, effort, warm)
+    outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, effort)
     bias, offset = centred(cast("Float64", outcome.h))
     return dataclasses.replace(
         fitted,
         source=dataclasses.replace(fitted.source, bank=old_bank.followed_by(hashes)),
         arrays={**fitted.arrays, **outcome.arrays, "bias": bias},
         offset=offset,
-        cost=_cost(effort, fitted),
+        cost=_cost(effort, fitted, outcome),
     )
 
 
@@ -145,9 +145,8 @@ def _warmed(
     bank = vector_bank(items, queries, targets, _kind(fitted))
     outcome = method.warmed(fitted.bias + fitted.offset, fitted.arrays, bank, effort, warm)
     bias, offset = centred(cast("Float64", outcome.h))
-    cost = dataclasses.replace(_cost(effort, fitted), row_error=outcome.row_error, column_error=outcome.column_error)
     arrays = {**fitted.arrays, **outcome.arrays, "bias": bias}
-    return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=cost)
+    return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(effort, fitted, outcome))
 
 
 def _bias(correction: Correction, verb: str) -> Bias:
@@ -229,9 +228,10 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
         raise ValueError(f"{name} has other contents, or another order, than the one the correction was fitted on")
 
 
-def _cost(effort: Effort, fitted: Bias) -> Cost:
-    """Return what the change cost; the marginal errors of the fit no longer hold."""
+def _cost(effort: Effort, fitted: Bias, outcome: Outcome | None = None) -> Cost:
+    """Return what the change cost; how far the balance got is stated only where it was run again."""
+    done = outcome or Outcome()
     return dataclasses.replace(
-        fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory,
-        row_error=None, column_error=None,
+        fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory, kept=done.kept,
+        iterations=done.iterations, row_error=done.row_error, column_error=done.column_error,
     )  # fmt: skip

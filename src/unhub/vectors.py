@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast
 
@@ -132,19 +132,19 @@ VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
 def as_vectors(value: VectorsLike, name: str) -> Vectors:
     """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`."""
     given = value if isinstance(value, Vectors) else None
-    rows = given.rows if given else value
-    if not isinstance(rows, np.ndarray | Stacked | Gathered):
-        rows = _as_array(rows, name)
+    rows = given.rows if given else _as_rows(value, name)
     if len(rows.shape) != 2:
         raise ValueError(f"{name} must be a matrix (rows, dimensions), got shape {tuple(rows.shape)}")
     if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
         raise ValueError(f"{name} must hold real numbers (float16, float32 or float64), got {rows.dtype}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ValueError(f"{name} is empty: shape {tuple(rows.shape)}; at least one row and one dimension are needed")
-    return Vectors(given.ids if given else np.arange(rows.shape[0]), cast("Rows", rows))
+    return Vectors(given.ids if given else np.arange(rows.shape[0]), rows)
 
 
-def _as_array(value: object, name: str) -> NDArray[np.generic]:
+def _as_rows(value: object, name: str) -> Rows:
+    if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
+        return cast("Rows", value)  # such as an HDF5 data set: it is read block by block as it is
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -186,7 +186,7 @@ def join_ids(first: Ids, second: Ids) -> Ids:
 
 def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     """Return where each wanted id stands in `ids`; an id that is not there is an error."""
-    asked = np.atleast_1d(np.asarray(wanted))
+    asked = np.atleast_1d(np.asarray(list(wanted) if isinstance(wanted, Set) else wanted))
     if len(asked) == 0:
         return np.empty(0, np.int64)
     if (asked.dtype.kind in "iu") != (ids.dtype.kind in "iu"):
@@ -219,74 +219,3 @@ def unit(block: Float32) -> Float32:
         return cast("Float32", block * (np.float32(1) / lengths)[:, None])
     wide = block.astype(np.float64)  # squares of such rows leave the range of float32
     return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
-
-
-def inspect(
-    vectors: Vectors,
-    name: str,
-    similarity: Kind,
-    run: Callable[
-        [Callable[[tuple[int, int]], NDArray[np.uint64]], Iterable[tuple[int, int]]], Iterable[NDArray[np.uint64]]
-    ] = map,
-) -> NDArray[np.uint64]:
-    """Check every row (finite; not zero under cosine) and return one 64-bit hash of each row's contents.
-
-    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike.
-    """
-    coefficients = _hash_coefficients(vectors.dimensions)
-
-    def check(span: tuple[int, int]) -> NDArray[np.uint64]:
-        block = vectors.block(*span)
-        _check_block(block, span[0], name, similarity)
-        return _hash_rows(block, coefficients)
-
-    return np.concatenate(list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions)))))
-
-
-def _check_block(block: Float32, first: int, name: str, similarity: Kind) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", block, block)
-    suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
-    for row in suspects:
-        if not np.isfinite(block[row]).all():
-            bad = block[row][~np.isfinite(block[row])][0]
-            raise ValueError(f"{name}: row {first + row} holds {bad}; every number must be finite in float32")
-        if similarity == "cosine" and not block[row].any():
-            raise ValueError(
-                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
-                "remove it or use similarity='dot'"
-            )
-        if similarity == "dot" and squares[row] > 0:
-            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
-
-
-def _hash_coefficients(dimensions: int) -> NDArray[np.uint64]:
-    words = (dimensions + 1) // 2
-    return np.random.default_rng(0x756E687562).integers(1 << 63, size=words, dtype=np.uint64) * np.uint64(
-        2
-    ) + np.uint64(1)
-
-
-def _hash_rows(block: Float32, coefficients: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a multilinear hash of each row's bits."""
-    if block.shape[1] % 2:
-        block = np.pad(block, ((0, 0), (0, 1)))
-    words = np.ascontiguousarray(block).view(np.uint64)
-    sums = np.einsum("ij,j->i", words, coefficients)
-    return _mix(sums)
-
-
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble the bits (the finaliser of splitmix64), so that sums of hashes do not cancel."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
-def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
-    """Return one 64-bit hash of rows in this order; the digest of a longer set is the sum of its parts' digests.
-
-    `first` is the place of the first row in the whole set.
-    """
-    places = np.arange(first, first + len(hashes), dtype=np.uint64)
-    return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))

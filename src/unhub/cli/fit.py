@@ -41,7 +41,7 @@ def fit(
     from unhub import files, fitting
 
     with argument("--output"):
-        _keep_inputs(files.check_target(output), items, item_ids, bank, bank_items)
+        files.check_target(output, items, item_ids, bank, bank_items)
     with argument("--items"):
         gallery = files.read_vectors(items, ids=item_ids)
     with argument("--bank"):
@@ -66,12 +66,6 @@ def fit(
         typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
     elif not quiet:
         table(("", ""), [("wrote", str(output)), *facts(manifest)])
-
-
-def _keep_inputs(target: Path, *inputs: Path | None) -> None:
-    for given in inputs:
-        if given is not None and given.exists() and target.exists() and given.samefile(target):
-            raise ValueError(f"{given} is an input of this fit; name another file")
 
 
 def _spec(method: str, settings: list[str]) -> str:

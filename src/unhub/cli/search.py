@@ -48,7 +48,7 @@ def search(
         raise ValueError("--format: npz is not for a terminal; name a file with -o")
     with argument("--output"):
         if output is not None:
-            files.check_target(output)
+            files.check_target(output, items, item_ids, correction, queries)
     with argument("--correction"):
         fitted = files.load(correction)
     with argument("--items"):

@@ -120,7 +120,8 @@ def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
-    header.pop("__metadata__", None)
+    if "unhub" in header.pop("__metadata__", {}):
+        raise ValueError(f"{path}: is a saved correction, not vectors; read it with unhub.load")
     return 8 + size, header
 
 

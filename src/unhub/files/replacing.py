@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def check_target(path: str | os.PathLike[str]) -> Path:
-    """Return where a file written to `path` would land, links followed; raise where it could not be written."""
+def check_target(path: str | os.PathLike[str], *inputs: Path | None) -> Path:
+    """Return where a file written to `path` would land, links followed; raise where it could not be, or must not.
+
+    It must not land on one of the inputs it is made from.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file to write")
@@ -19,6 +22,9 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}; create it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise PermissionError(f"cannot write {path}: no permission to write into the folder {target.parent}")
+    for given in inputs:
+        if given is not None and given.exists() and target.exists() and given.samefile(target):
+            raise ValueError(f"{given} is an input of this command; name another file")
     return target
 
 

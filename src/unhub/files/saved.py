@@ -20,8 +20,9 @@ from typing import Any, TypeAlias, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.correction import KINDS, Bias, Correction, Cost, Fingerprint, Origin, Source
+from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source
 from unhub.files.replacing import replacing
+from unhub.fingerprint import Fingerprint
 from unhub.vectors import Ids, as_ids
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.correction import Correction
 from unhub.effort import Effort
-from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, inspect, positions_of
+from unhub.fingerprint import inspect
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, positions_of
 
 
 def vector_similarity(correction: Correction) -> Kind:
@@ -70,6 +71,8 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
     similarity = vector_similarity(correction)
     if isinstance(queries, np.ndarray) and queries.ndim == 1:
         raise ValueError(f"queries must be (queries, dimensions), got shape {queries.shape}; use queries[None] for one")
+    if isinstance(queries, np.ndarray) and queries.shape == (0, correction.source.dimensions):
+        return np.empty(queries.shape, np.float32)  # no queries have no answers, which is no mistake
     vectors = as_vectors(queries, "queries")
     if vectors.dimensions != correction.source.dimensions:
         raise ValueError(

@@ -19,5 +19,6 @@ add_log_sums = chosen.add_log_sums
 add_top = chosen.add_top
 balance_rows = chosen.balance_rows
 balance_short_rows = chosen.balance_short_rows
+hash_rows = chosen.hash_rows
 shorten = chosen.shorten
 soften_rows = chosen.soften_rows

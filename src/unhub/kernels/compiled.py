@@ -18,6 +18,7 @@ jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", 
 exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
 
 LOG2E = np.float32(1.4426950408889634)
+HALF_WORD = np.uint64(0xFFFFFFFF)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
@@ -296,3 +297,15 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: 
         share = ONE / total
         for j in range(columns):
             totals[j] += share * _lengthen(last[j])
+
+
+@jit
+def hash_rows(words: np.ndarray, keys: np.ndarray, sums: np.ndarray) -> None:
+    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64."""
+    rows, columns = words.shape
+    for i in range(rows):
+        total = np.uint64(0)
+        for j in range(columns):
+            word = words[i, j]
+            total += ((word & HALF_WORD) + keys[2 * j]) * ((word >> np.uint64(32)) + keys[2 * j + 1])
+        sums[i] = total

@@ -124,3 +124,13 @@ def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float32
     for rows in _slabs(kept):
         wide = (kept[rows].astype(np.uint32) << np.uint32(16)).view(np.float32)
         balance_rows(wide, scale, totals, sums[rows])
+
+
+def hash_rows(words: NDArray[np.uint64], keys: NDArray[np.uint64], sums: NDArray[np.uint64]) -> None:
+    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64."""
+    for rows in _slabs(words):
+        low, high = words[rows] & np.uint64(0xFFFFFFFF), words[rows] >> np.uint64(32)
+        low += keys[::2]
+        high += keys[1::2]
+        low *= high
+        sums[rows] = low.sum(axis=1)

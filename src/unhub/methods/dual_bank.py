@@ -16,8 +16,9 @@ from unhub.methods.inverted_softmax import activation
 from unhub.methods.method import Arrays, Method, Outcome, Streamed, require, require_count, require_number, resolve_k
 from unhub.passes import Want, reduce
 from unhub.similarity import Similarity
-from unhub.vectors import Float64
+from unhub.vectors import Float64, spans
 
+BLOCK_ENTRIES = 1 << 20  # scores that are worked on at a time
 BETAS = {"tau_query": "beta_query", "tau_target": "beta_target"}
 
 
@@ -46,7 +47,7 @@ class DualInvertedSoftmax(Method):
         arrays = {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums} if mergeable else {}
         return Outcome((query_log_sums + target_log_sums) / self.total, arrays)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
         fresh = np.full(new.items, np.log(new.size))
         if self.beta_query:
@@ -99,22 +100,30 @@ class DualDynamicInvertedSoftmax(Method):
         return Outcome(arrays=arrays)
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
-        """Return sign(product) * |product| ** (1 / sum of betas): it ranks as the product does and stays finite.
+        """Return scores that rank as the products do: the sign times a rising function of the log-magnitude.
 
-        Below a sum of 1 there is nothing to tame, and the root would underflow.
+        That function is 1 + x from 0 up and 1 / (1 - x) below, which no magnitude takes out of float64's range.
         """
-        wide = scores.astype(np.float64)
-        best = np.argmax(wide, axis=1)
+        out = np.empty(scores.shape)
+        for span in spans(len(scores), max(1, BLOCK_ENTRIES // scores.shape[1])):
+            sign, log_magnitude = self._products(scores[slice(*span)].astype(np.float64), fitted)
+            rising = np.where(log_magnitude >= 0, 1 + log_magnitude, 1 / (1 - np.minimum(log_magnitude, 0)))
+            out[slice(*span)] = sign * rising
+        return out
+
+    def _products(self, scores: Float64, fitted: Rescore) -> tuple[Float64, Float64]:
+        """Return the sign and the log-magnitude of the product of the two factors."""
+        best = np.argmax(scores, axis=1)
         with np.errstate(divide="ignore"):
-            raw_log = np.log(np.abs(wide))
-        sign = np.ones_like(wide)
-        log_magnitude = np.zeros_like(wide)
+            raw_log = np.log(np.abs(scores))
+        sign = np.ones_like(scores)
+        log_magnitude = np.zeros_like(scores)
         for bank, beta in (("query", self.beta_query), ("target", self.beta_target)):
             gate = fitted.arrays[f"{bank}_active"][best].astype(bool)[:, None]
             log_sums = cast("Float64", fitted.arrays[f"{bank}_log_sums"])
-            sign *= np.where(gate, 1.0, np.sign(wide))
-            log_magnitude += np.where(gate, beta * wide - log_sums, raw_log)
-        return sign * np.exp(log_magnitude / max(1.0, self.beta_query + self.beta_target))
+            sign *= np.where(gate, 1.0, np.sign(scores))
+            log_magnitude += np.where(gate, beta * scores - log_sums, raw_log)
+        return sign, log_magnitude
 
 
 def require_betas(method: DualInvertedSoftmax | DualDynamicInvertedSoftmax) -> None:

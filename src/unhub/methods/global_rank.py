@@ -15,6 +15,7 @@ from unhub.methods.method import Method, Outcome, require_count
 from unhub.similarity import Dense, Dot, Similarity
 from unhub.vectors import Float32, Kind, Vectors, spans
 
+ROUNDING = 2e-7  # of a float32 product of two vectors, as a share of their lengths
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
 
 
@@ -73,9 +74,15 @@ class GloballyCorrected(Method):
         for start, stop in spans(similarity.shape[1], _items_per_block(similarity.shape[0])):
             ordered = sorted_bank_scores(similarity, (start, stop))
             for item in range(start, stop):
-                closer = ordered.shape[1] - np.searchsorted(ordered[item - start], scores[:, item], side="right")
+                bar = scores[:, item] + self._rounding(ordered[item - start], fitted)
+                closer = ordered.shape[1] - np.searchsorted(ordered[item - start], bar, side="right")
                 out[:, item] -= closer
         return out
+
+    def _rounding(self, ordered: Float32, fitted: Rescore) -> np.float32:
+        """How far a product may be off, so that a query which is in the bank is not closer than itself."""
+        lengths = {"cosine": 1.0, "dot": float(max(-ordered[0], ordered[-1])), "given": 0.0}
+        return np.float32(ROUNDING * lengths[fitted.source.similarity])
 
     def _similarity(self, fitted: Rescore) -> Similarity:
         if "bank_scores" in fitted.arrays:

@@ -32,11 +32,12 @@ class Raw(Method):
     """No correction: h = 0."""
 
     name: ClassVar[str] = "raw"
+    needs_bank: ClassVar[bool] = False
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(np.zeros(bank.items))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         return Outcome(h)
 
 
@@ -57,7 +58,7 @@ class InvertedSoftmax(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau])
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         more = self.finish(new, stream([self], new, False, effort), False)
         return Outcome(added(h, more, self.tau))
 
@@ -99,7 +100,7 @@ class DynamicInvertedSoftmax(Method):
         )
         return Outcome(outcome.h, gate(*best, old + new.items))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         more = self.finish(new, stream([self], new, False, effort), False)
         best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
         scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])

@@ -52,6 +52,7 @@ class Method:
 
     name: ClassVar[str]
     kind: ClassVar[str] = "bias"
+    needs_bank: ClassVar[bool] = True
     dual: ClassVar[bool] = False  # needs bank items
     solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
     aliases: ClassVar[Mapping[str, str]] = {}  # another spelling, in which the value is one over ours
@@ -102,7 +103,7 @@ class Method:
         }
         return dataclasses.replace(outcome, arrays=both)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
         raise ValueError(f"{self.name} cannot be merged: refit")
 

@@ -41,7 +41,7 @@ class NearestNeighbourNormalisation(Method):
         arrays = {"top_values": streamed.queries.top_values[:, :k].copy()} if mergeable else {}
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
         more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), effort).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
@@ -74,9 +74,9 @@ class CrossDomainLocalScaling(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return self.as_mean.finish(bank, streamed, mergeable)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         self.kept_for_merging(arrays, "top_values")
-        return self.as_mean.merged(h, arrays, old, new, effort, warm)
+        return self.as_mean.merged(h, arrays, old, new, effort)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class DistributionNormalisation(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.weight * bank.queries.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         more = self.weight * new.queries.mean_scores()
         return Outcome((old * h + new.size * more) / (old + new.size))
 
@@ -107,5 +107,5 @@ class Centring(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(bank.queries.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
-        return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, effort, warm)
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+        return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, effort)

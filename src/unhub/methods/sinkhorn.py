@@ -59,18 +59,27 @@ class Balanced(Method):
         log_alpha = cast("Float64", arrays["log_alpha"])
         return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, effort))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort, warm: int) -> Outcome:
-        """Balance the new queries by some iterations in which the old ones, not at hand, keep their alpha."""
-        start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
-        columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+        """Balance the new queries by themselves and average h by the number of queries, since the old are not at hand.
+
+        Closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted so that
+        rows which come later stand, on average, at the level of these.
+        """
+        before, total = np.concatenate([h, cast("Float64", arrays["bank_item_h"])]), old + new.size
         # Where items came or went since the fit, a column's share of the mass is another now.
-        start += self.tau * np.log(len(start) / columns)
-        held = Held(old, start)
-        solution = balance(self.columns(new), self.tau, max(warm, 1), effort, start=start, held=held)
-        result = outcome(solution, new.items)
-        old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / (old + new.size))
-        both = {**result.arrays, "log_alpha": np.concatenate([old_alpha, solution.log_alpha])}
-        return Outcome(result.h, both)
+        before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
+        columns, most = self.columns(new), cast("int", self.iterations)
+        apart = balance(columns, self.tau, most, effort, tolerance=self.tolerance)
+        both = (old * before + new.size * (apart.h - apart.h.mean() + before.mean())) / total
+        step = balance(columns, self.tau, 1, effort, start=both, held=Held(old, before))
+        level = float((both - step.h).mean()) / self.tau
+        old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / total)
+        changed: dict[str, NDArray[np.generic]] = {
+            "log_alpha": np.concatenate([old_alpha, step.log_alpha]) + level,
+            "bank_item_h": both[new.items :].copy(),
+            "columns": np.array([len(both)]),
+        }
+        return Outcome(both[: new.items].copy(), changed, apart.kept, apart.iterations)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,98 @@
+"""Fingerprints: check every row of a set at the door and hash its contents, so that another set is told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub import kernels
+from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
+
+Hashes = NDArray[np.uint64]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """How many rows a set had and a hash of their contents, in order."""
+
+    count: int
+    digest: int
+
+    @staticmethod
+    def of(hashes: Hashes) -> Fingerprint:
+        return Fingerprint(len(hashes), digest(hashes))
+
+    def followed_by(self, hashes: Hashes) -> Fingerprint:
+        """Return the fingerprint of this set with more rows after it."""
+        return Fingerprint(self.count + len(hashes), (self.digest + digest(hashes, self.count)) % (1 << 64))
+
+
+def inspect(
+    vectors: Vectors,
+    name: str,
+    similarity: Kind,
+    run: Callable[[Callable[[Span], Hashes], Iterable[Span]], Iterable[Hashes]] = map,
+) -> Hashes:
+    """Check every row (finite; not zero under cosine) and return one 64-bit hash of each row's contents.
+
+    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike.
+    """
+    keys = _keys(vectors.dimensions)
+
+    def check(span: Span) -> Hashes:
+        block = vectors.block(*span)
+        _check_block(block, span[0], name, similarity)
+        return _hash_rows(block, keys)
+
+    return np.concatenate(list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions)))))
+
+
+def _check_block(block: Float32, first: int, name: str, similarity: Kind) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", block, block)
+    suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
+    for row in suspects:
+        if not np.isfinite(block[row]).all():
+            bad = block[row][~np.isfinite(block[row])][0]
+            raise ValueError(f"{name}: row {first + row} holds {bad}; every number must be finite in float32")
+        if similarity == "cosine" and not block[row].any():
+            raise ValueError(
+                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
+                "remove it or use similarity='dot'"
+            )
+        if similarity == "dot" and squares[row] > 0:
+            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
+
+
+def _keys(dimensions: int) -> Hashes:
+    """Return a fixed random number for each half of each pair of values."""
+    return np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)
+
+
+def _hash_rows(block: Float32, keys: Hashes) -> Hashes:
+    """Return a hash of each row's bits: the sum over pairs of values of (first + key) * (second + key), scrambled."""
+    if block.shape[1] % 2:
+        block = np.pad(block, ((0, 0), (0, 1)))
+    sums = np.empty(len(block), np.uint64)
+    kernels.hash_rows(np.ascontiguousarray(block).view(np.uint64), keys, sums)
+    return _mix(sums)
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble the bits (the finaliser of splitmix64), so that sums of hashes do not cancel."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
+    """Return one 64-bit hash of rows in this order; the digest of a longer set is the sum of its parts' digests.
+
+    `first` is the place of the first row in the whole set.
+    """
+    places = np.arange(first, first + len(hashes), dtype=np.uint64)
+    return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))
