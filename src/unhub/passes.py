@@ -15,10 +15,10 @@ from unhub.effort import Effort, Progress
 from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
-TILE_ITEMS = 1024  # BLAS likes tiles of this size better than ones that fit the second-level cache
-TILE_QUERIES = 2048
+TILE_ITEMS = 1280  # BLAS likes tiles of this size better than ones that fit the second-level cache
+TILE_QUERIES = 4096
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
-STATE_BYTES = 96 << 20  # what prepared items and their running values may take
+STATE_BYTES = 64 << 20  # what prepared items and their running values may take
 
 
 @dataclass(frozen=True)
