@@ -318,7 +318,7 @@ def refusals() -> Sequence[tuple[str, ArrayLike | Vectors]]:
             r"2 of the 400 items of the correction are missing, for example 398; give them all, or use unhub.remove",
             items[:-2],
         ),
-        (r"ids here are int64, got <U3", Vectors(np.arange(N).astype(np.str_).astype("<U3"), items)),
+        (r"the ids are integers here, got strings", Vectors(np.arange(N).astype(np.str_).astype("<U3"), items)),
         (r"items have 11 dimensions, the correction was fitted on 12", items[:, :-1]),
         (r"items: row 5 holds nan", np.where(np.arange(N)[:, None] == 5, np.nan, items)),
         (r"items must be a matrix", items[0]),
@@ -392,7 +392,7 @@ def test_wrong_arguments_are_named() -> None:
         search(queries, exclude=[N] * Q)
     with pytest.raises(ValueError, match="among: 2 unknown id"):
         search(queries, among=[1, N, N + 1])
-    with pytest.raises(ValueError, match="among: ids here are int64"):
+    with pytest.raises(ValueError, match="among: the ids are integers here"):
         search(queries, among=["1"])
     with pytest.raises(ValueError, match="among must be a collection of ids, got the text '12'"):
         search(queries, among="12")

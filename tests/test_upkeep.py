@@ -535,7 +535,7 @@ def test_ids_that_repeat_or_are_unknown_are_refused() -> None:
         extend(correction, Vectors(np.array(["a"]), sets.items[30:31]), bank)
     with pytest.raises(ValueError, match=r"^ids: 2 unknown id\(s\), for example .*77"):
         remove(correction, [1, 77, 78])
-    with pytest.raises(ValueError, match=r"^ids: ids here are int64"):
+    with pytest.raises(ValueError, match=r"^ids: the ids are integers here"):
         remove(correction, ["a"])
     with pytest.raises(ValueError, match=r"^ids names all 30 items"):
         remove(correction, np.arange(30))

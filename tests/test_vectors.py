@@ -185,7 +185,7 @@ def test_one_id_is_found_too() -> None:
     assert positions_of([], names, "ids").tolist() == []
     with pytest.raises(ValueError, match=r"^among: 1 unknown id\(s\), for example .*z"):
         positions_of(["a", "z"], names, "among")
-    with pytest.raises(ValueError, match=r"^among: ids here are"):
+    with pytest.raises(ValueError, match=r"^among: the ids are"):
         positions_of([1], names, "among")
 
 

@@ -190,7 +190,7 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     if len(asked) == 0:
         return np.empty(0, np.int64)
     if (asked.dtype.kind in "iu") != (ids.dtype.kind in "iu"):
-        raise ValueError(f"{name}: ids here are {ids.dtype}, got {asked.dtype}")
+        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; name the items as in the fit")
     order = np.argsort(ids, kind="stable")
     places = np.searchsorted(ids, asked, sorter=order)
     found = order[np.minimum(places, len(ids) - 1)]
@@ -198,6 +198,10 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     if missing.any():
         raise ValueError(f"{name}: {int(missing.sum())} unknown id(s), for example {asked[missing][0].item()!r}")
     return found
+
+
+def _words(ids: NDArray[np.generic]) -> str:
+    return "integers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind == "U" else str(ids.dtype)
 
 
 def spans(count: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:

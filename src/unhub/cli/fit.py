@@ -32,7 +32,9 @@ def fit(
     ] = None,
     similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory the fit may use, for example 2GB.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="What the kept matrix of sn and dbsn may take, for example 2GB.")
+    ] = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub.merge` needs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,

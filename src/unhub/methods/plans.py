@@ -16,6 +16,7 @@ from unhub.effort import Effort
 from unhub.methods.method import Method, Outcome, require, require_number
 from unhub.vectors import Float64
 
+TIE = 1e-9  # of the largest entry of a row: entries of a plan that differ by less are equal
 MOST_STEPS = 1_000_000  # of the network simplex; POT's own 100,000 end before the optimum at 3,000 x 3,000
 
 
@@ -108,11 +109,14 @@ def _uniform(scores: Scores) -> tuple[Float64, Float64]:
 def ranked(plan: Float64, scores: Scores, zeros: str) -> Float64:
     """Return scores that rank by the plan, and where it is zero by similarity, or leave those tied as the paper does.
 
-    An entry of the plan scores above every similarity of its row; 1 + its share of the row's largest.
+    An entry of the plan scores above every similarity of its row: 1 and its share of the row's largest. Entries of one
+    size, up to a solver's rounding, rank by similarity too.
     """
     if zeros == "tied":
         return plan
     wide = scores.astype(np.float64)
     largest = plan.max(axis=1, keepdims=True)
     share = np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0)
-    return np.where(plan > 0, wide.max(axis=1, keepdims=True) + 1 + share, wide)
+    best, least = wide.max(axis=1, keepdims=True), wide.min(axis=1, keepdims=True)
+    among_equals = TIE * (wide - least) / np.maximum(best - least, np.finfo(np.float64).tiny)
+    return np.where(plan > 0, best + 1 + share + among_equals, wide)
