@@ -14,7 +14,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NU
 PYTEST = $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo check bench clean
+.PHONY: help setup browser test demo check bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,7 +29,15 @@ $(STAMP): pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-test: $(STAMP) ## run the tests, then again without numba
+# Pages are looked at in a browser where there is one; where there is none and none can be had, those tests skip.
+APT := DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=20
+browser: ## install Chromium for the tests of pages, where that is possible
+	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && $(APT) update >/dev/null 2>&1 && \
+	    $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1; } || \
+	  echo "no Chromium, and it cannot be installed here: the tests of pages in a browser will skip"
+
+test: $(STAMP) browser ## run the tests, then again without numba
 	$(PYTEST)
 	UNHUB_NO_NUMBA=1 $(PYTEST) -m "not once"
 

@@ -35,6 +35,9 @@ def main() -> None:
         for one in corrections
     }
     console.print(_measures(found, len(data.items)))
+    console.print(
+        "Skewness says how unevenly the answers fall on the items: 0 is even, and the higher, the more a few hubs take."
+    )
     console.print(f"A fair share is {K * len(data.queries) / len(data.items):g} of the {len(data.queries):,} top-{K}s.")
     console.print(_worst_hubs(found["raw"], found[SHOWN], len(data.items)))
     chosen = corrections[METHODS.index(SHOWN)]

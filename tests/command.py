@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import unhub
+from unhub.cli import main
 
 RANDOM = np.random.default_rng(0)
 ITEMS = RANDOM.normal(size=(40, 8)).astype(np.float32)
@@ -39,6 +41,24 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `unhub` in a folder, with neither stdout nor stderr a terminal."""
     command = [sys.executable, "-m", "unhub", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+class Here:
+    """Runs `unhub` in this process, which spares its start."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Return the exit code and what was printed."""
+        self.capsys.readouterr()
+        self.monkeypatch.chdir(folder)
+        self.monkeypatch.setattr(sys, "argv", ["unhub", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        code = stopped.value.code
+        assert isinstance(code, int)
+        return subprocess.CompletedProcess(arguments, code, *self.capsys.readouterr())
 
 
 def succeed(folder: Path, *arguments: str) -> str:

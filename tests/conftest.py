@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +91,8 @@ def read_allowed_skips(path: Path) -> list[re.Pattern[str]]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in the background with SIGINT ignored, and so would be the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # A worker of pytest-xdist sends its reports to the process that started it, which keeps the list for all.
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SkipList(read_allowed_skips(ALLOWED_SKIPS)), "skip-list")

@@ -13,7 +13,7 @@ SOURCE = Source("cosine", 64, Fingerprint(100, 2**64 - 3), Fingerprint(7, 5))
 ID_KINDS: dict[str, Ids] = {
     "range": np.arange(6),
     "integers": np.array([5, -3, 2**62, 0, 1, 2]),
-    "strings": np.array(["a", "", "日本語", "x/y z.jpg", "é\udc80", "\N{PILE OF POO}" * 40]),
+    "strings": np.array(["a", " ", "日本語", "x/y z.jpg", "é\udc80", "\N{PILE OF POO}" * 40]),
 }
 
 

@@ -1,11 +1,13 @@
 """The benchmarks run at a small size and print their tables; what they measure needs size and a quiet machine."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.once
@@ -77,3 +79,41 @@ def test_sinkhorn_agrees_with_pot_and_with_torch_where_there_is_one(tmp_path: Pa
     assert all(largest <= 1e-4 for largest in apart.values())
     timed = [row[0] for row in rows(output) if len(row) == 6]
     assert timed[-2] == "unhub" and timed[-1] in {"POT sinkhorn", "POT sinkhorn_log"}
+
+
+def write_flickr8k(tmp_path: Path) -> None:
+    """Write a tiny set of the form of Flickr8k's embeddings."""
+    splits = ["bank"] * 30 + ["val"] * 12
+    meta = {"split": splits, "caption_image": [caption // 2 for caption in range(84)]}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    for name in ("ridge", "vse_holdout"):
+        for kind, rows in (("img", 42), ("txt", 84)):
+            np.save(tmp_path / f"{name}_{kind}.npy", np.random.default_rng(rows).normal(size=(rows, 8)))
+
+
+def test_bank_quality_prints_a_table_for_each_space_and_direction(tmp_path: Path) -> None:
+    write_flickr8k(tmp_path)
+    output = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1")
+    assert output.count("gain in R@1") == 4
+    assert {line.split()[0] for line in output.splitlines() if line.endswith("tiny")} == {
+        "all", "random", "stratified", "adversarial", "near", "far", "half", "noise",
+    }  # fmt: skip
+
+
+def test_earth_movers_prints_both_ratios_of_every_bank(tmp_path: Path) -> None:
+    write_flickr8k(tmp_path)
+    output = run(tmp_path, "earth_movers.py", str(tmp_path), "--seeds", "2")
+    assert output.count("times the yardstick") == 4
+    cells = re.findall(r"^(\w[\w ]*?)  +\d+  +(\d+\.\d\d) ± \d+\.\d\d  +(\d+\.\d\d) ± \d+\.\d\d$", output, re.MULTILINE)
+    assert {name for name, *_ in cells} == {"all", "random", "adversarial", "near", "far", "half far", "noise"}
+    assert all(float(ratio) > 0 for _, *ratios in cells for ratio in ratios)
+
+
+def test_evaluate_prints_a_ratio_for_every_claim(tmp_path: Path) -> None:
+    output = run(tmp_path, "evaluate.py", "--scale", "0.02", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    assert "500 queries x 100 items, d = 16, 1 thread(s)" in output
+    table = {name: (float(ratio), must) for name, _, ratio, _, must in rows(output)}
+    claims = {"one ranking": "1.20", "each further ranking": "0.15", "hubness of one ranking": "0.20"}
+    assert {name: must.split()[0] for name, (_, must) in table.items() if must} == claims
+    assert min(table["one product"][0], table["tiles"][0]) == 1
+    assert table["one ranking"][0] > 0 and table["15 rankings"][0] > 0

@@ -1,5 +1,6 @@
 """The command line prints and writes what the library returns."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -93,7 +94,8 @@ def test_search_prints_a_table_with_ids_as_they_are(fitted: Path) -> None:
     head, _, *rows = printed.splitlines()
     assert head.split() == ["query", "place", "score", "item"]
     assert len(rows) == 6
-    assert all(re.fullmatch(r"[012] +[12] +-?\d\.\d{4} +\[red\] \d+\.jpg", row) for row in rows)
+    assert all(re.fullmatch(r" +[012] +[12] +-?\d\.\d{4}  \[red\] \d+\.jpg", row) for row in rows)
+    assert len({row.index("[red]") for row in rows}) == 1  # numbers end in one column, whatever their signs
 
 
 def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
@@ -106,6 +108,22 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
             [hit["id"] for hit in answer["hits"]] for answer in json.loads((fitted / "hits.json").read_text())
         ] == hits["ids"].tolist()
     assert (fitted / "hits.table").read_text() == succeed(fitted, *SEARCH, "queries.npy")
+
+
+def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path) -> None:
+    for name, form in {"hits.json": "json", "hits.NPZ": "npz", "hits.txt": "table"}.items():
+        succeed(fitted, *SEARCH, "queries.npy", "-o", name)
+        succeed(fitted, *SEARCH, "queries.npy", "-o", "given", "--format", form)
+        if form == "npz":  # which holds the time it was written
+            with np.load(fitted / name) as found, np.load(fitted / "given") as given:
+                assert found["ids"].tolist() == given["ids"].tolist()
+        else:
+            assert (fitted / name).read_bytes() == (fitted / "given").read_bytes()
+    succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--format", "table")
+    assert (fitted / "hits.json").read_bytes() == (fitted / "hits.txt").read_bytes()
+    assert succeed(fitted, *SEARCH, "queries.npy", "--json") == succeed(
+        fitted, *SEARCH, "queries.npy", "--format", "json"
+    )
 
 
 def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> None:
@@ -126,18 +144,37 @@ def test_methods_lists_every_method_with_its_parameters(tmp_path: Path) -> None:
     printed = succeed(tmp_path, "methods")
     listed = json.loads(succeed(tmp_path, "methods", "--json"))
     assert [one["name"] for one in listed] == list(METHODS)
-    for one in listed:
-        assert re.search(rf"^ *{one['name']} +{one['kind']} .*{re.escape(one['what'])}", printed, re.MULTILINE)
     assert "k=128, alpha=0.75" in printed
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 100
+    edges = [match.start() for match in re.finditer("─+", lines[1])]
+    cells = {name: [""] * len(edges) for name in METHODS}
+    name = ""
+    for line in lines[2:]:  # a cell goes on in the lines below it
+        parts = [line[start:stop].strip() for start, stop in itertools.pairwise([*edges, None])]
+        name = parts[0] or name
+        cells[name] = [f"{above} {part}".strip() for above, part in zip(cells[name], parts, strict=True)]
+    assert cells == {
+        one["name"]: [one["name"], one["kind"], ", ".join(one["needs"]), cells[one["name"]][3], one["what"]]
+        for one in listed
+    }
+    needs = {one["name"]: one["needs"] for one in listed}
+    assert needs["raw"] == []
+    assert needs["is"] == ["bank"]
+    assert needs["dualis"] == ["bank", "bank items"]
+    assert needs["dbsn"] == ["bank", "perhaps bank items"]
+    assert needs["otn"] == ["all queries at once", "the extra plans"]
 
 
 @pytest.mark.once
 def test_version_and_help(tmp_path: Path) -> None:
     assert succeed(tmp_path, "--version") == f"unhub {unhub.__version__}\n"
     assert succeed(tmp_path) == succeed(tmp_path, "--help")
-    for command in ("fit", "search", "info", "methods"):
+    assert succeed(tmp_path, "-h") == succeed(tmp_path, "--help")
+    for command in ("fit", "search", "info", "extend", "merge", "remove", "methods"):
         assert command in succeed(tmp_path, "--help")
         assert "Usage: unhub" in succeed(tmp_path, command, "--help")
+        assert succeed(tmp_path, command, "-h") == succeed(tmp_path, command, "--help")
 
 
 @pytest.mark.once

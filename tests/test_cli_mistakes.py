@@ -4,16 +4,19 @@ import contextlib
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from command import BANK, FIT, ITEMS, SEARCH, fail, succeed, write_fitted, write_inputs
+from unhub.cli.errors import in_options
 
 
 @pytest.fixture
@@ -33,21 +36,24 @@ def fitted(folder: Path) -> Path:
         (("--items", "none.npy"), r"--items: .*none\.npy"),
         (("--items", "names.txt"), r"--items: names\.txt: no reader for files named \*\.txt"),
         (("--bank", "none.npy"), r"--bank: .*none\.npy"),
-        (("--bank", "small.npy"), "dimensions"),
-        (("--bank", "nan.npy"), "bank: row 1 holds nan"),
-        (("--bank", "zero.npy"), "bank: row 2 is all zeros"),
-        (("--item-ids", "few.txt"), r"--items: few\.txt: 40 ids are needed"),
+        (("--bank", "small.npy"), "^--bank has 3 dimensions, items 8"),
+        (("--bank", "nan.npy"), "^--bank: row 1 holds nan"),
+        (("--bank", "zero.npy"), "^--bank: row 2 is all zeros.* use --similarity dot$"),
+        (("--method", "dualis", "--bank-items", "small.npy"), "^--bank-items has 3 dimensions"),
+        (("--item-ids", "few.txt"), r"^--item-ids: few\.txt: 40 ids are needed"),
+        (("--item-ids", "none.txt"), r"^--item-ids: .*none\.txt"),
         (("--bank-items", "none.npy"), r"--bank-items: .*none\.npy"),
         (("--method", "nn"), "unknown method 'nn' .*did you mean 'nnn'"),
+        (("--method", "NNN"), "unknown method 'NNN' .*did you mean 'nnn'"),
         (("--method", "nnn", "--set", "j=3"), "unknown parameter 'j'"),
         (("--method", "nnn", "--set", "k"), "--set: 'k' is not of the form name=value"),
         (("--method", "nnn", "--set", "k=91"), "k=91 is over what exists"),
         (("--set", "tau=0"), "tau must be"),
         (("--set", "tau=0.1", "--set", "beta=3"), "two spellings"),
-        (("--method", "dualis"), "bank.items"),
+        (("--method", "dualis"), "^dualis needs --bank-items"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "'--threads'"),
-        (("--memory", "lots"), "memory"),
+        (("--memory", "lots"), "^--memory must be"),
         (("-o", "nowhere/out.unhub"), "--output: .*there is no folder .*nowhere"),
         (("-o", "."), "--output: .* is a folder"),
         (("-o", "bank.npy"), r"--output: bank\.npy is an input of this command"),
@@ -76,8 +82,11 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
             ("queries.npy", "--correction", "items.npy"),
             r"--correction: items\.npy: truncated, or not a file that unhub",
         ),
-        (("queries.npy", "--items", "bank.npy"), r"--items: names\.txt: 90 ids are needed"),
-        (("queries.npy", "--items", "other.npy"), "item .* has other contents"),
+        (("queries.npy", "--items", "bank.npy"), r"^--item-ids: names\.txt: 90 ids are needed"),
+        (("queries.npy", "--items", "other.npy"), "^--items: item .* has other contents"),
+        (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense': "),
+        (("queries.npy", "--strength", "nan"), "^--strength must be finite"),
+        (("queries.npy", "--json", "--format", "table"), "^--json: --format table is asked for too"),
         (("queries.npy", "-o", "nowhere/hits.json"), "--output: .*there is no folder"),
     ],
 )
@@ -100,8 +109,19 @@ def test_an_extra_that_is_not_installed_is_one_line(folder: Path) -> None:
     program = "import sys; sys.modules['pyarrow'] = None; from unhub.cli import main; main()"
     command = [sys.executable, "-c", program, *FIT, "--items", "rows.parquet"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    expected = "unhub: --items: reading rows.parquet needs pyarrow: pip install 'unhub[parquet]'\n"
-    assert (done.returncode, done.stderr) == (2, expected)
+    line = shlex.join([sys.executable, "-m", "pip", "install", "unhub[parquet]"])
+    assert (done.returncode, done.stderr) == (2, f"unhub: --items: reading rows.parquet needs pyarrow: {line}\n")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("method", "library"), [("otn", "ot"), ("l2n", "ot"), ("hn", "scipy")])
+def test_a_fit_says_that_its_extra_is_not_installed(folder: Path, method: str, library: str) -> None:
+    program = f"import sys; sys.modules[{library!r}] = None; from unhub.cli import main; main()"
+    command = [sys.executable, "-c", program, *FIT, "--method", method]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(rf"unhub: {method} needs {library}: .* install 'unhub\[plans\]'\n", done.stderr)
+    assert not (folder / "out.unhub").exists()
 
 
 @pytest.mark.once
@@ -120,17 +140,23 @@ def endless(tmp_path: Path) -> tuple[str, ...]:
     return (*FIT, "--method", "sn", "--set", "iterations=100000", "--memory", "200MB")
 
 
-def start(folder: Path, arguments: tuple[str, ...], stderr: int) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def started(folder: Path, arguments: tuple[str, ...], stderr: int) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, which does not outlive the test."""
     command = [sys.executable, "-m", "unhub", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True)
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path: Path, endless: tuple[str, ...]) -> None:
-    child = start(tmp_path, endless, subprocess.PIPE)
-    wait_for_the_fit(child)
-    assert child.poll() is None, child.communicate()
-    child.send_signal(signal.SIGINT)
-    printed, errors = child.communicate(timeout=60)
+    with started(tmp_path, endless, subprocess.PIPE) as child:
+        wait_for_the_fit(child)
+        assert child.poll() is None, child.communicate()
+        child.send_signal(signal.SIGINT)
+        printed, errors = child.communicate(timeout=60)
     assert (child.returncode, printed, errors) == (130, "", "unhub: stopped\n")
     assert sorted(os.listdir(tmp_path)) == ["bank.npy", "items.npy"]
 
@@ -145,9 +171,8 @@ def wait_for_the_fit(child: subprocess.Popen[str]) -> None:
 
 def test_progress_is_drawn_where_stderr_is_a_terminal(tmp_path: Path, endless: tuple[str, ...]) -> None:
     ours, theirs = pty.openpty()
-    child = start(tmp_path, endless, theirs)
-    os.close(theirs)
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
+    with os.fdopen(ours, "rb", buffering=0) as terminal, started(tmp_path, endless, theirs) as child:
+        os.close(theirs)
         seen = b""
         while b"%" not in seen:
             seen += terminal.read(1000)
@@ -155,18 +180,42 @@ def test_progress_is_drawn_where_stderr_is_a_terminal(tmp_path: Path, endless: t
         with contextlib.suppress(OSError):  # how a terminal says that the other side is gone
             while more := terminal.read(1000):
                 seen += more
-    child.communicate(timeout=60)
+        child.communicate(timeout=60)
     assert child.returncode == 130
     assert re.search(rb"fit .*\d+%", seen)
     assert seen.endswith(b"unhub: stopped\r\n")
 
 
 @pytest.mark.once
-def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
-    child = start(tmp_path, ("methods",), subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.close()
-    assert child.stderr is not None
-    assert child.stderr.read() == ""
-    child.stderr.close()
-    child.wait(timeout=60)
+@pytest.mark.parametrize("arguments", [("methods",), (*SEARCH, "queries.npy"), (*SEARCH, "queries.npy", "--json")])
+def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, arguments: tuple[str, ...]) -> None:
+    with started(fitted, arguments, subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.close()
+        assert child.stderr is not None
+        assert child.stderr.read() == ""
+        assert child.wait(timeout=60) in (0, 141)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("bank_items has 3 dimensions, items 8", "--bank-items has 3 dimensions, items 8"),
+        ("bank: row 1 holds nan", "--bank: row 1 holds nan"),
+        ("dualis needs bank_items, the items beside it", "dualis needs --bank-items, the items beside it"),
+        ("banks differ", "banks differ"),
+        ("the bank is empty", "the bank is empty"),
+        ("k=9 is over what exists; give k <= 4", "k=9 is over what exists; give k <= 4"),
+        ("k must be at least 1", "-k must be at least 1"),
+        ("give bank= too; index='exact' will do", "give --bank too; --index exact will do"),
+        ("refit with mergeable=True, or use unhub.remove", "refit with --mergeable, or use unhub remove"),
+        ("--bank-items: bank_items.npy is empty", "--bank-items: bank_items.npy is empty"),
+        ("has columns ['bank_items']; `id` is wanted", "has columns ['bank_items']; `id` is wanted"),
+        ('it has "bank_items\'s", no bank_items', 'it has "bank_items\'s", no --bank-items'),
+        ("the bank's bank_items differ from the items' own", "the bank's --bank-items differ from the items' own"),
+    ],
+)
+def test_what_the_library_says_of_arguments_is_said_of_options(said: str, shown: str) -> None:
+    options = {"bank": "--bank", "bank_items": "--bank-items", "k": "-k", "index": "--index"}
+    assert in_options(said, options) == shown

@@ -65,12 +65,23 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, rows in SIZES.items():
         np.save(tmp_path / f"{name}.npy", random.normal(size=(rows, 16)).astype(np.float32))
     (tmp_path / "names.txt").write_text("".join(f"image {row}.jpg\n" for row in range(SIZES["gallery"])))
+    (tmp_path / "gone.txt").write_text("3\n5\n")
+    (tmp_path / "q.txt").write_text("".join(f"words of query {row}\n" for row in range(SIZES["q"])))
+    (tmp_path / "truth.csv").write_text(
+        "query_id,item_id\n" + "".join(f"{row},{7 * row}\n" for row in range(SIZES["q"]))
+    )
+    (tmp_path / "theirs.run").write_text(
+        "".join(f"{row} Q0 {7 * row + place} {place + 1} {1 - place} tag\n" for row in range(7) for place in range(2))
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_block_of_a_page_runs(page: Path, files: Path) -> None:
+def test_every_block_of_a_page_runs(
+    page: Path, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = command.Here(monkeypatch, capsys)
     namespace: dict[str, object] = {}
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.language == "python":
@@ -78,7 +89,7 @@ def test_every_block_of_a_page_runs(page: Path, files: Path) -> None:
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
         elif block.language == "console":
             for line in commands_of(block):
-                done = command.run(files, *shlex.split(line)[1:])
+                done = here.run(files, *shlex.split(line)[1:])
                 assert (done.returncode, done.stderr) == (0, ""), line
                 assert done.stdout or "-o" in line, line
 

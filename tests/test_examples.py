@@ -31,6 +31,7 @@ def percents(text: str) -> list[float]:
 def test_the_demo_shows_that_corrections_help(tmp_path: Path) -> None:
     output = run(tmp_path, "examples/demo.py")
     assert "Generated data" in output
+    assert "Skewness says how unevenly the answers fall on the items" in " ".join(output.split())
     rows = {match[1]: percents(match[0]) for match in re.finditer(r"^│ (\w+) .*%.*$", output, re.MULTILINE)}
     assert len(rows) > 5
     raw_first, raw_tenth, raw_never = rows.pop("raw")

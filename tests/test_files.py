@@ -118,8 +118,9 @@ def test_ids_of_a_clip_folder_come_from_its_metadata(
         ("3\n1\n4\n15\n92\n65\n-35\n", [3, 1, 4, 15, 92, 65, -35]),
         ("03\n1\n4\n15\n92\n65\n35\n", ["03", "1", "4", "15", "92", "65", "35"]),
         ("a\u2028b\n1\n4\n15\n92\n65\n35\n", ["a\u2028b", "1", "4", "15", "92", "65", "35"]),
+        ("a\rb\n1\n4\n15\n92\n65\n35\n", ["a\rb", "1", "4", "15", "92", "65", "35"]),
     ],
-    ids=["strings", "windows", "integers", "leading zero", "odd separator"],
+    ids=["strings", "windows", "integers", "leading zero", "odd separator", "lone return"],
 )
 def test_a_file_of_ids_has_one_on_each_line(tmp_path: Path, text: str, ids: list[int] | list[str]) -> None:
     np.save(tmp_path / "rows.npy", ROWS)

@@ -231,6 +231,65 @@ def test_the_best_of_a_column_is_the_first_of_the_largest(
     assert_array_equal(best, tile.max(axis=0))
 
 
+# Placing.
+
+
+def placed(
+    name: str, tile: Float32, h: Float32, gate: Float32, answers: list[list[int]], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Return how many columns are over and level with each answer, and each row's k best columns."""
+    starts = np.cumsum([0, *map(len, answers)])
+    positions = np.array([column for several in answers for column in several], np.int64)
+    better, equal = np.full(len(positions), -1), np.full(len(positions), -1)
+    best = np.full((len(tile), k), -1, np.int32)
+    kernel(name).place_rows(tile, h, gate, starts, positions, better, equal, best)
+    return better, equal, best
+
+
+@both
+def test_placing_by_hand(name: str) -> None:
+    tile = np.array([[3, 1, 2, 2], [3, 1, 2, 2]], np.float32)
+    h = np.array([1, 0, 0, -1], np.float32)  # the first row ranks 2, 1, 2, 3, the second as it is
+    better, equal, best = placed(name, tile, h, np.array([1, 0], np.float32), [[2, 3], [3]], 3)
+    assert (better.tolist(), equal.tolist()) == ([1, 0, 1], [2, 1, 2])
+    assert best.tolist() == [[3, 0, 2], [0, 2, 3]]
+
+
+@both
+@given(
+    seed=seeds, rows=st.integers(1, 6), columns=st.one_of(sizes, st.integers(700, 3000)),
+    k=st.one_of(sizes, st.just(0)), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS),
+)  # fmt: skip
+@settings(max_examples=150)
+@example(seed=0, rows=2, columns=3000, k=600, kind="equal", other="equal")
+@example(seed=0, rows=2, columns=3000, k=10, kind="zeros", other="zeros")
+@example(seed=0, rows=1, columns=1, k=1, kind="normal", other="normal")
+def test_placing_is_comparing_with_all_and_a_stable_sort(
+    name: str, seed: int, rows: int, columns: int, k: int, kind: str, other: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    tile, h = tile_of(kind, rows, columns, rng), tile_of(other, 1, columns, rng)[0]
+    gate = rng.integers(0, 2, rows).astype(np.float32)
+    answers = [rng.permutation(columns)[: rng.integers(0, 4)].tolist() for _ in range(rows)]
+    before = tile.copy()
+    better, equal, best = placed(name, tile, h, gate, answers, min(k, columns))
+    assert_array_equal(tile, before)
+    scores = np.where(gate[:, None] > 0, tile - h, tile)
+    bars = [(scores[row], scores[row, column]) for row, several in enumerate(answers) for column in several]
+    assert better.tolist() == [int((row > bar).sum()) for row, bar in bars]
+    assert equal.tolist() == [int((row == bar).sum()) for row, bar in bars]
+    assert_array_equal(best, np.argsort(-scores, axis=1, kind="stable")[:, :k])
+
+
+@both
+def test_placing_counts_more_columns_than_a_float32_can(name: str) -> None:
+    columns = (1 << 24) + 10  # one less of them is odd, which a float32 over 2**24 is not
+    tile = np.ones((1, columns), np.float32)
+    tile[0, -1] = 0
+    better, equal, _ = placed(name, tile, np.zeros(columns, np.float32), np.ones(1, np.float32), [[0, columns - 1]], 0)
+    assert (better.tolist(), equal.tolist()) == ([0, columns - 1], [columns - 1, 1])
+
+
 # Sinkhorn.
 
 
@@ -336,6 +395,19 @@ def test_both_kernels_hold_the_same_values_and_places(seed: int, rows: int, colu
     one, two = (filled(name, tile, k, parts).best() for name in ("plain", "compiled"))
     assert_array_equal(one[0], two[0])
     assert_array_equal(one[1], two[1])
+
+
+@needs_numba
+@given(seed=seeds, rows=st.integers(1, 20), columns=sizes, k=sizes, kind=st.sampled_from(KINDS))
+@settings(max_examples=60)
+def test_both_kernels_place_alike(seed: int, rows: int, columns: int, k: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    tile, h = tile_of(kind, rows, columns, rng), rng.standard_normal(columns).astype(np.float32)
+    gate = rng.integers(0, 2, rows).astype(np.float32)
+    answers = [rng.permutation(columns)[: rng.integers(0, 4)].tolist() for _ in range(rows)]
+    one, two = (placed(name, tile, h, gate, answers, min(k, columns)) for name in ("plain", "compiled"))
+    for plainly, compiled in zip(one, two, strict=True):
+        assert_array_equal(plainly, compiled)
 
 
 @needs_numba

@@ -14,6 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "unhub"
 
 # A module or folder of src/unhub may import those above it and itself, never one below it.
 LAYERS = (
+    "replacing",  # files that appear whole or not at all
+    "extras",  # what to install where an optional library is absent
     "vectors",
     "kernels",
     "fingerprint",
@@ -25,6 +27,7 @@ LAYERS = (
     "correction",
     "methods",
     "fitting",
+    "given",  # what upkeep is given again, checked
     "upkeep",
     "combine",
     "indexes",

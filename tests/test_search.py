@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 import unhub
 from unhub.correction import Bias, Correction, Rescore, Scores
 from unhub.indexes import INDEXES
+from unhub.indexes.augment import Layout
 from unhub.indexes.faiss import Faiss
 from unhub.search import Searcher
 from unhub.vectors import Float32, Float64, Kind, Vectors, unit
@@ -254,7 +255,7 @@ def test_exact_search_never_holds_the_whole_matrix() -> None:
 
 def test_whole_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     items, _, _, queries = data()
-    correction = fit("gc")
+    correction = fit("dualdis")
     whole = unhub.searcher(items, correction).search(queries, k=5)
     monkeypatch.setattr("unhub.indexes.rows.ROWS_BYTES", 4 * N * 5)
     sizes: list[int] = []
@@ -394,7 +395,7 @@ def test_wrong_arguments_are_named() -> None:
         search(queries, among=[1, N, N + 1])
     with pytest.raises(ValueError, match="among: the ids are integers here"):
         search(queries, among=["1"])
-    with pytest.raises(ValueError, match="among must be a collection of ids, got the text '12'"):
+    with pytest.raises(ValueError, match="among must be a collection of ids, got '12'; write"):
         search(queries, among="12")
 
 
@@ -489,6 +490,56 @@ def test_an_item_over_the_radius_makes_faiss_store_all_anew() -> None:
     searcher = unhub.searcher(items, part(whole, range(N)), index="faiss:HNSW32", threads=1)
     searcher.add(longer[N:], whole)
     assert_best(searcher.search(queries), whole.apply(similarities(queries, longer, "dot")), 10, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "stored"),
+    [
+        *((spec, stored) for spec in INDEX_SPECS if spec != "exact" for stored in (0, 1)),
+        ("faiss:NSG16,Flat", 0),  # which is made in one go
+    ],
+)
+def test_an_addition_that_fails_leaves_a_searcher_as_it_was(
+    spec: str, stored: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, _, _, queries = data()
+    whole = fit("is")
+    first = part(whole, range(300))
+    searcher = unhub.searcher(items[:300], first, index=spec, threads=1)
+    monkeypatch.setattr("unhub.indexes.faiss.rows_per_block", lambda dimensions: 30)
+    augmented, calls = Layout.items, []
+
+    def short_of_memory(self: Layout, block: Float32, bias: Float64, radius: float) -> Float32:
+        calls.append(len(block))
+        if len(calls) > stored:
+            raise MemoryError
+        return augmented(self, block, bias, radius)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Layout, "items", short_of_memory)
+        with pytest.raises(MemoryError):
+            searcher.add(items[300:], whole)
+    assert len(searcher) == len(searcher.correction) == 300
+    assert_best(searcher.search(queries), first.apply(similarities(queries, items[:300])), 10)
+    searcher.add(items[300:], whole)
+    assert_best(searcher.search(queries), whole.apply(similarities(queries, items)), 10)
+    searcher.remove(np.arange(40))
+    left = part(whole, range(40, N))
+    assert_best(searcher.search(queries), left.apply(similarities(queries, items[40:])), 10, ids=range(40, N))
+
+
+def test_faiss_serves_on_where_memory_is_short_for_a_rebuild(monkeypatch: pytest.MonkeyPatch) -> None:
+    items, _, _, queries = data()
+    whole = fit("is")
+    searcher = unhub.searcher(items, whole, index="faiss:HNSW32", threads=1)
+
+    def short_of_memory(*_: object) -> Float32:
+        raise MemoryError
+
+    monkeypatch.setattr(Layout, "items", short_of_memory)
+    searcher.remove(np.arange(300))
+    left = part(whole, range(300, N))
+    assert_best(searcher.search(queries), left.apply(similarities(queries, items[300:])), 10, ids=range(300, N))
 
 
 def test_faiss_is_rebuilt_when_most_places_are_dead() -> None:

@@ -427,6 +427,59 @@ def test_removing_looks_again_only_where_a_best_item_went(counted: Counted) -> N
     assert counted.pairs < 41 * 301
 
 
+# What was there already.
+
+
+def test_new_items_with_the_contents_of_old_ones_are_noted() -> None:
+    sets = drawn(70)
+    before = first("nnn:k=5", sets)
+    copies = np.concatenate([sets.items[30:33], sets.items[[4, 9]]])
+    after = extend(before, copies, sets.bank[:200])
+    note = "2 of 5 new items have the contents of old ones: 33 is a copy of 4"
+    assert after.cost.notes == (*before.cost.notes, note)
+    assert len(after) == 35
+    assert extend(before, sets.items[30:33], sets.bank[:200]).cost.notes == before.cost.notes
+
+
+def test_the_old_gallery_among_unnamed_new_items_is_refused() -> None:
+    sets = drawn(71)
+    before = first("is", sets)
+    words = r"^new_items begin with the 30 items the correction has already; give the new ones alone, from row 30 on$"
+    for rows in (sets.items[:30], sets.items):
+        with pytest.raises(ValueError, match=words):
+            extend(before, rows, sets.bank[:200])
+    named = extend(before, Vectors(np.arange(100, 130), sets.items[:30]), sets.bank[:200])
+    assert named.cost.notes == ("30 of 30 new items have the contents of old ones: 100 is a copy of 0",)
+
+
+@pytest.mark.parametrize("spec", ["raw", "is", "dis", "sn:tau=0.05"])
+def test_the_bank_of_the_fit_is_not_merged_again(spec: str) -> None:
+    sets = drawn(72)
+    before = first(spec, sets)
+    with pytest.raises(ValueError, match=r"^more_bank is the very bank of 200 queries that the correction was fitted"):
+        merge(before, sets.items[:30], sets.bank[:200].astype(np.float64))
+    merged = merge(before, sets.items[:30], sets.bank[200:])
+    with pytest.raises(ValueError, match=r"^more_bank is the very bank of 301 queries"):
+        merge(merged, sets.items[:30], sets.bank)
+
+
+def test_raw_follows_without_a_bank() -> None:
+    sets = drawn(73)
+    before = fit(sets.items[:30], method="raw")
+    assert len(extend(before, sets.items[30:], sets.bank)) == 41
+    assert merge(before, sets.items[:30], sets.bank).source.bank == first("raw", sets, bank=301).source.bank
+
+
+def test_corrections_of_one_pass_share_what_merging_needs() -> None:
+    sets = drawn(74)
+    specs = ["nnn:k=5,alpha=0.5", "nnn:k=5,alpha=1.0", "nnn:k=3,alpha=1.0"]
+    same, other, fewer = fit(sets.items, sets.bank, method=specs, mergeable=True)
+    assert np.shares_memory(same.arrays["top_values"], other.arrays["top_values"])
+    assert fewer.arrays["top_values"].shape == (41, 3)
+    assert fewer.arrays["top_values"].flags.owndata  # it does not hold on to the larger array
+    assert_array_equal(fewer.arrays["top_values"], same.arrays["top_values"][:, :3])
+
+
 # What is refused.
 
 
@@ -562,13 +615,17 @@ def test_warm_must_be_a_count(warm: int) -> None:
             change()
 
 
-def test_warm_iterations_ask_for_what_they_go_over() -> None:
+def test_warm_iterations_ask_for_what_they_go_over_before_anything_is_computed(counted: Counted) -> None:
     sets = drawn(97)
     correction = first("sn:tau=0.05", sets)
+    counted.pairs = 0
     with pytest.raises(ValueError, match="warm=2 iterations go over everything; give items= and bank= too"):
         extend(correction, sets.items[30:], sets.bank[:200], warm=2)
     with pytest.raises(ValueError, match="warm=2 iterations go over everything; give items= and bank= too"):
         remove(correction, [0], warm=2)
+    with pytest.raises(ValueError, match=r"^warm must be a whole number"):
+        extend(correction, sets.items[30:], sets.bank[:200], items=sets.items[:30], warm=-1)
+    assert counted.pairs == 0
 
 
 def test_no_ids_remove_nothing() -> None:

@@ -28,6 +28,12 @@ pytestmark = pytest.mark.once
 
 seeds = st.integers(0, 2**32 - 1)
 
+SAVED_HASHES = {  # by the number of dimensions, of (0, 1, 2, ...) / 4 - 1 / 2 in three rows, in files of format 1
+    1: ["1a52d97d76bc52d8", "725257d7b2b240a6", "a573f359f6d2b55c"],
+    2: ["4281f3968f5faa6f", "be034cd87354f298", "7887945d33b8b51d"],
+    5: ["ce411b7467a419c2", "70f88cf61f104327", "2e5e1877ca56914b"],
+}
+
 
 def rows_of(seed: int, n: int, d: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).standard_normal((n, d))
@@ -215,6 +221,22 @@ def test_another_number_gives_its_row_another_hash(seed: int, row: int, column: 
     before = hashes_of(rows)
     rows[row, column] = np.nextafter(rows[row, column], np.float32(9), dtype=np.float32)
     assert (hashes_of(rows) != before).tolist() == [place == row for place in range(10)]
+
+
+@pytest.mark.parametrize("d", [5, 6])
+def test_the_two_zeros_hash_alike(d: int) -> None:
+    rows = rows_of(5, 9, d)
+    rows[3, 1], rows[7, d - 1] = 0.0, 0.0
+    other = rows.copy()
+    other[3, 1], other[7, d - 1] = -0.0, -0.0
+    assert_array_equal(hashes_of(other), hashes_of(rows))
+    assert np.signbit(other[3, 1])  # what was given is as it was
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_hashes_are_those_of_files_saved_before(d: int) -> None:
+    rows = (np.arange(3 * d, dtype=np.float32).reshape(3, d) - 2) / 4
+    assert [f"{one:016x}" for one in hashes_of(rows)] == SAVED_HASHES[d]
 
 
 def test_swapped_columns_give_another_hash() -> None:

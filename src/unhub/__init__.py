@@ -4,7 +4,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unhub.correction import Bias, Plan, Rescore
-    from unhub.files import load, read_vectors, save
+    from unhub.evaluation.banks import BankReport, judge_bank
+    from unhub.evaluation.data_studies import study_bank_size, study_bank_source, study_growth
+    from unhub.evaluation.evaluate import Evaluation, evaluate
+    from unhub.evaluation.hubness import Hubness, group_bias, hubness
+    from unhub.evaluation.hubs import Hubs, worst_hubs
+    from unhub.evaluation.relevance import Relevance
+    from unhub.evaluation.report import Report, report
+    from unhub.evaluation.runs import Run
+    from unhub.evaluation.sampling import sample_bank
+    from unhub.evaluation.seeds import OverSeeds, over_seeds
+    from unhub.evaluation.studies import study_k_and_alpha, study_temperature
+    from unhub.evaluation.study import Study
+    from unhub.evaluation.tune import tune
+    from unhub.evaluation.tuning import Tuning
+    from unhub.files import load, read_relevance, read_run, read_texts, read_vectors, save
     from unhub.fitting import fit
     from unhub.indexes.augment import augment, augment_queries, augment_radius, augment_scores
     from unhub.search import Hits, Searcher, searcher
@@ -15,31 +29,72 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BankReport",
     "Bias",
     "Dense",
+    "Evaluation",
     "Hits",
+    "Hubness",
+    "Hubs",
+    "OverSeeds",
     "Plan",
+    "Relevance",
+    "Report",
     "Rescore",
+    "Run",
     "Searcher",
+    "Study",
+    "Tuning",
     "Vectors",
     "__version__",
     "augment",
     "augment_queries",
     "augment_radius",
     "augment_scores",
+    "evaluate",
     "extend",
     "fit",
+    "group_bias",
+    "hubness",
+    "judge_bank",
     "load",
     "merge",
+    "over_seeds",
+    "read_relevance",
+    "read_run",
+    "read_texts",
     "read_vectors",
     "remove",
+    "report",
+    "sample_bank",
     "save",
     "searcher",
+    "study_bank_size",
+    "study_bank_source",
+    "study_growth",
+    "study_k_and_alpha",
+    "study_temperature",
+    "tune",
+    "worst_hubs",
 ]
 
 _HOMES = {
     "correction": ("Bias", "Plan", "Rescore"),
-    "files": ("load", "read_vectors", "save"),
+    "evaluation.banks": ("BankReport", "judge_bank"),
+    "evaluation.evaluate": ("Evaluation", "evaluate"),
+    "evaluation.hubness": ("Hubness", "group_bias", "hubness"),
+    "evaluation.hubs": ("Hubs", "worst_hubs"),
+    "evaluation.relevance": ("Relevance",),
+    "evaluation.runs": ("Run",),
+    "evaluation.sampling": ("sample_bank",),
+    "evaluation.seeds": ("OverSeeds", "over_seeds"),
+    "evaluation.data_studies": ("study_bank_size", "study_bank_source", "study_growth"),
+    "evaluation.report": ("Report", "report"),
+    "evaluation.studies": ("study_k_and_alpha", "study_temperature"),
+    "evaluation.study": ("Study",),
+    "evaluation.tune": ("tune",),
+    "evaluation.tuning": ("Tuning",),
+    "files": ("load", "read_relevance", "read_run", "read_texts", "read_vectors", "save"),
     "fitting": ("fit",),
     "indexes.augment": ("augment", "augment_queries", "augment_radius", "augment_scores"),
     "search": ("Hits", "Searcher", "searcher"),

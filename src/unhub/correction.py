@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias, cast
@@ -168,4 +169,19 @@ class Plan(Fitted):
 
 
 Correction: TypeAlias = Bias | Rescore | Plan
+
+
+def check_correction(value: object, use: str) -> None:
+    """Raise a ValueError unless the value is one fitted correction; `use` says what it is wanted for."""
+    if isinstance(value, Bias | Rescore | Plan):
+        return
+    wanted = f"correction must be what unhub.fit returns, to {use}"
+    if isinstance(value, str | os.PathLike):
+        path = os.fspath(value)
+        raise ValueError(f"{wanted}, got the text {path!r}; read a saved one with unhub.load({path!r})")
+    if isinstance(value, list | tuple):
+        raise ValueError(f"{wanted}, got a {type(value).__name__} of {len(value)}; give one of them at a time")
+    raise ValueError(f"{wanted}, got {type(value).__name__}")
+
+
 KINDS: Mapping[str, type[Bias] | type[Rescore] | type[Plan]] = {kind.kind: kind for kind in (Bias, Rescore, Plan)}

@@ -39,7 +39,8 @@ def inspect(
 ) -> Hashes:
     """Check every row (finite; not zero under cosine) and return one 64-bit hash of each row's contents.
 
-    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike.
+    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
+    two zeros.
     """
     keys = _keys(vectors.dimensions)
 

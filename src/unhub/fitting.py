@@ -16,7 +16,6 @@ from unhub.effort import Effort, Progress
 from unhub.fingerprint import Fingerprint, inspect
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
-from unhub.methods.sinkhorn import DualBankSinkhorn
 from unhub.similarity import Dense
 from unhub.vectors import Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
 
@@ -83,7 +82,7 @@ class _Sets:
         self.ids: Ids
         self.item_hashes: NDArray[np.uint64]
         if isinstance(items, Dense):
-            joins = [one.name for one in methods if isinstance(one, DualBankSinkhorn)]
+            joins = [one.name for one in methods if one.joint]
             self._take_matrix(items, bank, bank_items, needs_targets, joins)
         else:
             self._take_vectors(items, bank, bank_items, similarity, effort, [one for one in methods if one.needs_bank])
@@ -111,7 +110,7 @@ class _Sets:
     ) -> None:  # fmt: skip
         gallery = as_vectors(items, "items")
         if bank is None and methods:
-            raise ValueError(f"{methods[0].name} needs a bank: pass the embeddings of past queries as bank")
+            raise ValueError(f"{methods[0].name} needs a bank: pass the embeddings of past queries as bank=")
         queries = as_vectors(bank, "bank") if bank is not None else gallery
         targets = _as_targets(bank_items)
         for name, vectors in (("bank", queries), ("bank_items", targets)):

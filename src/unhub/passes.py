@@ -105,8 +105,8 @@ class Reservoir:
 def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 | None = None) -> Found:
     """Stream the whole matrix once and return what is wanted of it.
 
-    `offsets` (queries,) are added to each query's scores first. The bank is split over the threads in fixed parts and
-    the parts are joined in order, so the same number of threads gives the same bits.
+    `offsets` (queries,) are added to each query's scores first. The work is split over the threads in fixed parts,
+    which are joined in order, so the same number of threads gives the same bits.
     """
     m, n = similarity.shape
     effort.total += m * n
@@ -115,23 +115,31 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
     top_means = np.empty((len(want.top_means), n))
     top_values = np.empty((n if want.top_values else 0, want.top_values), np.float32)
     best = _BestItems(m, n, want.best_items)
-    parts = split(m, effort.threads)
+    # Threads share the bank, or where it is the smaller the items, which leaves nothing to join; but then no two of
+    # them may look for the best items of one query.
+    parts = split(m, effort.threads if want.best_items or m >= n else 1)
     for span in spans(n, _items_at_a_time(similarity.width, want, parts)):
         items = similarity.items(span)
+        shares = split(len(items), effort.threads if len(parts) == 1 and not want.best_items else 1)
         jobs = [
-            functools.partial(_reduce_part, similarity, items, span[0], part, want, effort, shift, best)
+            functools.partial(
+                _reduce_part, similarity, items[slice(*share)], span[0] + share[0], part, want, effort, shift, best
+            )
+            for share in shares
             for part in parts
         ]
-        states = effort.run(jobs)
-        here = slice(*span)
-        if want.betas:
-            log_sums[:, here] = functools.reduce(np.logaddexp, (state.log_sums for state in states))
-        if want.top:
-            top = functools.reduce(_join_top, (state.top for state in states))
-            if want.top_values:
-                top_values[here] = top[:, : want.top_values]
-            for row, k in enumerate(want.top_means):
-                top_means[row, here] = top[:, :k].mean(axis=1, dtype=np.float64)
+        found = iter(effort.run(jobs))
+        for start, stop in shares:
+            states = [next(found) for _ in parts]
+            here = slice(span[0] + start, span[0] + stop)
+            if want.betas:
+                log_sums[:, here] = functools.reduce(np.logaddexp, (state.log_sums for state in states))
+            if want.top:
+                top = functools.reduce(_join_top, (state.top for state in states))
+                if want.top_values:
+                    top_values[here] = top[:, : want.top_values]
+                for row, k in enumerate(want.top_means):
+                    top_means[row, here] = top[:, :k].mean(axis=1, dtype=np.float64)
     effort.passes += 1
     return Found(
         dict(zip(want.betas, log_sums, strict=True)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub import upkeep
-from unhub.correction import Bias, Correction, Rescore, Scores
+from unhub.correction import Bias, Correction, Rescore, Scores, check_correction
 from unhub.effort import Effort, Progress
-from unhub.indexes import Index, parse
+from unhub.indexes import Index, check_index, parse
 from unhub.indexes.matching import in_fitted_order, locate, prepare_queries, strengths, vector_similarity
 from unhub.indexes.rows import rank_rows
-from unhub.vectors import Float32, Float64, Ids, Vectors, VectorsLike, as_vectors, positions_of
+from unhub.vectors import Float32, Float64, Ids, Vectors, VectorsLike, as_vectors, no_id, positions_of
 
 Id: TypeAlias = int | str
 Excluded: TypeAlias = Sequence[Id | Collection[Id] | None] | Ids
@@ -47,6 +47,8 @@ def searcher(
     Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute those exactly,
     whatever the index.
     """
+    check_correction(correction, "search with")
+    check_index(index)
     ordered = in_fitted_order(as_vectors(items, "items"), correction, threads)
     return Searcher(ordered, correction, index, threads, progress)
 
@@ -183,21 +185,22 @@ class Searcher:
         kept = filled[:, : order.shape[1]]
         all_scores = np.full(filled.shape, -np.inf, scores.dtype)
         all_scores[filled] = np.take_along_axis(scores, order, axis=1)[kept]
-        ids = np.full(filled.shape, "" if self.items.ids.dtype.kind == "U" else -1, self.items.ids.dtype)
+        ids = np.full(filled.shape, no_id(self.items.ids.dtype), self.items.ids.dtype)
         ids[filled] = self.items.ids[np.take_along_axis(places, order, axis=1)[kept]]
         return Hits(cast("Ids", ids), all_scores)
 
     def _allowed(self, ids: Collection[Id] | Ids, name: str) -> NDArray[np.int64]:
-        if isinstance(ids, str):
-            raise ValueError(f"{name} must be a collection of ids, got the text {ids!r}")
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise ValueError(f"{name} must be a collection of ids, got {ids!r}; write [{ids!r}] for one")
         return np.unique(self._positions(ids if isinstance(ids, np.ndarray) else list(ids), name))
 
     def _banned(self, exclude: Excluded, count: int) -> NDArray[np.int64]:
         """Return query * items + position of everything excluded."""
-        if isinstance(exclude, str) or len(exclude) != count:
-            got = repr(exclude) if isinstance(exclude, str) else f"{len(exclude)} entries"
+        text = isinstance(exclude, str) or not isinstance(exclude, Sized)
+        if text or len(exclude) != count:
+            got = repr(exclude) if text else f"{len(exclude)} entries"
             raise ValueError(f"exclude must have one entry (an id, ids or None) for each of {count} queries, got {got}")
-        entries = [_as_tuple(entry) for entry in exclude]
+        entries = [_as_tuple(entry, query) for query, entry in enumerate(exclude)]
         positions = self._positions([one for entry in entries for one in entry], "exclude")
         return np.repeat(np.arange(count), [len(entry) for entry in entries]) * len(self) + positions
 
@@ -249,6 +252,7 @@ class Searcher:
 
     def _check_kept(self, kept: NDArray[np.int64], correction: Correction, verb: str, maker: str) -> None:
         """Check that a correction begins with these of the items held, as they are."""
+        check_correction(correction, verb)
         vector_similarity(correction)
         same = np.array_equal(correction.ids[: len(kept)], self.items.ids[kept])
         if not same or not np.array_equal(correction.item_hashes[: len(kept)], self._correction.item_hashes[kept]):
@@ -267,10 +271,14 @@ def _count(k: object) -> int:
     return int(k)
 
 
-def _as_tuple(entry: Id | Collection[Id] | None) -> tuple[Id, ...]:
+def _as_tuple(entry: Id | Collection[Id] | None, query: int) -> tuple[Id, ...]:
     if entry is None:
         return ()
-    return (entry,) if isinstance(entry, str | int | np.integer) else tuple(entry)
+    if isinstance(entry, str | int | np.integer):
+        return (entry,)
+    if not isinstance(entry, Iterable):
+        raise ValueError(f"exclude must have an id, ids or None for each query, got {entry!r} for query {query}")
+    return tuple(entry)
 
 
 def _bias(correction: Correction) -> Float64:

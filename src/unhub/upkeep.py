@@ -9,17 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.bank import vector_bank
-from unhub.correction import Bias, Correction, Cost, Plan
+from unhub.correction import Bias, Correction, Cost, Plan, check_correction
 from unhub.effort import Effort, Progress
 from unhub.fingerprint import Fingerprint, inspect
 from unhub.fitting import centred
+from unhub.given import (
+    check_dimensions,
+    checked_new_items,
+    copies_among,
+    kind_of,
+    same_bank,
+    same_bank_items,
+    same_items,
+)
 from unhub.methods import Method
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, gate
 from unhub.methods.method import PER_ITEM, Outcome
-from unhub.methods.sinkhorn import Balanced, DualBankSinkhorn
+from unhub.methods.sinkhorn import Balanced
 from unhub.passes import Want, reduce
 from unhub.similarity import Dot
-from unhub.vectors import Float64, Kind, Vectors, VectorsLike, as_vectors, join_ids, positions_of
+from unhub.vectors import Float64, Vectors, VectorsLike, as_vectors, join_ids, positions_of
 
 
 def extend(
@@ -29,14 +38,17 @@ def extend(
     """Return the correction with more items, at the cost of those items alone; `bank` is the one it was fitted on.
 
     Equal to a refit, up to the one constant, for every method but sn and dbsn, whose new rows follow the old queries'
-    alpha. There, `warm` iterations over everything (which need the old `items` too) bring back the balance.
+    alpha. There, `warm` iterations over everything (which need the old `items` too) bring back the balance. New items
+    with the contents of old ones are taken in, and the cost's notes name one.
     """
     fitted = _bias(correction, "extend")
+    warms = _warms(fitted, warm, items, bank)
     effort = Effort(threads, progress=progress)
-    added, added_hashes = _new_items(fitted, new_items)
-    old = _same_items(fitted, items) if items is not None else None
-    queries, targets = _same_bank(fitted, bank, bank_items)
-    new = vector_bank(added, queries, targets, _kind(fitted))
+    added, added_hashes = checked_new_items(fitted, new_items)
+    notes = copies_among(fitted, added, added_hashes, named=isinstance(new_items, Vectors))
+    old = same_items(fitted, items) if items is not None else None
+    queries, targets = same_bank(fitted, bank, bank_items)
+    new = vector_bank(added, queries, targets, kind_of(fitted))
     outcome = _method(fitted).extended(fitted.arrays, new, effort)
     h = np.concatenate([fitted.bias, cast("Float64", outcome.h) - fitted.offset])
     grown = dataclasses.replace(
@@ -44,9 +56,9 @@ def extend(
         ids=join_ids(fitted.ids, added.ids),
         item_hashes=np.concatenate([fitted.item_hashes, added_hashes]),
         arrays={**fitted.arrays, **outcome.arrays, "bias": h},
-        cost=_cost(effort, fitted),
+        cost=_cost(effort, fitted, notes=notes),
     )
-    return _warmed(grown, old.stack(added) if old else None, queries, targets, warm, effort)
+    return _warmed(grown, old.stack(added), queries, targets, warm, effort) if warms and old else grown
 
 
 def remove(
@@ -58,6 +70,8 @@ def remove(
     Rows are dropped, which is equal to a refit, up to the one constant, for all but sn and dbsn (`warm` iterations mend
     those). dis needs `items` and `bank` where a removed item was among the best of a bank query.
     """
+    check_correction(correction, "remove from")
+    warms = _warms(correction, warm, items, bank)
     gone = positions_of(ids, correction.ids, "ids")
     stays = np.setdiff1d(np.arange(len(correction)), gone)
     if len(stays) == 0:
@@ -66,8 +80,8 @@ def remove(
         return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
     fitted = _bias(correction, "remove from")
     effort = Effort(threads, progress=progress)
-    left = _same_items(fitted, items).gather(stays) if items is not None else None
-    queries, targets = _same_bank(fitted, bank, bank_items) if bank is not None else (None, None)
+    left = same_items(fitted, items).gather(stays) if items is not None else None
+    queries, targets = same_bank(fitted, bank, bank_items) if bank is not None else (None, None)
     arrays = {name: array[stays] if name in PER_ITEM else array for name, array in fitted.arrays.items()}
     if isinstance(fitted.method, DynamicInvertedSoftmax):
         arrays.update(_best_without(fitted, stays, left, queries, effort))
@@ -78,7 +92,7 @@ def remove(
         arrays=arrays,
         cost=_cost(effort, fitted),
     )
-    return _warmed(smaller, left, queries, targets, warm, effort)
+    return _warmed(smaller, left, queries, targets, warm, effort) if warms and left and queries else smaller
 
 
 def merge(
@@ -92,13 +106,18 @@ def merge(
     """
     fitted = _bias(correction, "merge into")
     effort = Effort(threads, progress=progress)
-    gallery = _same_items(fitted, items)
+    gallery = same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
-    _check_dimensions(fitted, more, "more_bank")
-    hashes = inspect(more, "more_bank", _kind(fitted))
-    old_bank = cast("Fingerprint", fitted.source.bank)
-    targets = _same_targets(fitted, bank_items) if isinstance(fitted.method, DualBankSinkhorn) else None
-    new = vector_bank(gallery, more, targets, _kind(fitted))
+    check_dimensions(fitted, more, "more_bank")
+    hashes = inspect(more, "more_bank", kind_of(fitted))
+    old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # raw may do without a bank
+    if Fingerprint.of(hashes) == old_bank:
+        raise ValueError(
+            f"more_bank is the very bank of {old_bank.count} queries that the correction was fitted on; "
+            "give the new queries alone"
+        )
+    targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
+    new = vector_bank(gallery, more, targets, kind_of(fitted))
     uncentred = fitted.bias + fitted.offset
     outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, effort)
     bias, offset = centred(cast("Float64", outcome.h))
@@ -127,29 +146,22 @@ def _best_without(
                 f"dis: {len(hurt)} bank queries had a removed item among their best and must look again; "
                 "give unhub.remove items= (as before the removal) and bank="
             )
-        found = reduce(Dot(queries.gather(hurt), left, _kind(fitted)), Want(best_items=known.shape[1]), effort)
+        found = reduce(Dot(queries.gather(hurt), left, kind_of(fitted)), Want(best_items=known.shape[1]), effort)
         best[hurt], scores[hurt] = found.best_items, found.best_scores
     return gate(best, scores, len(stays))
 
 
-def _warmed(
-    fitted: Bias, items: Vectors | None, queries: Vectors | None, targets: Vectors | None, warm: int, effort: Effort
-) -> Bias:
+def _warmed(fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | None, warm: int, effort: Effort) -> Bias:
     """Run some Sinkhorn iterations from where the correction stands."""
-    method = fitted.method
-    _check_warm(warm)
-    if warm == 0 or not isinstance(method, Balanced):
-        return fitted
-    if items is None or queries is None:
-        raise ValueError(f"{method.name}: warm={warm} iterations go over everything; give items= and bank= too")
-    bank = vector_bank(items, queries, targets, _kind(fitted))
-    outcome = method.warmed(fitted.bias + fitted.offset, fitted.arrays, bank, effort, warm)
+    bank = vector_bank(items, queries, targets, kind_of(fitted))
+    outcome = cast("Balanced", fitted.method).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, effort, warm)
     bias, offset = centred(cast("Float64", outcome.h))
     arrays = {**fitted.arrays, **outcome.arrays, "bias": bias}
     return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(effort, fitted, outcome))
 
 
 def _bias(correction: Correction, verb: str) -> Bias:
+    check_correction(correction, verb)
     if not isinstance(correction, Bias):
         raise ValueError(f"cannot {verb} a correction of {correction.spec}: refit")
     if correction.source.similarity == "given":
@@ -157,81 +169,27 @@ def _bias(correction: Correction, verb: str) -> Bias:
     return correction
 
 
-def _check_warm(warm: int) -> None:
+def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
+    """Return whether there are iterations to run; what they need is asked for before anything is computed."""
     if type(warm) is not int or warm < 0:
         raise ValueError(f"warm must be a whole number of at least 0, got {warm!r}")
+    method = correction.method
+    if warm == 0 or not isinstance(method, Balanced):
+        return False
+    if items is None or bank is None:
+        raise ValueError(f"{method.name}: warm={warm} iterations go over everything; give items= and bank= too")
+    return True
 
 
 def _method(fitted: Bias) -> Method:
     return cast("Method", fitted.method)
 
 
-def _kind(fitted: Bias) -> Kind:
-    return cast("Kind", fitted.source.similarity)
-
-
-def _check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
-    if vectors.dimensions != fitted.source.dimensions:
-        raise ValueError(f"{name} has {vectors.dimensions} dimensions, the correction {fitted.source.dimensions}")
-
-
-def _new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, NDArray[np.uint64]]:
-    added = as_vectors(new_items, "new_items")
-    _check_dimensions(fitted, added, "new_items")
-    if not isinstance(new_items, Vectors):
-        if fitted.ids.dtype.kind != "i":
-            raise ValueError("new_items need ids, since the fitted items have names: Vectors(ids, rows)")
-        added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
-    return added, inspect(added, "new_items", _kind(fitted))
-
-
-def _same_items(fitted: Bias, items: VectorsLike) -> Vectors:
-    """Return the items, which must be those the correction was fitted on, in the same order."""
-    gallery = as_vectors(items, "items")
-    _check_dimensions(fitted, gallery, "items")
-    if len(gallery) != len(fitted):
-        raise ValueError(f"items has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
-    if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
-        raise ValueError("items have other ids, or another order, than those the correction was fitted on")
-    differ = np.flatnonzero(inspect(gallery, "items", _kind(fitted)) != fitted.item_hashes)
-    if len(differ):
-        raise ValueError(
-            f"items: {len(differ)} rows, the first at {differ[0]}, have other contents than those of the fit"
-        )
-    return Vectors(fitted.ids, gallery.rows)
-
-
-def _same_bank(fitted: Bias, bank: VectorsLike, bank_items: VectorsLike | None) -> tuple[Vectors, Vectors | None]:
-    """Return the bank and the bank items, which must be those the correction was fitted on."""
-    queries = as_vectors(bank, "bank")
-    _check_print(fitted, queries, fitted.source.bank, "bank")
-    return queries, _same_targets(fitted, bank_items)
-
-
-def _same_targets(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | None:
-    used = cast("Method", fitted.method).dual or isinstance(fitted.method, DualBankSinkhorn)
-    if fitted.source.bank_items is None or not used:
-        return None
-    if bank_items is None:
-        raise ValueError(f"{fitted.method.name} was fitted with bank_items; give them again")
-    targets = as_vectors(bank_items, "bank_items")
-    _check_print(fitted, targets, fitted.source.bank_items, "bank_items")
-    return targets
-
-
-def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, name: str) -> None:
-    _check_dimensions(fitted, vectors, name)
-    given = Fingerprint.of(inspect(vectors, name, _kind(fitted)))
-    if stored is not None and given.count != stored.count:
-        raise ValueError(f"{name} has {given.count} rows, the correction was fitted on {stored.count}")
-    if given != stored:
-        raise ValueError(f"{name} has other contents, or another order, than the one the correction was fitted on")
-
-
-def _cost(effort: Effort, fitted: Bias, outcome: Outcome | None = None) -> Cost:
+def _cost(effort: Effort, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return what the change cost; how far the balance got is stated only where it was run again."""
     done = outcome or Outcome()
     return dataclasses.replace(
         fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory, kept=done.kept,
         iterations=done.iterations, row_error=done.row_error, column_error=done.column_error,
+        notes=(*fitted.cost.notes, *notes),
     )  # fmt: skip

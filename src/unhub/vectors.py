@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast
@@ -15,6 +17,7 @@ Ids: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
 Kind: TypeAlias = Literal["cosine", "dot"]
 
 BLOCK_BYTES = 16 << 20
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class Rows(Protocol):
@@ -83,12 +86,14 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats)."""
+    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "")."""
 
     ids: Ids
     rows: Rows
 
     def __post_init__(self) -> None:
+        if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
+            raise ValueError("ids are a matrix and rows are not: write Vectors(ids, rows), the ids first")
         if not hasattr(self.rows, "shape"):
             raise ValueError(f"rows must be an array (n, d), got {type(self.rows).__name__}: use numpy.asarray(rows)")
         object.__setattr__(self, "ids", as_ids(self.ids, len(self.rows.shape) and self.rows.shape[0], "ids"))
@@ -143,6 +148,11 @@ def as_vectors(value: VectorsLike, name: str) -> Vectors:
 
 
 def _as_rows(value: object, name: str) -> Rows:
+    if isinstance(value, str | os.PathLike):
+        path = os.fspath(value)
+        raise ValueError(
+            f"{name} must be vectors, got the text {path!r}; read a file with unhub.read_vectors({path!r})"
+        )
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
         return cast("Rows", value)  # such as an HDF5 data set: it is read block by block as it is
     try:
@@ -151,18 +161,26 @@ def _as_rows(value: object, name: str) -> Rows:
         raise ValueError(f"{name} is not a matrix: its rows differ in length ({error})") from None
 
 
+def is_integer(text: str) -> bool:
+    """Return whether a text is an integer as one is written ("7", not "007"), of 64 bits."""
+    return INTEGER.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
+
+
 def as_ids(ids: object, count: int, name: str) -> Ids:
     """Return ids as a read-only array of int64 or strings; they must number `count` and not repeat."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
         raise ValueError(f"{name}: {count} ids are needed, one per row, got shape {array.shape}")
-    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.tolist()):
+    if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
         raise ValueError(f"{name}: ids must be integers or strings, got {array.dtype}")
     if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name}: id {array.max()} is over {np.iinfo(np.int64).max}, the largest there may be")
     array = array.astype(np.int64) if array.dtype.kind in "iu" else array.copy()
+    nobody = no_id(array.dtype)
+    if (array == nobody).any():
+        raise ValueError(f"{name}: no id may be {nobody!r}, which stands for a place that no item fills")
     if count and not _is_increasing(array):
         values, counts = np.unique(array, return_counts=True)
         if len(values) < count:
@@ -173,6 +191,11 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     return cast("Ids", array)
 
 
+def no_id(dtype: np.dtype[np.generic]) -> int | str:
+    """Return what stands in the place of an id where there is no item."""
+    return "" if dtype.kind == "U" else -1
+
+
 def _is_increasing(ids: NDArray[np.generic]) -> bool:
     return bool(np.greater(ids[1:], ids[:-1]).all())
 
@@ -180,16 +203,16 @@ def _is_increasing(ids: NDArray[np.generic]) -> bool:
 def join_ids(first: Ids, second: Ids) -> Ids:
     """Return the ids of two sets, one after the other; they must be of one type and share none."""
     if first.dtype.kind != second.dtype.kind:
-        raise ValueError(f"ids must be all integers or all strings, got {first.dtype} and {second.dtype}")
+        raise ValueError(f"ids must be all integers or all strings, got {_words(first)} and {_words(second)}")
     return as_ids(np.concatenate([first, second]), len(first) + len(second), "ids")
 
 
 def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     """Return where each wanted id stands in `ids`; an id that is not there is an error."""
-    asked = np.atleast_1d(np.asarray(list(wanted) if isinstance(wanted, Set) else wanted))
+    asked = _flat(list(wanted) if isinstance(wanted, Set) else wanted, name)
     if len(asked) == 0:
         return np.empty(0, np.int64)
-    if (asked.dtype.kind in "iu") != (ids.dtype.kind in "iu"):
+    if (asked.dtype.kind, ids.dtype.kind) not in (("i", "i"), ("u", "i"), ("U", "U")):
         raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; name the items as in the fit")
     order = np.argsort(ids, kind="stable")
     places = np.searchsorted(ids, asked, sorter=order)
@@ -198,6 +221,21 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     if missing.any():
         raise ValueError(f"{name}: {int(missing.sum())} unknown id(s), for example {asked[missing][0].item()!r}")
     return found
+
+
+def _flat(ids: object, name: str) -> NDArray[np.generic]:
+    """Return one id or several as an array; strings in an array of objects become plain ones."""
+    try:
+        array = np.atleast_1d(np.asarray(ids))
+    except ValueError:
+        array = np.empty((0, 0))  # lists of different lengths
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a flat collection of ids, got one of collections")
+    return array.astype(np.str_) if array.dtype.kind == "O" and _all_text(array) else array
+
+
+def _all_text(array: NDArray[np.generic]) -> bool:
+    return all(isinstance(one, str) for one in array.tolist())
 
 
 def _words(ids: NDArray[np.generic]) -> str:

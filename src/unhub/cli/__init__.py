@@ -7,14 +7,27 @@ from typing import Annotated
 
 import typer
 
-from unhub.cli.errors import report
+from unhub.cli.bank import bank
+from unhub.cli.errors import Command
+from unhub.cli.errors import report as report_error
+from unhub.cli.evaluate import evaluate
 from unhub.cli.fit import fit
+from unhub.cli.hubs import hubs
 from unhub.cli.info import info, methods
+from unhub.cli.report import report as report_command
 from unhub.cli.search import search
+from unhub.cli.study import study
+from unhub.cli.tune import tune
+from unhub.cli.upkeep import extend, merge, remove
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-for command in (fit, search, info, methods):
-    app.command()(command)
+HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
+for command in (fit, search, hubs, bank, tune, info, extend, merge, remove, methods):
+    app.command(cls=Command)(command)
+app.command("eval", cls=Command)(evaluate)
+app.command("report", cls=Command)(report_command)
+app.command("study", cls=Command)(study)
 
 
 def _print_version(wanted: bool) -> None:
@@ -43,7 +56,7 @@ def main() -> None:
         # A command returns nothing; a number is the exit code of one that stopped early.
         code = app(prog_name="unhub", standalone_mode=False)
     except Exception as error:
-        code = report(error)
+        code = report_error(error)
     except KeyboardInterrupt:
         code = 130
     if code == 130:

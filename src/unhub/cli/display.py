@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
 
 if TYPE_CHECKING:
     from unhub.files.saved import Manifest, Set
@@ -26,28 +32,28 @@ def progress(label: str, quiet: bool) -> Iterator[Callable[[int, int], None] | N
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under heads, in cells that wrap on a terminal and are never cut."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under heads."""
+    from unhub.evaluation.tables import as_text
 
-    # Only a terminal has a width to fit into, and what stands in a cell is text, not markup.
-    width = None if sys.stdout.isatty() else 10_000
-    shown = Table(box=box.SIMPLE_HEAD, show_header=any(heads), pad_edge=False)
-    for head in heads:
-        shown.add_column(head, overflow="fold")
-    for row in rows:
-        shown.add_row(*row)
-    Console(width=width, markup=False, highlight=False, emoji=False).print(shown)
+    typer.echo(as_text(heads, rows))
 
 
-def write_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], file: TextIO) -> None:
-    """Write any number of rows in columns as wide as their widest cell; `table` takes a minute for 100,000."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, ["─" * width for width in widths], *rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        file.write(f"{'  '.join(cells).rstrip()}\n")
+def wrapped(row: Sequence[str], widths: Mapping[int, int]) -> list[list[str]]:
+    """Return a row as several, so that the cells of some columns keep to a width; what goes on stands below."""
+    cells = [textwrap.wrap(cell, widths.get(at, len(cell) + 1)) or [""] for at, cell in enumerate(row)]
+    return [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
+
+
+def show_written(path: Path, quiet: bool, as_json: bool) -> None:
+    """Say what a command wrote: the saved correction at `path`."""
+    from unhub import files
+
+    manifest = files.read_manifest(path)
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), **manifest}, indent=2))
+    elif not quiet:
+        table(("wrote", str(path)), facts(manifest))
 
 
 def facts(manifest: Manifest) -> list[tuple[str, str]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unhub.cli.display import facts, progress, table
+from unhub.cli.display import progress, show_written
 from unhub.cli.errors import argument
+from unhub.cli.inputs import read_named, read_optional
 
 
 class Similarity(StrEnum):
@@ -35,7 +35,7 @@ def fit(
     memory: Annotated[
         str | None, typer.Option(help="What the kept matrix of sn and dbsn may take, for example 2GB.")
     ] = None,
-    mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub.merge` needs.")] = False,
+    mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
@@ -44,12 +44,8 @@ def fit(
 
     with argument("--output"):
         files.check_target(output, items, item_ids, bank, bank_items)
-    with argument("--items"):
-        gallery = files.read_vectors(items, ids=item_ids)
-    with argument("--bank"):
-        past = None if bank is None else files.read_vectors(bank)
-    with argument("--bank-items"):
-        past_items = None if bank_items is None else files.read_vectors(bank_items)
+    gallery = read_named(items, item_ids)
+    past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
     with progress("fit", quiet) as advance:
         correction = fitting.fit(
             gallery,
@@ -63,11 +59,7 @@ def fit(
             progress=advance,
         )
     files.save(correction, output)
-    manifest = files.read_manifest(output)
-    if as_json:
-        typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
-    elif not quiet:
-        table(("", ""), [("wrote", str(output)), *facts(manifest)])
+    show_written(output, quiet, as_json)
 
 
 def _spec(method: str, settings: list[str]) -> str:

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import facts, table
+from unhub.cli.display import facts, table, wrapped
 from unhub.cli.errors import argument
 
 if TYPE_CHECKING:
     from unhub.methods import Method
 
+HEADS = ("name", "kind", "needs", "parameters", "what it is")
+WIDTHS = {2: 19, 3: 17, 4: 38}  # of needs, parameters and what it is: 100 columns in all
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="A file that `unhub fit` or `unhub.save` wrote.")], as_json: Json = False
+    file: Annotated[Path, typer.Argument(help="A file that `unhub fit` or `unhub.save` wrote.")],
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Check a saved correction and say what it is and what its fit cost."""
     from unhub import files
@@ -27,29 +33,55 @@ def info(
         manifest = files.read_manifest(file)
     if as_json:
         typer.echo(json.dumps({"path": str(file), **manifest}, indent=2))
+    if quiet or as_json:
         return
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
-    rows = [("file", f"{file} (format {manifest['format']}, checksum right)"), *facts(manifest)]
-    table(("", ""), [*rows, ("written", f"{manifest['created']} by {versions}")])
+    heads = ("file", f"{file} (format {manifest['format']}, checksum right)")
+    table(heads, [*facts(manifest), ("written", f"{manifest['created']} by {versions}")])
 
 
-def methods(as_json: Json = False) -> None:
-    """List the methods, their parameters with defaults, and what each is."""
+def methods(quiet: Quiet = False, as_json: Json = False) -> None:
+    """List the methods: what each needs, its parameters with defaults, and what it is."""
     from unhub.methods import METHODS
 
     if as_json:
         listed = [
-            {"name": name, "kind": method.kind, "parameters": method.parameters(), "what": _first_line(method)}
+            {
+                "name": name,
+                "kind": method.kind,
+                "needs": _needs(method),
+                "parameters": method.parameters(),
+                "what": _first_line(method),
+            }
             for name, method in METHODS.items()
         ]
         typer.echo(json.dumps(listed, indent=2))
+    if quiet or as_json:
         return
-    rows = [(name, method.kind, _settings(method), _first_line(method)) for name, method in METHODS.items()]
-    table(("name", "kind", "parameters", "what it is"), rows)
+    rows = [
+        line
+        for name, method in METHODS.items()
+        for line in wrapped(
+            (name, method.kind, ", ".join(_needs(method)), _settings(method), _first_line(method)), WIDTHS
+        )
+    ]
+    table(HEADS, rows)
 
 
 def _first_line(method: type[Method]) -> str:
     return (method.__doc__ or "").partition("\n")[0]
+
+
+def _needs(method: type[Method]) -> list[str]:
+    """Return what must be at hand: vectors by their options, and an extra to install."""
+    needs = {
+        "bank": method.needs_bank,
+        "bank items": method.dual,
+        "perhaps bank items": method.joint,
+        "all queries at once": method.kind == "plan",
+        f"the extra {method.extra}": bool(method.extra),
+    }
+    return [need for need, needed in needs.items() if needed]
 
 
 def _settings(method: type[Method]) -> str:

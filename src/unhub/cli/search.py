@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from unhub.cli.display import progress, write_columns
+from unhub.cli.display import progress
 from unhub.cli.errors import argument
+from unhub.cli.inputs import read_given, read_named
 
 if TYPE_CHECKING:
     from unhub.search import Hits
@@ -35,15 +36,22 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="How many items to return for each query.")] = 10,
     strength: Annotated[float, typer.Option(help="How much of the correction to apply: 0 is none, 1 all.")] = 1.0,
     index: Annotated[str, typer.Option(help="Where to search: exact, or faiss: and a factory string.")] = "exact",
-    form: Annotated[Format, typer.Option("--format", help="How to write the hits; npz needs -o.")] = Format.table,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="How to write the hits; by default what the name after -o says, or a table."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write instead of stdout.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Search with a saved correction."""
     from unhub import files
     from unhub.search import searcher
 
+    if as_json and form not in (None, Format.json):
+        raise ValueError(f"--json: --format {form} is asked for too; give one of them")
+    write = WRITERS[Format.json if as_json else form or _named_format(output)]
     if output is None and form is Format.npz:
         raise ValueError("--format: npz is not for a terminal; name a file with -o")
     with argument("--output"):
@@ -51,19 +59,23 @@ def search(
             files.check_target(output, items, item_ids, correction, queries)
     with argument("--correction"):
         fitted = files.load(correction)
-    with argument("--items"):
-        gallery = files.read_vectors(items, ids=item_ids)
-    with argument("--queries"):
-        asked = files.read_vectors(queries)
+    gallery = read_named(items, item_ids)
+    asked = read_given(queries, "--queries")
     with progress("index", quiet) as advance:
         ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
     with progress("search", quiet) as advance:
         hits = ready.search(asked, k=k, strength=strength, progress=advance)
     if output is None:
-        WRITERS[form](asked.ids, hits, sys.stdout)
+        write(asked.ids, hits, sys.stdout)
         return
     with files.replacing(output) as temporary, temporary.open("w", encoding="utf-8") as file:
-        WRITERS[form](asked.ids, hits, file)
+        write(asked.ids, hits, file)
+
+
+def _named_format(output: Path | None) -> Format:
+    """Return the format that a file's name asks for: .json and .npz their own, any other a table."""
+    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
+    return Format(suffix) if suffix in list(Format) else Format.table
 
 
 def _rows(queries: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | str, float]]]]:
@@ -77,12 +89,14 @@ def _rows(queries: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int 
 
 
 def _write_table(queries: Ids, hits: Hits, file: TextIO) -> None:
+    from unhub.evaluation.tables import as_text
+
     rows = [
         (str(query), str(place), f"{score:.4f}", str(item))
         for query, found in _rows(queries, hits)
         for place, (item, score) in enumerate(found, start=1)
     ]
-    write_columns(("query", "place", "score", "item"), rows, file)
+    file.write(f"{as_text(('query', 'place', 'score', 'item'), rows)}\n")
 
 
 def _write_json(queries: Ids, hits: Hits, file: TextIO) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.extras import optional
 from unhub.files.arrays import Found
 from unhub.vectors import Rows, Stacked
 
@@ -55,14 +56,11 @@ def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install 'unhub[parquet]'") from error
+    pyarrow = optional("pyarrow", "parquet", f"reading {path}")
+    parquet = optional("pyarrow.parquet", "parquet", f"reading {path}")
     with path.open("rb") as stream:
         try:
-            with pyarrow.parquet.ParquetFile(stream) as file:
+            with parquet.ParquetFile(stream) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{path}: truncated or not a Parquet file ({error})") from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
 from unhub.files.clip_retrieval import read_clip_folder
 from unhub.files.parquet import read_parquet
-from unhub.vectors import Vectors, as_ids, as_vectors
+from unhub.vectors import Ids, Rows, Vectors, as_ids, as_vectors, is_integer
 
 READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
@@ -22,8 +21,6 @@ READERS: Mapping[str, Reader] = {
     ".safetensors": read_safetensors,
 }
 
-INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-
 
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
     """Read ids and rows from a file or folder; .npy, .safetensors and clip-retrieval folders stay on disk, mapped.
@@ -31,13 +28,27 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
     `ids` is a file of ids (see `read_ids`) and goes before those of the file itself. Where there are none, rows are
     numbered from 0.
     """
-    path = Path(path)
-    found = _read(path)
-    vectors = as_vectors(found.rows, str(path))
-    named = found.ids() if ids is None else read_ids(ids)
-    if named is None:
-        return vectors
-    return Vectors(as_ids(named, len(vectors), str(path if ids is None else ids)), vectors.rows)
+    if ids is not None:
+        return name_rows(read_rows(path), read_ids(ids), str(ids))
+    return as_vectors(read_as_held(path), str(path))
+
+
+def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
+    """Read what a file or folder holds: ids and rows, or rows alone, which whoever takes them may number."""
+    found = _read(Path(path))
+    rows = as_vectors(found.rows, str(path))
+    named = found.ids()
+    return rows.rows if named is None else name_rows(rows, named, str(path))
+
+
+def read_rows(path: str | os.PathLike[str]) -> Vectors:
+    """Read rows alone, numbered from 0 whatever ids the file holds."""
+    return as_vectors(_read(Path(path)).rows, str(path))
+
+
+def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
+    """Return the rows with these ids, which must number them; errors call the ids by their `source`."""
+    return Vectors(as_ids(ids, len(rows), source), rows.rows)
 
 
 def _read(path: Path) -> Found:
@@ -51,22 +62,31 @@ def _read(path: Path) -> Found:
     )
 
 
-def read_ids(path: str | os.PathLike[str]) -> NDArray[np.generic]:
+def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.generic]:
     """Read ids from a text file with one id per line, or from a .npy file.
 
-    Lines that are all plain integers ("7", not "007") give integers, any others strings.
+    Lines that are all plain integers ("7", not "007") give integers, any others strings; with `text` all do.
     """
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return np.array(map_npy(path))
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        lines = read_lines(path)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: ids must be UTF-8 text, one per line, or a .npy file ({error})") from None
-    # Not splitlines(), which also breaks at characters that may stand inside an id.
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if "" in lines:
         raise ValueError(f"{path}: line {lines.index('') + 1} is empty; one id per line is needed")
-    if all(map(INTEGER.fullmatch, lines)):
-        return np.array([int(line) for line in lines], np.int64)
-    return np.array(lines, np.str_)
+    return np.array(lines, np.str_) if text else as_plain(lines)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file; other characters that may end a line, such as a lone \\r, stay inside it."""
+    content = path.read_bytes().decode("utf-8-sig")
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
+
+
+def as_plain(texts: Sequence[str]) -> Ids:
+    """Return ids that were read as text: integers where all are plain ones ("7", not "007"), else strings."""
+    if all(map(is_integer, texts)):
+        return np.array([int(text) for text in texts], np.int64)
+    return np.array(texts, np.str_)

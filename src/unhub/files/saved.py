@@ -20,9 +20,9 @@ from typing import Any, TypeAlias, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source
-from unhub.files.replacing import replacing
+from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
 from unhub.fingerprint import Fingerprint
+from unhub.replacing import replacing
 from unhub.vectors import Ids, as_ids
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -65,6 +65,7 @@ def save(correction: Correction, path: str | os.PathLike[str]) -> None:
     """
     from safetensors.numpy import save_file
 
+    check_correction(correction, "save")
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY}{name}": _plain(array) for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": _plain(correction.item_hashes)}

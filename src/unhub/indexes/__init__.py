@@ -59,8 +59,15 @@ class Engine(Protocol):
 INDEXES: Mapping[str, Engine] = {"exact": Exact, "faiss": Faiss}
 
 
+def check_index(spec: object) -> None:
+    """Raise a ValueError unless the spec is a text; what it says is read when the index is made."""
+    if not isinstance(spec, str):
+        raise ValueError(f"index must be a text such as 'exact' or 'faiss:HNSW32', got {spec!r}")
+
+
 def parse(spec: str) -> tuple[Engine, str]:
     """Return the engine and the settings of a spec such as `exact` or `faiss:HNSW32;efSearch=256`."""
+    check_index(spec)
     name, _, settings = spec.partition(":")
     if name not in INDEXES:
         near = difflib.get_close_matches(name, INDEXES, n=1, cutoff=0.5)

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.correction import Bias, Correction
+from unhub.correction import Bias, Correction, check_correction
 from unhub.indexes.matching import locate, prepare_queries, strengths, vector_similarity
 from unhub.vectors import Float32, Float64, Kind, Vectors, VectorsLike, as_vectors, rows_per_block, spans
 
@@ -184,6 +184,7 @@ READINGS: dict[Form, Callable[[Float64, Float64, float], Float64]] = {
 
 
 def _as_bias(correction: Correction) -> Bias:
+    check_correction(correction, "augment vectors with")
     if not isinstance(correction, Bias):
         raise ValueError(
             f"{correction.spec} re-scores whole rows of similarities and is not one number per item, so it cannot ride "

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.effort import Progress
+from unhub.extras import optional
 from unhub.indexes.augment import Form, Layout, longest
 from unhub.indexes.exact import Exact
 from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
@@ -51,7 +52,7 @@ class Faiss:
         return self.exact.items
 
     def _build(self, progress: Progress | None = None) -> None:
-        """Make the index anew from the items at hand; what was there stays if FAISS refuses."""
+        """Make the index anew from the items at hand; what was there stays if that fails."""
         factory, _, parameters = self.settings.partition(";")
         form: Form = "ip" if factory == "Flat" else "l2"
         with _errors(self.settings), _threads(self.threads):
@@ -63,34 +64,47 @@ class Faiss:
                 sample = _training_sample(index, len(self.items))
                 block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
                 index.train(layout.items(block, self.exact.bias[sample], radius))
+        self._store(index, layout, radius, 0, progress)
         self._index, self.layout, self.radius = index, layout, radius
-        self.positions = np.empty(0, np.int64)
-        self._store(0, progress)
+        self.positions = np.arange(len(self.items))
+        self._whole = True
 
-    @property
-    def _grows(self) -> bool:
-        """Whether items can be added in parts; these graphs are made in one go."""
-        return not isinstance(self._index, _library().IndexNSG | _library().IndexNNDescent)
-
-    def _store(self, first: int, progress: Progress | None = None) -> None:
+    def _store(self, index: Any, layout: Layout, radius: float, first: int, progress: Progress | None = None) -> None:
         """Hand the items from `first` on to FAISS."""
-        step = rows_per_block(self.layout.width) if self._grows else len(self.items)
+        step = rows_per_block(layout.width) if _grows(index) else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             with _errors(self.settings), _threads(self.threads):
-                self._index.add(self.layout.items(block, self.exact.bias[start:stop], self.radius))
-            self.positions = np.concatenate([self.positions, np.arange(start, stop)])
+                index.add(layout.items(block, self.exact.bias[start:stop], radius))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
 
     def add(self, items: Vectors, bias: Float64) -> None:
-        """Put items after those it holds; one over the radius makes all be stored anew."""
-        first = len(self.items)
+        """Put items after those it holds; one over the radius makes all be stored anew.
+
+        Whatever stops it half-way, such as a lack of memory, leaves the items, and the answers, as they were.
+        """
+        first, before = len(self.items), (self.exact.items, self.exact.bias)
         self.exact.add(items, bias)
-        if not self._grows or longest(items, bias, self.exact.similarity) > self.radius:
-            self._build()
-        else:
-            self._store(first)
+        try:
+            if not self._whole or not _grows(self._index) or longest(items, bias, self.exact.similarity) > self.radius:
+                self._build()
+            else:
+                self._grow(first)
+        except BaseException:
+            self.exact.items, self.exact.bias = before
+            raise
+
+    def _grow(self, first: int) -> None:
+        """Hand the items from `first` on to the index there is; what was stored before a failure is passed over."""
+        try:
+            self._store(self._index, self.layout, self.radius, first)
+        except BaseException:
+            stored = self._index.ntotal - len(self.positions)
+            self.positions = np.concatenate([self.positions, np.full(stored, -1)])
+            self._whole = False  # FAISS may have stored a row that its graph or clusters do not know
+            raise
+        self.positions = np.concatenate([self.positions, np.arange(first, len(self.items))])
 
     def remove(self, positions: NDArray[np.int64]) -> None:
         """Drop items: their places in FAISS, which a graph cannot free, are passed over until half of all are such."""
@@ -100,7 +114,8 @@ class Faiss:
         self.exact.remove(positions)
         self.positions = moved[self.positions]  # -1 stays -1: it looks up the last entry
         if 2 * len(self.items) < len(self.positions):
-            with contextlib.suppress(ValueError):  # too few are left to train on: what was trained on more serves them
+            # Too few may be left to train on, or too little memory: what was made of more items serves them.
+            with contextlib.suppress(ValueError, MemoryError):
                 self._build()
 
     def search(
@@ -152,6 +167,11 @@ class Faiss:
                 slots = self._index.search(vectors, min(OVERFETCH * k, len(self.positions)))[1]
         places = np.where(slots < 0, -1, self.positions[slots])
         return np.where(wanted[places], places, -1)
+
+
+def _grows(index: Any) -> bool:
+    """Whether items can be added in parts; these graphs are made in one go."""
+    return not isinstance(index, _library().IndexNSG | _library().IndexNNDescent)
 
 
 def _open(factory: str, dimensions: int, form: Form) -> tuple[Any, int]:
@@ -211,11 +231,7 @@ def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
 
 
 def _library() -> ModuleType:
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError("an index of FAISS needs faiss-cpu: pip install 'unhub[faiss]'") from error
-    return faiss
+    return optional("faiss", "faiss", "an index of FAISS")
 
 
 @contextlib.contextmanager

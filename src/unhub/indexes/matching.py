@@ -10,6 +10,8 @@ from unhub.effort import Effort
 from unhub.fingerprint import inspect
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, positions_of
 
+SCALED = ", or the very rows of the fit if these are copies of them scaled to length one"
+
 
 def vector_similarity(correction: Correction) -> Kind:
     """Return the similarity of the vectors a correction was fitted on; one fitted on a given matrix has none."""
@@ -21,8 +23,13 @@ def vector_similarity(correction: Correction) -> Kind:
     return correction.source.similarity
 
 
-def locate(items: Vectors, correction: Correction, threads: int | None = None) -> NDArray[np.int64]:
-    """Return where each item stands in the correction; its contents must be those it was fitted on."""
+def locate(
+    items: Vectors, correction: Correction, threads: int | None = None, hashes: NDArray[np.uint64] | None = None
+) -> NDArray[np.int64]:
+    """Return where each item stands in the correction; its contents must be those it was fitted on.
+
+    `hashes` are those of the items where they are known already.
+    """
     similarity = vector_similarity(correction)
     if items.dimensions != correction.source.dimensions:
         raise ValueError(
@@ -30,13 +37,15 @@ def locate(items: Vectors, correction: Correction, threads: int | None = None) -
             "use the model it was fitted with, or refit"
         )
     places = _places(items.ids, correction.ids)
-    hashes = inspect(items, "items", similarity, Effort(threads).map)
+    if hashes is None:
+        hashes = inspect(items, "items", similarity, Effort(threads).map)
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
         raise ValueError(
-            f"item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
+            f"items: item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
             f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
+            f"{SCALED if similarity == 'cosine' and len(differ) == len(items) else ''}"
         )
     return places
 
@@ -48,7 +57,7 @@ def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
         unknown = np.flatnonzero(~np.isin(ids, fitted))
         if len(unknown):
             raise ValueError(
-                f"{len(unknown)} of {len(ids)} items are not in the correction, for example "
+                f"items: {len(unknown)} of {len(ids)} items are not in the correction, for example "
                 f"{ids[unknown[0]].item()!r}; refit or extend"
             )
     return positions_of(ids, fitted, "items")
@@ -60,7 +69,7 @@ def in_fitted_order(items: Vectors, correction: Correction, threads: int | None 
     if len(items) < len(correction):
         missing = np.setdiff1d(np.arange(len(correction)), places)
         raise ValueError(
-            f"{len(missing)} of the {len(correction)} items of the correction are missing, for example "
+            f"items: {len(missing)} of the {len(correction)} items of the correction are missing, for example "
             f"{correction.ids[missing[0]].item()!r}; give them all, or use unhub.remove"
         )
     return items if np.all(places[1:] > places[:-1]) else items.gather(np.argsort(places))
@@ -85,7 +94,10 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
 
 def strengths(strength: ArrayLike, count: int) -> Float64:
     """Return one finite strength per query, (count,), from one for all or one each."""
-    array = np.asarray(strength, dtype=np.float64)
+    try:
+        array = np.asarray(strength, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"strength must be one number or one per query ({count}), got {strength!r}") from None
     if array.shape not in ((), (count,)):
         raise ValueError(f"strength must be one number or one per query ({count}), got shape {array.shape}")
     if not np.isfinite(array).all():

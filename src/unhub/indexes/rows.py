@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from unhub.correction import Plan, Rescore, Scores
 from unhub.effort import Effort
+from unhub.methods.global_rank import Closer, GloballyCorrected
 from unhub.similarity import Span
-from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
+from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
 
 ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
+BLOCK_ENTRIES = 2 << 20  # of similarities at a time and thread, where it takes items one by one
 
 
 def rank_rows(
@@ -27,9 +29,13 @@ def rank_rows(
     """Return scores and positions, (queries, k), of the best items by `correction.apply`.
 
     Rows are always of all items, since that is what the correction is a function of; `allowed` only says which may be
-    returned. A Plan sees all queries at once.
+    returned. A Plan sees all queries at once; gc, which looks at each item alone, takes all queries block by block of
+    items, so that the bank is gone over once.
     """
     effort.total = len(queries) * len(items)
+    if isinstance(correction, Rescore) and isinstance(correction.method, GloballyCorrected):
+        closer = correction.method.closer(correction)
+        return _rank_by_item(queries, items, similarity, closer, k, allowed, effort)
     together = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
     parts = []
     for start, stop in spans(len(queries), together):
@@ -37,6 +43,62 @@ def rank_rows(
         scores, places = best_of(corrected if allowed is None else corrected[:, allowed], k)
         parts.append((scores, places if allowed is None else allowed[places]))
     return np.concatenate([scores for scores, _ in parts]), np.concatenate([places for _, places in parts])
+
+
+def _rank_by_item(
+    queries: Float32,
+    items: Vectors,
+    similarity: Kind,
+    closer: Closer,
+    k: int,
+    allowed: NDArray[np.int64] | None,
+    effort: Effort,
+) -> tuple[Scores, NDArray[np.int64]]:
+    """Return the best items by s - count, each thread going over its own blocks of items."""
+    may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
+
+    def best_in(blocks: list[Span]) -> Best:
+        best = Best(len(queries), k)
+        for start, stop in blocks:
+            wanted = np.flatnonzero(may_return[start:stop])
+            if len(wanted):
+                rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
+            for span in spans(len(queries), max(1, BLOCK_ENTRIES // (stop - start))):
+                if len(wanted):
+                    scores = queries[slice(*span)] @ rows.T
+                    best.add(span, (scores - count(scores))[:, wanted], start + wanted)
+                effort.tick((span[1] - span[0]) * (stop - start))
+        return best
+
+    blocks = list(closer.blocks())
+    parts = [blocks[slice(*part)] for part in spans(len(blocks), -(-len(blocks) // effort.threads))]
+    found = effort.map(best_in, parts)
+    best = found[0]
+    for other in found[1:]:
+        best.join(other)
+    return best.scores, best.places
+
+
+class Best:
+    """The best items of each query so far; items come in the order of their places."""
+
+    def __init__(self, queries: int, k: int) -> None:
+        self.scores = np.full((queries, k), -np.inf)
+        self.places = np.full((queries, k), -1)
+
+    def add(self, span: Span, scores: Float64, places: NDArray[np.int64]) -> None:
+        """Take in scores, (queries of the span, items), of items at these places; equal ones lose to earlier ones."""
+        better = np.flatnonzero(scores.max(axis=1) > self.scores[slice(*span), -1])
+        self._take(span[0] + better, scores[better], np.broadcast_to(places, scores.shape)[better])
+
+    def join(self, later: Best) -> None:
+        """Take in the best of items at later places."""
+        self._take(np.arange(len(self.scores)), later.scores, later.places)
+
+    def _take(self, rows: NDArray[np.int64], scores: Float64, places: NDArray[np.int64]) -> None:
+        both = np.concatenate([self.scores[rows], scores], axis=1)
+        self.scores[rows], order = best_of(both, self.scores.shape[1])
+        self.places[rows] = np.take_along_axis(np.concatenate([self.places[rows], places], axis=1), order, axis=1)
 
 
 def similarities(queries: Float32, items: Vectors, similarity: Kind, effort: Effort) -> Float32:

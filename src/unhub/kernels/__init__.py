@@ -20,5 +20,6 @@ add_top = chosen.add_top
 balance_rows = chosen.balance_rows
 balance_short_rows = chosen.balance_short_rows
 hash_rows = chosen.hash_rows
+place_rows = chosen.place_rows
 shorten = chosen.shorten
 soften_rows = chosen.soften_rows

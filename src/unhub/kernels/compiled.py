@@ -18,8 +18,9 @@ jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", 
 exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
 
 LOG2E = np.float32(1.4426950408889634)
-HALF_WORD = np.uint64(0xFFFFFFFF)
-ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+MOST_COUNTED = 1 << 20
+HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
+ZERO, ONE, HALF, NOWHERE = np.float32(0), np.float32(1), np.float32(0.5), np.float32(-np.inf)
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
@@ -86,15 +87,16 @@ def _over(values: Float32, bar: Any) -> Any:
 
 
 @jit
-def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
+def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int, guess: Any) -> Any:
     """Bisect for a bar that k to `most` values are over, from one that `over` of them are; counting vectorises.
 
+    The guess is tried first: the bar of another row is often near.
     Returns (bar, how many are over it, ceiling). At least k are over the bar. Equal values can make the count jump past
     the window: then it ends with fewer than k over the ceiling, which is their value.
     """
     low, ceiling = larger(bar, _least(values)), _largest(values)
+    middle = guess if low < guess and guess < ceiling else HALF * low + HALF * ceiling
     while True:
-        middle = HALF * low + HALF * ceiling
         if middle <= low or middle >= ceiling:
             return bar, over, ceiling
         count = _over(values, middle)
@@ -104,6 +106,7 @@ def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
             low, bar, over = middle, middle, count
             if over <= most:
                 return bar, over, ceiling
+        middle = HALF * low + HALF * ceiling
 
 
 @jit
@@ -115,7 +118,7 @@ def _cut(values: Float32, places: np.ndarray, k: int) -> Any:
     bar, most = _least(values), k + (k >> 3)
     over, ceiling = _over(values, bar), bar
     if over > most:
-        bar, over, ceiling = _raise_bar(values, k, most, bar, over)
+        bar, over, ceiling = _raise_bar(values, k, most, bar, over, bar)
     equals = 0
     if over < k or over > most:  # a tie at the k-th place: take all above it, and the first of the equal ones
         bar = ceiling
@@ -135,12 +138,14 @@ def _cut(values: Float32, places: np.ndarray, k: int) -> Any:
 
 
 @jit
-def _fill(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
+def _fill(
+    row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any, guess: Any
+) -> Any:
     """Add one row to its reservoir of `count` values, all over the bar; return the new (count, bar)."""
     columns, room = len(row), len(values)
     over = _over(row, bar)
     if over > 2 * k:  # most of this row cannot matter: see so before copying any
-        bar, over, _ = _raise_bar(row, k, k + (k >> 1), bar, over)
+        bar, over, _ = _raise_bar(row, k, k + (k >> 1), bar, over, guess)
     if over == 0:
         return count, bar
     whole = columns - columns % WIDTH
@@ -177,8 +182,68 @@ def add_top(
     `places` says where each value stood: column j has the place first + j, and tiles come in that order, so that of
     equal values the lowest places are kept.
     """
+    guess = NOWHERE
     for i in range(tile.shape[0]):
-        counts[i], bars[i] = _fill(tile[i], first, k, values[i], places[i], counts[i], bars[i])
+        counts[i], bars[i] = _fill(tile[i], first, k, values[i], places[i], counts[i], bars[i], guess)
+        guess = bars[i]
+
+
+@jit
+def _over_and_equal(values: Float32, bar: Any) -> Any:
+    """Count the values over the bar, and those equal to it; part by part, since floats count to 2**24."""
+    all_over, all_equal = 0, 0
+    for start in range(0, len(values), MOST_COUNTED):
+        part = values[start : start + MOST_COUNTED]
+        over, equal = ZERO, ZERO
+        for j in range(len(part)):
+            over += ONE if part[j] > bar else ZERO
+            equal += ONE if part[j] == bar else ZERO
+        all_over += int(over)
+        all_equal += int(equal)
+    return all_over, all_equal
+
+
+@jit
+def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
+    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places."""
+    for i in range(1, len(values)):
+        value, place = values[i], places[i]
+        j = i
+        while j > 0 and values[j - 1] < value:
+            values[j], places[j] = values[j - 1], places[j - 1]
+            j -= 1
+        values[j], places[j] = value, place
+    for i in range(len(best)):
+        best[i] = places[i]
+
+
+@jit
+def place_rows(
+    tile: Float32, h: Float32, weights: Float32, starts: np.ndarray, positions: np.ndarray,
+    better: np.ndarray, equal: np.ndarray, best: np.ndarray,
+) -> None:  # fmt: skip
+    """Rank the columns of each row by score - weight * h, with weights of 0 or 1.
+
+    `better` and `equal` get how many columns are over and level with those at `positions[starts[i]:starts[i + 1]]`, and
+    `best`, (rows, k), the k best columns, best first, the lower one first among equals.
+    """
+    rows, columns = tile.shape
+    k = best.shape[1]
+    corrected = np.empty(columns, np.float32)
+    room = min(k + max(k, 96), columns) + WIDTH
+    values, places = np.empty(room, np.float32), np.empty(room, np.int32)
+    guess = NOWHERE
+    for i in range(rows):
+        row, weight = tile[i], weights[i]
+        for j in range(columns):
+            corrected[j] = row[j] - weight * h[j]
+        for pair in range(starts[i], starts[i + 1]):
+            better[pair], equal[pair] = _over_and_equal(corrected, corrected[positions[pair]])
+        if k:
+            count, guess = _fill(corrected, 0, k, values, places, 0, NOWHERE, guess)
+            if count > k + (k >> 3):
+                count, _ = _cut(values[:count], places, k)
+            _best_first(values[:count], places[:count], best[i])
 
 
 @jit
@@ -301,11 +366,16 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: 
 
 @jit
 def hash_rows(words: np.ndarray, keys: np.ndarray, sums: np.ndarray) -> None:
-    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64."""
+    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64.
+
+    A half is a float32, of which -0.0 counts as 0.0.
+    """
     rows, columns = words.shape
     for i in range(rows):
         total = np.uint64(0)
         for j in range(columns):
-            word = words[i, j]
-            total += ((word & HALF_WORD) + keys[2 * j]) * ((word >> np.uint64(32)) + keys[2 * j + 1])
+            low, high = words[i, j] & HALF_WORD, words[i, j] >> np.uint64(32)
+            low = np.uint64(0) if low == MINUS_ZERO else low
+            high = np.uint64(0) if high == MINUS_ZERO else high
+            total += (low + keys[2 * j]) * (high + keys[2 * j + 1])
         sums[i] = total

@@ -72,13 +72,34 @@ def add_top(
             bars[rows] = np.where(full, merged.min(axis=1), bars[rows])
 
 
-def _largest_mask(values: Float32, k: int) -> NDArray[np.bool_]:
+def _largest_mask(values: Float32 | Float64, k: int) -> NDArray[np.bool_]:
     """Mark the k largest of each row; of equal values the first ones."""
-    kth = np.partition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k]
-    above = values > kth[:, None]
-    equal = values == kth[:, None]
+    kth = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
+    above = np.greater(values, kth)
+    equal = np.equal(values, kth)
     room = k - above.sum(axis=1)
     return cast("NDArray[np.bool_]", above | (equal & (np.cumsum(equal, axis=1) <= room[:, None])))
+
+
+def place_rows(
+    tile: Float32 | Float64, h: Float32, weights: Float32, starts: NDArray[np.int64], positions: NDArray[np.int64],
+    better: NDArray[np.int64], equal: NDArray[np.int64], best: NDArray[np.int32],
+) -> None:  # fmt: skip
+    """Rank the columns of each row by score - weight * h, with weights of 0 or 1."""
+    k = best.shape[1]
+    for rows in _slabs(tile):
+        corrected = tile[rows] - weights[rows, None] * h
+        for place in range(int(np.diff(starts[rows.start : rows.stop + 1]).max(initial=0))):
+            pairs = starts[rows] + place
+            there = pairs < starts[rows.start + 1 : rows.stop + 1]
+            pairs = pairs[there]
+            bars = corrected[there, positions[pairs]][:, None]
+            better[pairs] = (corrected[there] > bars).sum(axis=1)
+            equal[pairs] = (corrected[there] == bars).sum(axis=1)
+        if k:
+            columns = np.nonzero(_largest_mask(corrected, k))[1].reshape(len(corrected), k)
+            order = np.argsort(-np.take_along_axis(corrected, columns, axis=1), axis=1, kind="stable")
+            best[rows] = np.take_along_axis(columns, order, axis=1)
 
 
 def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.int32]) -> None:
@@ -130,6 +151,8 @@ def hash_rows(words: NDArray[np.uint64], keys: NDArray[np.uint64], sums: NDArray
     """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64."""
     for rows in _slabs(words):
         low, high = words[rows] & np.uint64(0xFFFFFFFF), words[rows] >> np.uint64(32)
+        for half in (low, high):
+            half[half == np.uint64(1 << 31)] = 0  # -0.0
         low += keys[::2]
         high += keys[1::2]
         low *= high

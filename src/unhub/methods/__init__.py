@@ -101,7 +101,7 @@ def as_value(text: str) -> Value:
 
 
 def _nearest(name: str, names: Mapping[str, type[Method]] | list[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1)
+    close = difflib.get_close_matches(name.lower(), list(names), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.bank import Bank
-from unhub.correction import Rescore, Scores
+from unhub.correction import Origin, Rescore, Scores
 from unhub.effort import Effort
 from unhub.methods.method import Method, Outcome, require_count
-from unhub.similarity import Dense, Dot, Similarity
-from unhub.vectors import Float32, Kind, Vectors, spans
+from unhub.similarity import Dense, Dot, Similarity, Span
+from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 ROUNDING = 2e-7  # of a float32 product of two vectors, as a share of their lengths
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
+MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class GloballyCorrected(Method):
         tables = np.empty((similarity.shape[1], len(levels)), np.float32)
         effort.total += similarity.shape[0] * similarity.shape[1]
 
-        def fill(span: tuple[int, int]) -> None:
+        def fill(span: Span) -> None:
             ordered = sorted_bank_scores(similarity, span)
             tables[slice(*span)] = ordered[:, levels]
             effort.tick(ordered.size)
@@ -67,22 +69,18 @@ class GloballyCorrected(Method):
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
         """Return -(count - s), with count the number of bank queries that score strictly higher on the item."""
-        if self.quantiles is not None:
-            return (scores - self._interpolated_counts(scores, fitted)).astype(np.float64)
-        similarity = self._similarity(fitted)
-        out = scores.astype(np.float64)
-        for start, stop in spans(similarity.shape[1], _items_per_block(similarity.shape[0])):
-            ordered = sorted_bank_scores(similarity, (start, stop))
-            for item in range(start, stop):
-                bar = scores[:, item] + self._rounding(ordered[item - start], fitted)
-                closer = ordered.shape[1] - np.searchsorted(ordered[item - start], bar, side="right")
-                out[:, item] -= closer
+        closer = self.closer(fitted)
+        out = np.empty(scores.shape)
+        for start, stop in closer.blocks():
+            out[:, start:stop] = scores[:, start:stop] - closer.counter((start, stop))(scores[:, start:stop])
         return out
 
-    def _rounding(self, ordered: Float32, fitted: Rescore) -> np.float32:
-        """How far a product may be off, so that a query which is in the bank is not closer than itself."""
-        lengths = {"cosine": 1.0, "dot": float(max(-ordered[0], ordered[-1])), "given": 0.0}
-        return np.float32(ROUNDING * lengths[fitted.source.similarity])
+    def closer(self, fitted: Rescore) -> Closer:
+        """Return what counts the bank queries that are closer to an item than a query is, some items at a time."""
+        if self.quantiles is not None:
+            size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
+            return Interpolated(cast("Float32", fitted.arrays["tables"]), size)
+        return Counted(self._similarity(fitted), fitted.source.similarity)
 
     def _similarity(self, fitted: Rescore) -> Similarity:
         if "bank_scores" in fitted.arrays:
@@ -92,25 +90,73 @@ class GloballyCorrected(Method):
         rows = cast("Float32", fitted.arrays["bank"])
         return _ReadyQueries(Vectors(np.arange(len(rows)), rows), fitted.items, cast("Kind", fitted.source.similarity))
 
-    def _interpolated_counts(self, scores: Scores, fitted: Rescore) -> NDArray[np.float64]:
-        tables = cast("Float32", fitted.arrays["tables"])
-        size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
-        levels = np.linspace(0, size - 1, tables.shape[1]).round()
-        counts = np.empty(scores.shape)
-        for item, table in enumerate(tables):
-            below = np.interp(scores[:, item], table, levels + 1, left=0, right=size)
-            counts[:, item] = size - below
-        return counts
+
+class Closer(Protocol):
+    """Counts of the bank queries that score higher on an item, which look at that item alone."""
+
+    def blocks(self) -> Iterator[Span]:
+        """Yield spans of items to be worked on at a time."""
+
+    def counter(self, span: Span) -> Callable[[Scores], Float64]:
+        """Return the function from scores on these items, (queries, items), to counts; the bank is looked at here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Exact counts: the bank's scores on a block of items are computed and sorted, for any number of queries."""
+
+    similarity: Similarity
+    origin: Origin
+
+    def blocks(self) -> Iterator[Span]:
+        return spans(self.similarity.shape[1], _items_per_block(self.similarity.shape[0]))
+
+    def counter(self, span: Span) -> Callable[[Scores], Float64]:
+        ordered = sorted_bank_scores(self.similarity, span)
+        # How far a product may be off, so that a query which is in the bank is not closer than itself.
+        longest = np.maximum(-ordered[:, 0], ordered[:, -1])
+        lengths = {"cosine": np.ones_like(longest), "dot": longest, "given": np.zeros_like(longest)}
+        off = np.float32(ROUNDING) * lengths[self.origin]
+
+        def count(scores: Scores) -> Float64:
+            counts = np.empty(scores.shape)
+            for item, bank in enumerate(ordered):
+                counts[:, item] = len(bank) - np.searchsorted(bank, scores[:, item] + off[item], side="right")
+            return counts
+
+        return count
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Counts read off each item's table of quantiles."""
+
+    tables: Float32
+    size: int
+
+    def blocks(self) -> Iterator[Span]:
+        return spans(len(self.tables), _items_per_block(self.tables.shape[1]))
+
+    def counter(self, span: Span) -> Callable[[Scores], Float64]:
+        levels = np.linspace(0, self.size - 1, self.tables.shape[1]).round() + 1
+
+        def count(scores: Scores) -> Float64:
+            counts = np.empty(scores.shape)
+            for item, table in enumerate(self.tables[slice(*span)]):
+                counts[:, item] = self.size - np.interp(scores[:, item], table, levels, left=0, right=self.size)
+            return counts
+
+        return count
 
 
 class _ReadyQueries(Dot):
     """A bank that was made ready to multiply when it was fitted."""
 
-    def queries(self, span: tuple[int, int]) -> Float32:
+    def queries(self, span: Span) -> Float32:
         return self.query_vectors.block(*span)
 
 
-def sorted_bank_scores(similarity: Similarity, span: tuple[int, int]) -> Float32:
+def sorted_bank_scores(similarity: Similarity, span: Span) -> Float32:
     """Return the bank's scores on these items, (items, bank queries), rising."""
     items = similarity.items(span)
     scores = np.empty((len(items), similarity.shape[0]), np.float32)
@@ -123,4 +169,4 @@ def sorted_bank_scores(similarity: Similarity, span: tuple[int, int]) -> Float32
 
 
 def _items_per_block(bank_size: int) -> int:
-    return max(1, BLOCK_ENTRIES // bank_size)
+    return max(1, min(MOST_ITEMS, BLOCK_ENTRIES // bank_size))

@@ -87,7 +87,7 @@ class DynamicInvertedSoftmax(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
         best, scores = streamed.queries.best_items[:, :k], streamed.queries.best_scores[:, :k]
-        arrays = gate(best.copy(), scores.copy(), bank.items)
+        arrays = gate(np.ascontiguousarray(best), np.ascontiguousarray(scores), bank.items)
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays)
 
     def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:

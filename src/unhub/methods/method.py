@@ -54,6 +54,8 @@ class Method:
     kind: ClassVar[str] = "bias"
     needs_bank: ClassVar[bool] = True
     dual: ClassVar[bool] = False  # needs bank items
+    joint: ClassVar[bool] = False  # takes bank items beside the items where they are given
+    extra: ClassVar[str] = ""  # must be installed beside the core
     solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
     aliases: ClassVar[Mapping[str, str]] = {}  # another spelling, in which the value is one over ours
     spellings: ClassVar[Mapping[str, str]] = {}  # our field: how a user types it

@@ -38,7 +38,8 @@ class NearestNeighbourNormalisation(Method):
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
-        arrays = {"top_values": streamed.queries.top_values[:, :k].copy()} if mergeable else {}
+        # A copy only where another method of the same pass asked for more than k.
+        arrays = {"top_values": np.ascontiguousarray(streamed.queries.top_values[:, :k])} if mergeable else {}
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:

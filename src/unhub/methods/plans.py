@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,11 +12,12 @@ import numpy as np
 from unhub.bank import Bank
 from unhub.correction import Scores
 from unhub.effort import Effort
+from unhub.extras import optional
 from unhub.methods.method import Method, Outcome, require, require_number
+from unhub.methods.simplex import NoOptimum, exact_plan
 from unhub.vectors import Float64
 
 TIE = 1e-9  # of the largest entry of a row: entries of a plan that differ by less are equal
-MOST_STEPS = 1_000_000  # of the network simplex; POT's own 100,000 end before the optimum at 3,000 x 3,000
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,22 @@ class Planned(Method):
     """
 
     kind: ClassVar[str] = "plan"
+    extra: ClassVar[str] = "plans"
     needs_bank: ClassVar[bool] = False
     solves: ClassVar[bool] = True
+    library: ClassVar[str]
     zeros: str = "raw"
 
     def __post_init__(self) -> None:
         require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
 
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        self.solver()  # at the fit, so that it is not at the first search that its absence is noticed
         return Outcome()
+
+    def solver(self) -> ModuleType:
+        """Import the library that solves, or say how to install it."""
+        return optional(self.library, self.extra, self.name)
 
     def plan(self, scores: Scores) -> Scores:
         """Return scores that rank this batch by its plan."""
@@ -52,13 +59,13 @@ class Transport(Planned):
     """Rank a batch by its exact optimal transport plan, cost 1 - s, uniform marginals; the rest by similarity."""
 
     name: ClassVar[str] = "otn"
+    library: ClassVar[str] = "ot"
 
     def shares(self, scores: Scores) -> Float64:
-        steps = max(MOST_STEPS, 100 * scores.size)
-        plan, log = optional("ot").emd(*_uniform(scores), 1 - scores.astype(np.float64), numItermax=steps, log=True)
-        if log["warning"] is not None:
-            raise ValueError(f"otn: POT did not reach the optimum ({log['warning']}); give fewer queries at a time")
-        return cast("Float64", plan)
+        try:
+            return exact_plan(self.solver(), 1 - scores.astype(np.float64))
+        except NoOptimum as error:
+            raise ValueError(f"otn: {error}; give fewer queries at a time") from None
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class SmoothTransport(Planned):
     """Rank a batch by a transport plan with a squared-L2 regulariser, which is sparse; the rest by similarity."""
 
     name: ClassVar[str] = "l2n"
+    library: ClassVar[str] = "ot.smooth"
     reg: float = 0.05
 
     def __post_init__(self) -> None:
@@ -73,7 +81,7 @@ class SmoothTransport(Planned):
         require_number(self, "reg", above=0)
 
     def shares(self, scores: Scores) -> Float64:
-        smooth = optional("ot.smooth")
+        smooth = self.solver()
         with warnings.catch_warnings():  # POT passes SciPy an option that newer versions of it deprecate
             warnings.simplefilter("ignore", DeprecationWarning)
             cost = 1 - scores.astype(np.float64)
@@ -85,20 +93,13 @@ class Assignment(Planned):
     """Rank a batch by its best one-to-one assignment of queries to items; the rest by similarity."""
 
     name: ClassVar[str] = "hn"
+    library: ClassVar[str] = "scipy.optimize"
 
     def shares(self, scores: Scores) -> Float64:
-        queries, items = optional("scipy.optimize").linear_sum_assignment(scores, maximize=True)
+        queries, items = self.solver().linear_sum_assignment(scores, maximize=True)
         plan = np.zeros(scores.shape)
         plan[queries, items] = 1.0
         return plan
-
-
-def optional(name: str) -> ModuleType:
-    """Import a module of the extra `plans`, or say how to install it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ImportError(f"{name} is needed for otn, l2n and hn: pip install 'unhub[plans]'") from None
 
 
 def _uniform(scores: Scores) -> tuple[Float64, Float64]:

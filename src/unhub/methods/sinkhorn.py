@@ -94,6 +94,7 @@ class DualBankSinkhorn(Balanced):
     """Sinkhorn over the items and the bank items together; the items' part is kept."""
 
     name: ClassVar[str] = "dbsn"
+    joint: ClassVar[bool] = True
 
     def columns(self, bank: Bank) -> Similarity:
         return bank.joint

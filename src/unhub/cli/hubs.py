@@ -1,0 +1,127 @@
+"""`unhub hubs`: the items that crowd the answers, before and after a correction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhub.cli.display import progress, table
+from unhub.cli.errors import argument
+from unhub.cli.fit import Similarity
+from unhub.cli.folding import terminal_width
+from unhub.cli.inputs import read_named
+
+if TYPE_CHECKING:
+    from unhub.evaluation.hubs import Hub, Hubs
+    from unhub.vectors import Ids
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "skewness": (".2f", "how lopsided the counts are; 0 is even"),
+    "kurtosis": (".2f", "how long their tail is; 0 is a bell curve"),
+    "mean_deviation": (".2f", "how far a count is from the mean count"),
+    "largest": (",", "queries that return the worst hub"),
+    "anti_hubs": (".1%", "items that no query returns"),
+    "top_share": (".1%", "places taken by 1% of the items"),
+    "robin_hood": (".1%", "places to move for an even share"),
+}
+
+
+def hubs(
+    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
+    queries: Annotated[Path, typer.Option(help="The queries, in the same formats.")],
+    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
+    query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
+    correction: Annotated[Path | None, typer.Option(help="A file that `unhub fit` wrote, to compare with.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="An item is returned where it is among so many best.")] = 10,
+    count: Annotated[int, typer.Option(min=1, help="How many hubs to show.")] = 10,
+    examples: Annotated[int, typer.Option(min=0, help="How many queries to show for each.")] = 3,
+    item_texts: Annotated[
+        Path | None, typer.Option(help="Texts of the items: .txt by row; .csv, .tsv, .jsonl or .parquet with id, text.")
+    ] = None,
+    query_texts: Annotated[Path | None, typer.Option(help="Texts of the queries, likewise.")] = None,
+    similarity: Annotated[
+        Similarity | None, typer.Option(help="How vectors are compared; as in the fit of --correction, else cosine.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, and the hubs alone.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
+    from unhub import files
+    from unhub.evaluation.hubs import worst_hubs
+
+    with argument("--correction"):
+        fitted = None if correction is None else files.load(correction)
+    gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
+    said = _texts(item_texts, gallery.ids, "--item-texts")
+    meant = _texts(query_texts, asked.ids, "--query-texts")
+    with progress("hubs", quiet) as advance:
+        found = worst_hubs(
+            asked, gallery, fitted, k, count, examples=examples,
+            similarity=None if similarity is None else similarity.value, threads=threads, progress=advance,
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, said, meant), indent=2, ensure_ascii=False))
+        return
+    if not quiet:
+        table(*_figures(found))
+        typer.echo(
+            f"\nOf {len(gallery):,} items, the worst hubs among the {found.before.k} best of {len(asked):,} queries:"
+        )
+    width = terminal_width()
+    for number, hub in enumerate(found.hubs, start=1):
+        for line in _lines(number, hub, found, said, meant):
+            typer.echo(line if width is None else _cut(line, width))
+
+
+def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
+    """Return the texts of vectors with these ids, each on one line; None where there are none."""
+    from unhub import files
+
+    with argument(option):
+        return None if path is None else [" ".join(text.split()) for text in files.read_texts(path).of(ids)]
+
+
+def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
+    sides = {"raw": found.before, "corrected": found.after}
+    shown = {name: side.figures for name, side in sides.items() if side is not None}
+    rows = [
+        [figure.replace("_", " "), *(f"{getattr(side, figure):{form}}" for side in shown.values()), meaning]
+        for figure, (form, meaning) in FIGURES.items()
+    ]
+    return ["figure", *shown, "what it says of how often items are returned"], rows
+
+
+def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: list[str] | None) -> list[str]:
+    """Return a hub as lines: what it is, how often it is returned, and queries that fall into it."""
+    corrected = "" if hub.after is None else f", {hub.after:,} once corrected"
+    lines = [
+        f"{number:>3}. {_name(hub.id, hub.position, said)}",
+        f"     returned for {hub.before:,} queries{corrected}",
+    ]
+    for query, still in zip(hub.queries, hub.still, strict=True):
+        fate = "" if hub.after is None else "(still) " if still else "(no longer) "
+        lines.append(f"       {fate}{_name(found.query_ids[query].item(), query, meant)}")
+    return lines
+
+
+def _name(name: int | str, row: int, texts: list[str] | None) -> str:
+    return str(name) if texts is None else f"{name}  {texts[row]}"
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _as_json(found: Hubs, said: list[str] | None, meant: list[str] | None) -> dict[str, object]:
+    """Return what the library returns, with texts by place beside the ids where there are any."""
+    texts: dict[str, object] = {}
+    if said is not None:
+        texts["item_texts"] = [said[hub.position] for hub in found.hubs]
+    if meant is not None:
+        texts["query_texts"] = [[meant[query] for query in hub.queries] for hub in found.hubs]
+    return {**found.to_dict(), **texts}

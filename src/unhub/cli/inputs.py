@@ -1,0 +1,53 @@
+"""Vectors as options name them, each mistake blamed on its own option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unhub.cli.errors import argument
+
+if TYPE_CHECKING:
+    from unhub.correction import Correction
+    from unhub.vectors import Rows, Vectors
+
+
+def read_given(path: Path, option: str) -> Vectors:
+    """Read the vectors of an option."""
+    from unhub import files
+
+    with argument(option):
+        return files.read_vectors(path)
+
+
+def read_optional(path: Path | None, option: str) -> Vectors | None:
+    """Read the vectors of an option that may be left out."""
+    return None if path is None else read_given(path, option)
+
+
+def read_named(
+    path: Path, ids: Path | None, option: str = "--items", ids_option: str = "--item-ids", text: bool = False
+) -> Vectors:
+    """Read vectors whose ids may stand in a file of their own, with `text` as strings whatever they look like."""
+    from unhub import files
+
+    if ids is None:
+        return read_given(path, option)
+    with argument(ids_option):
+        names = files.read_ids(ids, text=text)
+    with argument(option):
+        rows = files.read_rows(path)
+    with argument(ids_option):
+        return files.name_rows(rows, names, str(ids))
+
+
+def read_followed(
+    path: Path, ids: Path | None, fitted: Correction, option: str = "--items", ids_option: str = "--item-ids"
+) -> Vectors | Rows:
+    """Read items for upkeep, which numbers rows without ids itself."""
+    from unhub import files
+
+    if ids is not None:
+        return read_named(path, ids, option, ids_option, text=fitted.ids.dtype.kind == "U")
+    with argument(option):
+        return files.read_as_held(path)

@@ -1,0 +1,106 @@
+"""Attempts: rank the items for some queries by every candidate, within the time there is, and keep what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from unhub.evaluation.clock import Clock, OutOfTime
+from unhub.evaluation.hubness import Figures, figures_of, no_truth
+from unhub.evaluation.judging import PLACES
+from unhub.evaluation.measures import Measure
+from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
+from unhub.evaluation.relevance import Truth
+from unhub.evaluation.trials import Candidate, Sets, fitted
+from unhub.methods import Method, parse
+from unhub.similarity import Dot
+from unhub.vectors import Float64, Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """The queries that rankings are compared on, all of them answered, and by what; without labels by hubness alone."""
+
+    queries: Vectors
+    truth: Truth
+    measure: Measure | None
+
+    @staticmethod
+    def without_labels(queries: Vectors) -> Judges:
+        return Judges(queries, no_truth(len(queries)), None)
+
+    def values(self, placed: Placed, items: int) -> Float64:
+        """Return the values of the measure's parts for each query, (parts, queries); no parts without labels."""
+        if self.measure is None:
+            return np.empty((0, len(self.queries)))
+        places = placed.answers(self.truth, items)
+        return np.array([part.values(places) for part in self.measure.parts])
+
+    def place(self, rankings: Sequence[Ranking], sets: Sets, clock: Clock, limited: bool = True) -> list[Placed]:
+        """Return where each ranking puts the answers and the best items of these queries."""
+        effort = clock.effort(limited)
+        best = min(PLACES, len(sets.items))
+        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, effort, best, sets.twins)
+
+
+@dataclass(frozen=True, eq=False)
+class Attempts:
+    """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
+
+    strengths: the standard deviation of h, infinite where a ranking is more than a bias. left_out: what the time did
+    not suffice for.
+    """
+
+    methods: list[Method]
+    values: Float64
+    figures: list[Figures]
+    strengths: list[float]
+    seconds: list[float]
+    left_out: list[Method]
+
+
+def try_all(
+    methods: Sequence[Method], sets: Sets, judges: Judges, clock: Clock, *, refits: float, after: float = 0.0
+) -> Attempts:
+    """Fit every method and rank by it, group by group, until the time is up but for what comes after.
+
+    refits: how many fits on twice the bank come after it. after: the seconds that the rest of it takes.
+    """
+    bank = sets.similarities
+    wanted = list(dict.fromkeys(method.resolve(bank)[0] for method in methods))
+    tried: list[Method] = []
+    values: list[Float64] = []
+    figures: list[Figures] = []
+    strengths: list[float] = []
+    seconds: list[float] = []
+
+    def judge(group: Sequence[Candidate]) -> None:
+        before = clock.seconds
+        placed = judges.place([one.ranking for one in group], sets, clock)
+        each = (clock.seconds - before) / len(group)
+        for candidate, one in zip(group, placed, strict=True):
+            tried.append(candidate.method)
+            values.append(judges.values(one, len(sets.items)))
+            figures.append(figures_of(occurrences(one.best, len(sets.items))))
+            strengths.append(strength(candidate.ranking))
+            seconds.append(candidate.seconds + each)
+
+    clock.reserved = after
+    try:
+        judge([Candidate(parse("raw"), raw_ranking(len(sets.items)), 0.0, 0.0)])
+        for group in fitted(wanted, sets, clock):
+            clock.reserved = max(clock.reserved, after + refits * max(one.again for one in group))
+            judge(group)
+    except OutOfTime:
+        pass
+    left_out = [method for method in wanted if method not in tried]
+    stacked = np.stack(values, axis=1) if values else np.empty((0, 0, 0))
+    return Attempts(tried, stacked, figures, strengths, seconds, left_out)
+
+
+def strength(ranking: Ranking) -> float:
+    """Return the standard deviation of a ranking's h; infinite where it is more than a bias."""
+    return float(ranking.h.std(dtype=np.float64)) if isinstance(ranking, Additive) else inf

@@ -1,0 +1,159 @@
+"""Confidence: bootstrap intervals over groups of queries, and a paired test of a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isfinite
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.evaluation.measures import Measure
+from unhub.vectors import Float64, spans
+
+RESAMPLES = 1000  # as in Chowdhury et al. 2024, appendix D
+FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 1 / 4001
+LEVEL = 0.95
+FEW_GROUPS = 30  # with fewer, intervals are rough
+BLOCK_ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its confidence interval, which has no ends (-inf, inf) where nothing is known of it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return format(self, ".2f")
+
+    def __format__(self, form: str) -> str:
+        return f"{self.value:{form}} {self.brackets(form)}"
+
+    def brackets(self, form: str = ".2f") -> str:
+        """Return the interval as text, with a question mark for an end that is not known."""
+        low, high = (f"{end:{form}}" if isfinite(end) else "?" for end in (self.low, self.high))
+        return f"[{low}, {high}]"
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the three numbers by name, None for an end that is not known."""
+        return {name: number if isfinite(number) else None for name, number in asdict(self).items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """Groups of queries, drawn with replacement again and again, as many as there are; one for all that is compared.
+
+    groups: the group of each query, numbered from 0, (queries,).
+    """
+
+    groups: NDArray[np.int64]
+    count: int = RESAMPLES
+    seed: int = 0
+
+    @property
+    def draws(self) -> Iterator[NDArray[np.uint8]]:
+        """How often each group is drawn, some resamples at a time, (some, groups); always the same ones."""
+        groups = int(self.groups.max()) + 1
+        generator = np.random.default_rng(self.seed)
+        for start, stop in spans(self.count, max(1, BLOCK_ENTRIES // groups)):
+            block = np.empty((stop - start, groups), np.uint8)
+            for row in block:
+                drawn = np.bincount(generator.integers(groups, size=groups), minlength=groups)
+                row[:] = np.minimum(drawn, 255)  # which it does not reach in the life of the universe
+            yield block
+
+    def summaries(self, measures: Sequence[Measure], values: Sequence[Float64]) -> list[Float64]:
+        """Return each measure over each resample, (resamples, rankings).
+
+        values: for each measure those of its parts, for each ranking and query, (parts, rankings, queries).
+        """
+        each = [
+            (_medians if measure.family.summary == "median" else _means)(of_one, self.groups)
+            for measure, of_one in zip(measures, values, strict=True)
+        ]
+        drawn = [[summarise(block) for summarise in each] for block in self.draws]
+        return [np.concatenate(blocks) for blocks in zip(*drawn, strict=True)]
+
+    def interval(self, value: float, resampled: Float64) -> Interval:
+        """Return the interval of a value, given it over the resamples; one group alone tells none."""
+        return interval(value, resampled) if self.groups.any() else Interval(value, -inf, inf)
+
+
+Summarise: TypeAlias = Callable[[NDArray[np.uint8]], Float64]  # of draws (some, groups) to (some, rankings)
+
+
+def _means(values: Float64, groups: NDArray[np.int64]) -> Summarise:
+    parts, rankings, queries = values.shape
+    sums = group_sums(np.vstack([values.reshape(parts * rankings, queries), np.ones(queries)]), groups).T
+
+    def summarise(draws: NDArray[np.uint8]) -> Float64:
+        drawn = draws.astype(np.float64) @ sums
+        means = drawn[:, :-1] / drawn[:, -1:]
+        return geometric(means.reshape(-1, parts, rankings).transpose(1, 0, 2))
+
+    return summarise
+
+
+def _medians(values: Float64, groups: NDArray[np.int64]) -> Summarise:
+    rising = [(of_one[order], groups[order]) for of_one in values[0] for order in [np.argsort(of_one)]]
+
+    def summarise(draws: NDArray[np.uint8]) -> Float64:
+        medians = np.empty((len(draws), len(rising)))
+        for row, times in enumerate(draws):
+            for column, (ordered, owners) in enumerate(rising):
+                reached = np.cumsum(times[owners], dtype=np.int64)
+                middles = (reached[-1] + 1) // 2, reached[-1] // 2 + 1
+                medians[row, column] = ordered[np.searchsorted(reached, middles)].mean()
+        return medians
+
+    return summarise
+
+
+def group_sums(values: Float64, groups: NDArray[np.int64]) -> Float64:
+    """Sum each row of (rows, queries) over the groups of queries, (rows, groups)."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(int(groups.max()) + 1))
+    return np.add.reduceat(values[:, order], starts, axis=1)
+
+
+def geometric(parts: Float64) -> Float64:
+    """Return the geometric mean over the first axis; of one part, that part."""
+    return np.asarray(parts[0] if len(parts) == 1 else np.prod(parts, axis=0) ** (1 / len(parts)))
+
+
+def summaries(measure: Measure, values: Float64) -> Float64:
+    """Return the measure over all queries, (rankings,), from values as `Resamples.summaries` takes them."""
+    if measure.family.summary == "median":
+        return np.asarray(np.median(values[0], axis=1))
+    return geometric(values.mean(axis=2))
+
+
+def interval(value: float, resampled: Float64, level: float = LEVEL) -> Interval:
+    """Return the interval that holds the middle of what was resampled."""
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))
+
+
+def paired_p_values(differences: Float64, groups: NDArray[np.int64], seed: int = 0) -> Float64:
+    """Return how often a mean difference as large comes of chance, for each row of (rows, queries).
+
+    Signs are flipped at random, group by group; the same flips serve all rows.
+    """
+    sums = group_sums(differences, groups).T
+    total = sums.sum(axis=0)
+    seen = np.abs(total) * (1 - 1e-12)
+    generator = np.random.default_rng(seed)
+    as_large = np.zeros(len(differences), np.int64)
+    for start, stop in spans(FLIPS, max(1, BLOCK_ENTRIES // len(sums))):
+        kept = generator.integers(2, size=(stop - start, len(sums)), dtype=np.int8).astype(np.float64)
+        as_large += (np.abs(2 * (kept @ sums) - total) >= seen).sum(axis=0)
+    return np.asarray((as_large + 1) / (FLIPS + 1))

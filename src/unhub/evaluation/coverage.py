@@ -1,0 +1,118 @@
+"""Coverage: how many items a bank reaches first, beside what as many queries would reach (Bogolin et al. 2022, 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, lgamma, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.effort import Effort, Progress
+from unhub.passes import Want, reduce
+from unhub.similarity import Dot
+from unhub.vectors import Kind, Vectors
+
+Against = Literal["queries", "items"]
+
+# Shares of the expected coverage under which a bank is narrow; docs/bank.md has what was measured.
+NARROW = {"queries": 0.8, "items": 0.4}
+PROBES = 5000  # items that stand in for queries where there are none
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of the items are the first of some bank query, and whether that is few.
+
+    size: of the equally large samples that are compared. here: how many items as many bank queries reach, on average.
+    expected: how many as many real queries reach; where there are none, items asking for their nearest other item.
+    None where there is nothing to compare with.
+    """
+
+    reached: int
+    items: int
+    size: int
+    here: float
+    expected: float | None
+    against: Against
+
+    @property
+    def share(self) -> float:
+        """The share of the items that the whole bank reaches."""
+        return self.reached / self.items
+
+    @property
+    def ratio(self) -> float | None:
+        """What the bank reaches as a share of what is expected of as many queries."""
+        return None if self.expected is None else self.here / self.expected
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it is clearly less than expected: by more than two standard deviations of a count of draws."""
+        if self.expected is None:
+            return False
+        chance = sqrt(self.expected * (1 - min(1.0, self.expected / self.size)))
+        return self.here < NARROW[self.against] * self.expected - 2 * chance
+
+
+def first_items(
+    queries: Vectors, items: Vectors, kind: Kind, *, threads: int | None = None, progress: Progress | None = None
+) -> NDArray[np.int64]:
+    """Return the position of the item that each query reaches first, (queries,)."""
+    effort = Effort(threads, progress=progress)
+    found = reduce(Dot(queries, items, kind), Want(best_items=1), effort)
+    effort.finish()
+    return found.best_items[:, 0].astype(np.int64)
+
+
+def distinct(firsts: NDArray[np.int64], size: int) -> float:
+    """Return how many distinct items `size` of these queries, drawn at random, reach on average.
+
+    The item that c of m queries reach is missed by all draws with probability C(m - c, size) / C(m, size).
+    """
+    counts = np.unique(firsts, return_counts=True)[1]
+    m = len(firsts)
+    some, of_each = np.unique(counts, return_counts=True)
+    missed = [exp(_log_ways(m - int(c), size) - _log_ways(m, size)) if m - c >= size else 0.0 for c in some]
+    return float(of_each @ (1 - np.array(missed)))
+
+
+def _log_ways(many: int, some: int) -> float:
+    """Return the logarithm of the number of ways to choose some of many, but for log(some!)."""
+    return lgamma(many + 1) - lgamma(many - some + 1)
+
+
+def coverage(
+    bank_firsts: NDArray[np.int64], items: Vectors, queries: Vectors | None, kind: Kind, *,
+    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+) -> Coverage:  # fmt: skip
+    """Return the coverage of a bank, given the item that each of its queries reaches first."""
+    if queries is None:
+        firsts = _nearest_others(items, kind, seed, threads, progress)
+    else:
+        firsts = first_items(queries, items, kind, threads=threads, progress=progress)
+    size = min(len(bank_firsts), len(firsts) or len(bank_firsts))
+    return Coverage(
+        len(np.unique(bank_firsts)),
+        len(items),
+        size,
+        distinct(bank_firsts, size),
+        distinct(firsts, size) if len(firsts) else None,
+        "items" if queries is None else "queries",
+    )
+
+
+def _nearest_others(
+    items: Vectors, kind: Kind, seed: int, threads: int | None, progress: Progress | None
+) -> NDArray[np.int64]:
+    """Return the other item that items, at most 5,000 of them, reach first; none where there is one item only."""
+    if len(items) == 1:
+        return np.empty(0, np.int64)
+    probes = np.arange(len(items))
+    if len(items) > PROBES:
+        probes = np.sort(np.random.default_rng(seed).choice(len(items), PROBES, replace=False))
+    effort = Effort(threads, progress=progress)
+    best = reduce(Dot(items.gather(probes), items, kind), Want(best_items=2), effort).best_items
+    effort.finish()
+    return np.where(best[:, 0] == probes, best[:, 1], best[:, 0]).astype(np.int64)

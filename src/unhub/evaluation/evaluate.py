@@ -1,0 +1,224 @@
+"""Evaluate: every ranking side by side, with intervals, gains over the raw ranking, and each query's rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from unhub.effort import Effort, Progress
+from unhub.evaluation.confidence import FEW_GROUPS, Interval, Resamples, paired_p_values, summaries
+from unhub.evaluation.hubness import Hubness, hubness_of
+from unhub.evaluation.measures import Measure, Places, parse_measures
+from unhub.evaluation.relevance import RelevanceLike, Truth
+from unhub.evaluation.runs import Run, check_names
+from unhub.evaluation.setting import RAW, Corrections, Setting
+from unhub.evaluation.tables import as_text
+from unhub.similarity import Dense
+from unhub.vectors import Float64, Ids, Kind, VectorsLike
+
+DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One ranking: its measures with intervals, its gains over raw with paired intervals, and its hubness.
+
+    p_values: of a paired test that the gain is not of chance, for the measures that are means over the queries.
+    """
+
+    name: str
+    values: dict[str, Interval]
+    gains: dict[str, Interval]
+    p_values: dict[str, float]
+    hubness: Hubness | None
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A row for each ranking, raw first; and the rank of each answered query's best answer, (rankings, queries).
+
+    query_ids: those answered. unanswered: how many queries have no answer among the items, which count nowhere but in
+    hubness. absent: how many answers are not among the items. groups: of queries that are drawn together. remarks: what
+    must be said of the runs.
+    """
+
+    rows: tuple[Row, ...]
+    measures: tuple[Measure, ...]
+    query_ids: Ids
+    ranks: Float64
+    items: int
+    unanswered: int
+    absent: int
+    groups: int
+    remarks: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Row:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"no ranking {name!r}; there are {', '.join(row.name for row in self.rows)}")
+
+    @property
+    def best(self) -> Row:
+        """The best ranking by the first measure; of equals, the first."""
+        first = self.measures[0]
+        sign = -1 if first.family.falls else 1
+        return max(self.rows, key=lambda row: sign * row.values[str(first)].value)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know: what was left out, and what a run did not return."""
+        return (*notes_on(self.unanswered, self.absent, self.groups), *self.remarks)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the ranks, as JSON can hold it."""
+        return {
+            "queries": len(self.query_ids),
+            "unanswered": self.unanswered,
+            "items": self.items,
+            "absent_answers": self.absent,
+            "groups": self.groups,
+            "measures": [str(measure) for measure in self.measures],
+            "best": self.best.name,
+            "notes": list(self.notes),
+            "rankings": [row_to_dict(row) for row in self.rows],
+        }
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text: the values with intervals, the gain by the first measure, skewness."""
+        first = str(self.measures[0])
+        with_hubness = self.rows[0].hubness is not None
+        skewness = [f"skewness@{self.rows[0].hubness.k}"] if self.rows[0].hubness is not None else []
+        heads = ["ranking", *(str(measure) for measure in self.measures), self.measures[0].gain, "p", *skewness]
+        lines = []
+        for row in self.rows:
+            gain = row.gains.get(first)
+            lines.append(
+                [
+                    f"{row.name} *" if row is self.best and len(self.rows) > 1 else row.name,
+                    *(str(row.values[str(measure)]) for measure in self.measures),
+                    f"{gain:+.2f}" if gain else "",
+                    f"{row.p_values[first]:.4f}" if first in row.p_values else "",
+                    *([f"{row.hubness.skewness:.2f}"] if row.hubness is not None and with_hubness else []),
+                ]
+            )
+        return heads, lines
+
+    def __str__(self) -> str:
+        return "\n".join([as_text(*self.cells()), *self.notes])
+
+
+def evaluate(
+    queries: VectorsLike | Dense,
+    items: VectorsLike | None,
+    relevance: RelevanceLike,
+    corrections: Corrections = (),
+    measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
+    *,
+    runs: Mapping[str, Run] | None = None,
+    strength: float = 1.0,
+    similarity: Kind | None = None,
+    hubness_k: int | None = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Rank the items for each query, raw and with each correction, in one pass, and measure how the answers fare.
+
+    queries: (queries, d) or Vectors, or a Dense matrix of (queries, items) similarities, with items None.
+    relevance: which items answer which query, by id. Intervals are of 95%, by bootstrap; queries whose first answer is
+    the same item, such as the captions of one picture, are drawn together. runs: what other systems returned, by name.
+    hubness_k: of the top how many items hubness is counted; None leaves it out.
+    """
+    chosen = parse_measures(measures)
+    if not isinstance(resamples, Integral) or isinstance(resamples, bool) or resamples < 1:
+        raise ValueError(f"resamples must be a whole number of at least 1, got {resamples!r}")
+    setting = Setting.of(queries, items, corrections, similarity, threads)
+    truth = setting.truth(relevance)
+    returned = {
+        name: run.against(setting.query_ids, setting.item_ids, name)
+        for name, run in check_names(runs or {}, setting.corrections).items()
+    }
+    effort = Effort(threads, progress=progress)
+    best = 0 if hubness_k is None else setting.places(hubness_k, "hubness_k")
+    placed = setting.place(truth, setting.rankings(strength), effort, best)
+    effort.finish()
+    places = [one.answers(truth, len(setting.item_ids)) for one in placed]
+    hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
+    remarks = []
+    for name, run in returned.items():
+        places.append(run.places(truth))
+        hubnesses.append(run.hubness(best) if best else None)
+        remarks.append(run.note(name, truth, places[-1]))
+    rows = compare([RAW, *setting.corrections, *returned], places, chosen, truth, hubnesses, int(resamples), seed)
+    return Evaluation(
+        rows,
+        chosen,
+        setting.query_ids[truth.answered],
+        np.stack([one.best_ranks for one in places]),
+        len(setting.item_ids),
+        len(truth.counts) - len(truth.answered),
+        truth.absent,
+        int(truth.groups.max()) + 1,
+        tuple(filter(None, remarks)),
+    )
+
+
+def compare(
+    names: Sequence[str], places: Sequence[Places], measures: Sequence[Measure], truth: Truth,
+    hubnesses: Sequence[Hubness | None], resamples: int = 1000, seed: int = 0,
+) -> tuple[Row, ...]:  # fmt: skip
+    """Measure several rankings of the same queries, and the gains of the later ones over the first."""
+    groups = truth.groups[truth.answered]
+    drawn = Resamples(groups, resamples, seed)
+    every = [np.array([[part.values(one) for one in places] for part in measure.parts]) for measure in measures]
+    values: list[dict[str, Interval]] = [{} for _ in places]
+    gains: list[dict[str, Interval]] = [{} for _ in places]
+    differences: list[tuple[int, str, Float64]] = []
+    for measure, of_queries, resampled in zip(measures, every, drawn.summaries(measures, every), strict=True):
+        whole = summaries(measure, of_queries)
+        for number in range(len(places)):
+            values[number][str(measure)] = drawn.interval(float(whole[number]), resampled[:, number])
+            if number:
+                apart = resampled[:, number] - resampled[:, 0]
+                gains[number][str(measure)] = drawn.interval(float(whole[number] - whole[0]), apart)
+            if number and measure.family.summary == "mean" and len(measure.parts) == 1:
+                differences.append((number, str(measure), of_queries[0, number] - of_queries[0, 0]))
+    p_values: list[dict[str, float]] = [{} for _ in places]
+    if differences:
+        found = paired_p_values(np.stack([apart for *_, apart in differences]), groups, seed)
+        for (number, name, _), p_value in zip(differences, found, strict=True):
+            p_values[number][name] = float(p_value)
+    return tuple(map(Row, names, values, gains, p_values, hubnesses))
+
+
+def row_to_dict(row: Row) -> dict[str, object]:
+    """Return a row as JSON can hold it."""
+    return {
+        "name": row.name,
+        "values": {name: one.to_dict() for name, one in row.values.items()},
+        "gains": {name: one.to_dict() for name, one in row.gains.items()},
+        "p_values": row.p_values,
+        "hubness": None if row.hubness is None else row.hubness.to_dict(),
+    }
+
+
+def notes_on(unanswered: int, absent: int, groups: int) -> tuple[str, ...]:
+    """Say what an evaluation left out, and where its intervals are rough."""
+    notes = []
+    if unanswered:
+        counted = "1 query has" if unanswered == 1 else f"{unanswered:,} queries have"
+        notes.append(f"{counted} no answer among the items and count in hubness alone.")
+    if absent:
+        notes.append(f"{'1 answer is' if absent == 1 else f'{absent:,} answers are'} not among the items.")
+    if groups == 1:
+        notes.append("All queries have the same first answer and are drawn together, so there are no intervals.")
+    elif groups < FEW_GROUPS:
+        notes.append(
+            f"The queries have only {groups} different first answers; intervals and p are rough under {FEW_GROUPS}."
+        )
+    return tuple(notes)

@@ -1,0 +1,249 @@
+"""Measures: how well a ranking finds the answers. Ties count as their expectation under a random order.
+
+An answer's place is told by how many items are better and how many are equal, itself included. Expected values over
+tied items are those of McSherry and Najork, "Computing information retrieval performance measures efficiently in the
+presence of tied scores", 2008.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.vectors import Float64
+
+NOT_FOUND = 1 << 40  # items that stand before an answer which a run did not return: more than any gallery has
+GEOMETRIC = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the answers of each query stand, a row for each set of equally scored answers of one query, best first.
+
+    owners: the query, starts: a query's first row, (queries + 1). better, equal: how many items stand before and how
+    many at the place. answers, gains: how many answers share it and the sum of their grades. grades, (all answers), and
+    grade_starts: each query's, falling.
+    """
+
+    starts: NDArray[np.int64]
+    owners: NDArray[np.int64]
+    better: NDArray[np.int64]
+    equal: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    gains: Float64
+    grades: Float64
+    grade_starts: NDArray[np.int64]
+    items: int
+
+    @staticmethod
+    def of(
+        starts: NDArray[np.int64],
+        better: NDArray[np.int64],
+        equal: NDArray[np.int64],
+        grades: Float64,
+        items: int,
+    ) -> Places:
+        """Gather answers, those of query i at `starts[i]:starts[i + 1]`; each query has at least one."""
+        owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        order = np.lexsort((better, owners))
+        falling = np.lexsort((-grades, owners))
+        here, ahead = owners[order], better[order]
+        first = np.flatnonzero(np.diff(here, prepend=-1) | np.diff(ahead, prepend=-1))
+        return Places(
+            np.searchsorted(here[first], np.arange(len(starts))),
+            here[first],
+            ahead[first],
+            equal[order][first],
+            np.diff(first, append=len(order)),
+            np.add.reduceat(grades[order], first) if len(first) else np.empty(0),
+            grades[falling],
+            starts,
+            items,
+        )
+
+    @property
+    def heads(self) -> NDArray[np.int64]:
+        """The row of each query's best answers."""
+        return self.starts[:-1]
+
+    def reach(self, k: int) -> int:
+        """Return how many items stand in the first k places; k itself may be more than an int64 holds."""
+        return min(k, self.items)
+
+    def per_query(self, values: Float64) -> Float64:
+        """Sum a value of each row over the rows of a query."""
+        return np.add.reduceat(values, self.heads)
+
+    @functools.cached_property
+    def best_ranks(self) -> Float64:
+        """The expected rank of each query's best answer: better + (equal + 1) / (answers + 1), or the last."""
+        heads = self.heads
+        ranks = self.better[heads] + (self.equal[heads] + 1) / (self.answers[heads] + 1)
+        return np.asarray(np.minimum(ranks, self.items))
+
+    @property
+    def answers_before(self) -> NDArray[np.int64]:
+        """How many answers of the same query stand before each row."""
+        running = np.cumsum(self.answers) - self.answers
+        return running - running[self.heads][self.owners]
+
+
+Values: TypeAlias = Callable[[Places, int], Float64]
+
+
+def hits(places: Places, k: int) -> Float64:
+    """Return the chance that an answer is among the first k."""
+    heads = places.heads
+    room, equal, answers = places.reach(k) - places.better[heads], places.equal[heads], places.answers[heads]
+    missed = np.where(room <= 0, 1.0, 0.0)
+    # Of `equal` items in random order, `room` are seen; none is an answer with chance C(e - t, room) / C(e, room).
+    for row in np.flatnonzero((room > 0) & (room < equal)):
+        seen = np.arange(room[row])
+        missed[row] = np.prod(np.maximum(equal[row] - answers[row] - seen, 0) / (equal[row] - seen))
+    return 1 - missed
+
+
+def best_rank(places: Places, k: int) -> Float64:
+    """Return the rank of the best answer."""
+    return places.best_ranks
+
+
+def reciprocal_rank(places: Places, k: int) -> Float64:
+    """Return one over the rank of the best answer, 0 beyond k."""
+    heads = places.heads
+    better, equal, answers = places.better[heads], places.equal[heads], places.answers[heads]
+    values = np.where(better < k, 1 / (better + 1), 0.0)
+    for row in np.flatnonzero(equal > 1):
+        steps = np.arange(equal[row] - answers[row] + 1)
+        # The first answer comes after `step` others: each earlier place misses, then one of the answers comes.
+        left = equal[row] - steps
+        none_yet = np.concatenate([[1.0], np.cumprod(1 - answers[row] / left)[:-1]])
+        ranks = better[row] + steps + 1
+        values[row] = np.sum((none_yet * answers[row] / left / ranks)[ranks <= k])
+    return values
+
+
+def precision(places: Places, k: int) -> Float64:
+    """Return the share of answers among the first k."""
+    seen = np.clip((places.reach(k) - places.better) / places.equal, 0, 1)
+    return places.per_query(np.asarray(places.answers * seen)) / k
+
+
+def average_precision(places: Places, k: int) -> Float64:
+    """Return the mean over the answers of the precision at their ranks, 0 beyond k."""
+    before = places.answers_before
+    values = np.where(places.better < k, (before + 1) / (places.better + 1), 0.0)
+    for row in np.flatnonzero(places.equal > 1):
+        equal, answers = places.equal[row], places.answers[row]
+        steps = np.arange(equal)
+        ranks = places.better[row] + steps + 1
+        above = before[row] + 1 + steps * (answers - 1) / (equal - 1)
+        values[row] = answers / equal * np.sum((above / ranks)[ranks <= k])
+    return places.per_query(values) / np.diff(places.grade_starts)
+
+
+def discounted_gain(places: Places, k: int) -> Float64:
+    """Return the discounted gain of the first k, as a share of that of the best order; a gain is a grade."""
+    most = places.reach(k)
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(most) + 2))])
+    reach = discounts[np.minimum(places.better + places.equal, most)] - discounts[np.minimum(places.better, most)]
+    found = places.per_query(places.gains / places.equal * reach)
+    counts = np.diff(places.grade_starts)
+    ranks = np.minimum(np.arange(len(places.grades)) - np.repeat(places.grade_starts[:-1], counts), most)
+    share = np.append(np.diff(discounts), 0.0)  # the gain of an answer that comes after the first k
+    return found / np.add.reduceat(places.grades * share[ranks], places.grade_starts[:-1])
+
+
+@dataclass(frozen=True)
+class Family:
+    """Measures that differ in the cut-off k alone.
+
+    cut: whether a cut-off is "needed", "allowed" or not there (""). summary: over the queries, "mean" or "median".
+    percent: given as a percentage. falls: lower is better.
+    """
+
+    values: Values
+    what: str
+    cut: str = ""
+    summary: str = "mean"
+    percent: bool = True
+    falls: bool = False
+
+
+MEASURES: Mapping[str, Family] = {
+    "R": Family(hits, "recall: queries with an answer among the first k", cut="needed"),
+    "GM": Family(hits, "geometric mean of R@1, R@5 and R@10"),
+    "MdR": Family(best_rank, "median rank of the best answer", summary="median", percent=False, falls=True),
+    "MnR": Family(best_rank, "mean rank of the best answer", percent=False, falls=True),
+    "MRR": Family(reciprocal_rank, "mean reciprocal rank of the best answer", cut="allowed"),
+    "mAP": Family(average_precision, "mean average precision over all answers", cut="allowed"),
+    "nDCG": Family(discounted_gain, "normalised discounted cumulative gain, a gain being a grade", cut="allowed"),
+    "P": Family(precision, "precision: share of answers among the first k", cut="needed"),
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure that prints as it is typed: `R@10`, `MdR`, `nDCG@10`."""
+
+    name: str
+    k: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.k is None else f"{self.name}@{self.k}"
+
+    @property
+    def family(self) -> Family:
+        return MEASURES[self.name]
+
+    @property
+    def gain(self) -> str:
+        """What a difference is called: where lower is better, a rise is no gain."""
+        return f"{'change' if self.family.falls else 'gain'} in {self}"
+
+    @property
+    def parts(self) -> tuple[Measure, ...]:
+        """The measures whose values a summary is taken of: itself but for the geometric mean."""
+        return tuple(Measure("R", k) for k in GEOMETRIC) if self.name == "GM" else (self,)
+
+    def values(self, places: Places) -> Float64:
+        """Return the value for each query, as a percentage where it is a share, (queries,)."""
+        return self.family.values(places, self.k or places.items) * (100 if self.family.percent else 1)
+
+
+def parse_measure(text: str | Measure) -> Measure:
+    """Return the measure a text such as `R@10` names."""
+    match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]*))?", str(text))
+    known = ", ".join(f"{name}@k" if family.cut else name for name, family in MEASURES.items())
+    if match is None:
+        raise ValueError(f"measure must be a text such as 'R@10', got {text!r}; there are {known}")
+    names = {name.lower(): name for name in MEASURES}
+    name = names.get(match[1].lower())
+    if name is None:
+        close = difflib.get_close_matches(match[1].lower(), names, n=1)
+        hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
+        raise ValueError(f"unknown measure {text!r}{hint}; there are {known}")
+    family = MEASURES[name]
+    if family.cut == "needed" and match[2] is None:
+        raise ValueError(f"measure {name} needs a cut-off, for example {name}@10")
+    if not family.cut and match[2] is not None:
+        raise ValueError(f"measure {name} has no cut-off, got {text!r}")
+    return Measure(name, int(match[2]) if match[2] else None)
+
+
+def parse_measures(texts: Sequence[str | Measure] | str) -> tuple[Measure, ...]:
+    """Return the measures that these texts name, each once; one text may name several, with commas."""
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"measures must be a text such as 'R@1,R@10' or a list of such, got {texts!r}")
+    several = texts.split(",") if isinstance(texts, str) else texts
+    measures = tuple(dict.fromkeys(parse_measure(one.strip() if isinstance(one, str) else one) for one in several))
+    if not measures:
+        raise ValueError("measures is empty; name at least one, for example R@10")
+    return measures

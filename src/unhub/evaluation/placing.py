@@ -1,0 +1,182 @@
+"""Placing: one pass over queries and items that places the answers, and the best items, under many corrections."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub import kernels
+from unhub.correction import Bias, Correction, Plan, Rescore, Scores
+from unhub.effort import Effort
+from unhub.evaluation.measures import Places
+from unhub.evaluation.relevance import Truth
+from unhub.evaluation.twins import NO_TWINS, Twins
+from unhub.kernels import plain
+from unhub.similarity import Block, Similarity, Span
+from unhub.vectors import Float32, spans
+
+TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
+FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer starve the multiply, more bring nothing
+BIG_TILE_BYTES = 128 << 20  # what a tile may take, so as not to starve the multiply
+FEWEST_QUERIES = 8  # at a time, however many items there are
+BLOCK_ITEMS = 8192  # multiplied at a time
+READY_BYTES = 512 << 20  # items up to here are made ready to multiply once, more of them for every tile
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """Rank by s - h, or by s alone for queries whose raw best item is not active."""
+
+    h: Float32
+    active: NDArray[np.bool_] | None = None
+
+
+Ranking: TypeAlias = Additive | Rescore | Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where a ranking puts things.
+
+    better, equal: how many items are better than and equal to each answer, itself included, (answers,). best: the
+    positions of the best items of each query, (queries, k), best first.
+    """
+
+    better: NDArray[np.int64]
+    equal: NDArray[np.int64]
+    best: NDArray[np.int32]
+
+    def answers(self, truth: Truth, items: int) -> Places:
+        """Return the places of the answers, of the queries that have any."""
+        answered = truth.of(truth.answered)
+        return Places.of(answered.starts, self.better, self.equal, truth.grades, items)
+
+
+def as_ranking(correction: Correction, strength: float = 1.0) -> Ranking:
+    """Return how a correction ranks, with this much of it."""
+    if isinstance(correction, Bias):
+        return weighed(Additive(correction.bias.astype(np.float32), correction.active), strength)
+    return weighed(correction, strength)
+
+
+def weighed(ranking: Ranking, strength: float) -> Ranking:
+    """Return a ranking with this much of its bias; what has none can only be taken whole."""
+    if check_strength(strength) == 1:
+        return ranking
+    if not isinstance(ranking, Additive):
+        raise ValueError(f"strength must be 1 for {ranking.spec}, which is not a bias that can be weighed")
+    return Additive((strength * ranking.h.astype(np.float64)).astype(np.float32), ranking.active)
+
+
+def check_strength(strength: float) -> float:
+    """Return the strength, which must be one finite number."""
+    if not isinstance(strength, Real) or isinstance(strength, bool):
+        raise ValueError(f"strength must be one number, got {strength!r}")
+    if not np.isfinite(strength):
+        raise ValueError(f"strength must be finite, got {strength}")
+    return strength
+
+
+def raw_ranking(items: int) -> Additive:
+    """Return the ranking by similarity alone."""
+    return Additive(np.zeros(items, np.float32))
+
+
+def place(
+    similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0,
+    twins: Twins = NO_TWINS,
+) -> list[Placed]:  # fmt: skip
+    """Return where each ranking puts the answers of `truth`, and the `best` first items of each query.
+
+    All rankings share one multiply; only a Plan, which is a function of all queries at once, holds the whole matrix.
+    twins: items with the same contents, whose similarities are made the same to the last bit.
+    """
+    m, n = similarity.shape
+    rankings = [Additive(twins.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
+    placed = [_empty(m, n, len(truth.positions), best) for _ in rankings]
+    both = list(zip(rankings, placed, strict=True))
+    streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
+    if streamed:
+        _stream(similarity, truth, streamed, effort, twins)
+    planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
+    if planned:
+        matrix = np.empty((m, n), np.float32)
+        effort.run([lambda: _multiply(similarity, (0, m), None, matrix, twins)])
+        effort.passes += 1
+        for ranking, out in planned:
+            _place(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
+    return placed
+
+
+def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
+    counts = np.empty((2, answers), np.int64)
+    return Placed(counts[0], counts[1], np.empty((queries, min(best, items)), np.int32))
+
+
+def _stream(
+    similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], effort: Effort,
+    twins: Twins,
+) -> None:  # fmt: skip
+    m, n = similarity.shape
+    effort.total += m * n
+    small = 4 * n * similarity.width <= READY_BYTES
+    ready = [similarity.items(span) for span in spans(n, BLOCK_ITEMS)] if small else None
+
+    def work(part: Span) -> None:
+        rows = tile_rows(n)
+        buffer = np.empty((min(rows, part[1] - part[0]), n), np.float32)
+        for span in spans(part[1], rows, start=part[0]):
+            tile = buffer[: span[1] - span[0]]
+            _multiply(similarity, span, ready, tile, twins)
+            for ranking, out in rankings:
+                _place(tile, span, ranking, truth, out)
+            effort.tick(tile.size)
+
+    edges = np.linspace(0, m, min(effort.threads, m) + 1).astype(int).tolist()
+    effort.map(work, itertools.pairwise(edges))
+    effort.passes += 1
+
+
+def tile_rows(items: int) -> int:
+    """Return how many queries are ranked at a time."""
+    of_one = 4 * items
+    few = max(min(FEW_QUERIES, BIG_TILE_BYTES // of_one), FEWEST_QUERIES)
+    return min(max(TILE_BYTES // of_one, few), MOST_QUERIES)
+
+
+def _multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, twins: Twins) -> None:
+    queries = similarity.queries(span)
+    for number, (start, stop) in enumerate(spans(tile.shape[1], BLOCK_ITEMS)):
+        items = similarity.items((start, stop)) if ready is None else ready[number]
+        similarity.queries_by_items(queries, items, tile[:, start:stop])
+    twins.level(tile)
+
+
+def _place(scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed) -> None:
+    """Place the answers of the queries of a span, given their scores of all items."""
+    h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
+    if isinstance(ranking, Rescore):
+        scores = ranking.apply(scores)
+    else:
+        h = ranking.h
+        if ranking.active is not None:
+            weights = ranking.active[scores.argmax(axis=1)].astype(np.float32)
+    starts = truth.starts[span[0] : span[1] + 1]
+    mine = slice(int(starts[0]), int(starts[-1]))
+    # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.
+    place_rows = kernels.place_rows if scores.dtype == np.float32 else plain.place_rows
+    place_rows(
+        scores, h, weights, starts - starts[0], truth.positions[mine],
+        out.better[mine], out.equal[mine], out.best[slice(*span)],
+    )  # fmt: skip
+
+
+def occurrences(best: NDArray[np.int32], items: int) -> NDArray[np.int64]:
+    """Return how many queries have each item among their best, (items,)."""
+    return np.bincount(best.ravel(), minlength=items).astype(np.int64)

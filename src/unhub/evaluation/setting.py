@@ -1,0 +1,155 @@
+"""Setting: queries, items and the corrections to compare on them, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TypeAlias
+
+import numpy as np
+
+from unhub.correction import Bias, Correction, Fitted, Rescore
+from unhub.effort import Effort
+from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
+from unhub.evaluation.relevance import RelevanceLike, Truth, as_relevance
+from unhub.evaluation.twins import NO_TWINS, Twins
+from unhub.fingerprint import inspect
+from unhub.fitting import check_similarity
+from unhub.indexes.matching import locate
+from unhub.similarity import Dense, Dot, Similarity
+from unhub.vectors import Ids, Kind, Vectors, VectorsLike, as_vectors
+
+RAW = "raw"
+
+Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Correction
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order."""
+
+    similarity: Similarity
+    query_ids: Ids
+    item_ids: Ids
+    corrections: Mapping[str, tuple[Correction, Ranking]]
+    twins: Twins = NO_TWINS
+
+    @staticmethod
+    def of(
+        queries: VectorsLike | Dense,
+        items: VectorsLike | None,
+        corrections: Corrections = (),
+        similarity: Kind | None = None,
+        threads: int | None = None,
+    ) -> Setting:
+        """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items."""
+        named = name_corrections(corrections)
+        if isinstance(queries, Dense):
+            if items is not None:
+                raise ValueError("items must be left out when queries is a Dense matrix: its columns are the items")
+            ranked = {name: (one, _given(one, queries)) for name, one in named.items()}
+            return Setting(queries, np.arange(queries.shape[0]), queries.item_ids, _but_raw(ranked))
+        if items is None:
+            raise ValueError("items are missing: give the vectors of the gallery")
+        asked, gallery = as_vectors(queries, "queries"), as_vectors(items, "items")
+        if asked.dimensions != gallery.dimensions:
+            raise ValueError(
+                f"queries have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
+            )
+        kind = _kind(named, similarity)
+        effort = Effort(threads)
+        inspect(asked, "queries", kind, effort.map)
+        hashes = inspect(gallery, "items", kind, effort.map)
+        ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
+        twins = Twins.among(gallery, hashes)
+        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins)
+
+    def rankings(self, strength: float = 1.0) -> list[Ranking]:
+        """Return the raw ranking and then that of each correction, with this much of it."""
+        check_strength(strength)
+        return [raw_ranking(len(self.item_ids)), *(weighed(one, strength) for _, one in self.corrections.values())]
+
+    def place(self, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0) -> list[Placed]:
+        """Return where each ranking puts the answers and the best items, those with the same contents level."""
+        return place(self.similarity, truth, rankings, effort, best, self.twins)
+
+    def truth(self, relevance: RelevanceLike) -> Truth:
+        """Return where the answers stand."""
+        return as_relevance(relevance).against(self.query_ids, self.item_ids)
+
+    def places(self, k: int, name: str = "k") -> int:
+        """Return k, which must be a whole number of at least 1, and no more than there are items."""
+        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {k!r}")
+        return min(int(k), len(self.item_ids))
+
+
+def name_corrections(corrections: Corrections) -> dict[str, Correction]:
+    """Return corrections by name: their specs, numbered where those repeat."""
+    given: object = corrections  # whatever a caller without types may give
+    if isinstance(given, str) or not isinstance(given, Iterable | Fitted):
+        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, or several, got {given!r}")
+    if isinstance(corrections, Mapping):
+        named = dict(corrections)
+        for key in named:
+            if not isinstance(key, str):
+                raise ValueError(f"corrections must be named by texts, got the name {key!r}")
+    else:
+        named = {}
+        for one in [corrections] if isinstance(corrections, Fitted) else corrections:
+            spec = _fitted(one).spec
+            twins = sum(other.spec == spec for other in named.values())
+            named[spec if not twins else f"{spec} ({twins + 1})"] = one
+    for name, one in named.items():
+        zero = isinstance(_fitted(one), Bias) and not np.any(one.arrays["bias"])
+        if name == RAW and not zero:
+            raise ValueError("no correction may be named raw, which is the ranking without one")
+    return named
+
+
+def _fitted(correction: object) -> Fitted:
+    if not isinstance(correction, Fitted):
+        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, got {correction!r}")
+    return correction
+
+
+def _but_raw(ranked: dict[str, tuple[Correction, Ranking]]) -> dict[str, tuple[Correction, Ranking]]:
+    """Leave out a correction that is none, since the raw ranking is there anyway; it was checked like the others."""
+    return {name: both for name, both in ranked.items() if name != RAW}
+
+
+def _kind(corrections: Mapping[str, Correction], similarity: Kind | None) -> Kind:
+    """Return the similarity that everything agrees on; cosine where nothing says."""
+    if similarity is not None:
+        check_similarity(similarity)
+    for name, one in corrections.items():
+        if one.source.similarity == "given":
+            raise ValueError(f"{name} was fitted on a given matrix; give queries as a Dense matrix too")
+        if similarity is not None and one.source.similarity != similarity:
+            raise ValueError(f"{name} was fitted under {one.source.similarity} similarity, not under {similarity}")
+        similarity = one.source.similarity
+    return similarity or "cosine"
+
+
+def _given(correction: Correction, matrix: Dense) -> Ranking:
+    if correction.source.similarity != "given" or not np.array_equal(correction.ids, matrix.item_ids):
+        raise ValueError(f"{correction.spec} was not fitted on a matrix of these {matrix.shape[1]} items")
+    return as_ranking(correction)
+
+
+def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Ranking:
+    """Return the ranking of a correction for the items in the order they are given in."""
+    places = locate(items, correction, hashes=hashes)
+    if len(items) != len(correction):
+        raise ValueError(
+            f"{correction.spec} was fitted on {len(correction)} items, {len(items)} are given; use unhub.remove"
+        )
+    ranking = as_ranking(correction)
+    if isinstance(ranking, Additive):
+        return Additive(ranking.h[places], None if ranking.active is None else ranking.active[places])
+    if np.any(places[1:] < places[:-1]):
+        raise ValueError(f"items must be in the order of the fit for {correction.spec}, which looks at whole rows")
+    if isinstance(ranking, Rescore):
+        ranking = ranking.bind(Vectors(correction.ids, items.rows))
+    return ranking

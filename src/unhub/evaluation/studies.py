@@ -1,0 +1,74 @@
+"""Studies of a method's parameters: the temperature, and k and alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from unhub.effort import Progress
+from unhub.evaluation.grid import ALPHAS, NEIGHBOURS
+from unhub.evaluation.judging import Judge
+from unhub.evaluation.relevance import RelevanceLike
+from unhub.evaluation.setting import RAW
+from unhub.evaluation.spread import spread
+from unhub.evaluation.steps import Steps
+from unhub.evaluation.study import OVER_QUERIES, Study, numbers, show, whole_numbers
+from unhub.vectors import Kind, VectorsLike, as_vectors
+
+WITH_TEMPERATURE = ("is", "sn")
+TIMES_SPREAD = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures, in spreads of the similarities
+CHOSEN_HERE = "The best setting was seen on these queries: measure it on others before you trust its figure."
+
+
+def study_temperature(
+    items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
+    methods: Sequence[str] | None = None, temperatures: Iterable[float] | None = None, measure: str | None = None,
+    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+) -> Study:  # fmt: skip
+    """Try temperatures, by default from a quarter of the spread of the similarities to four times it.
+
+    methods: names of those with a `tau`, by default `is` and `sn`. measure: such as R@1, which needs relevance, or
+    skewness, which does not.
+    """
+    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    names, notes = tuple(methods or WITH_TEMPERATURE), [CHOSEN_HERE]
+    for name in names:
+        if ":" in name:
+            bare = name.partition(":")[0]
+            raise ValueError(f"method {name!r} has parameters; give {bare!r} alone: the study sets its temperature")
+    if temperatures is None:
+        unit = spread(gallery, bank, similarity=similarity, seed=seed, threads=threads)
+        temperatures = [float(f"{times * unit:.3g}") for times in TIMES_SPREAD]
+        notes.insert(0, f"The spread of the similarities is {unit:.3g}; the temperatures are 0.25 to 4 times that.")
+    tried = numbers(temperatures, "temperatures")
+    specs = [f"{method}:tau={tau!r}" for method in names for tau in tried]
+    steps = Steps(progress, 2)
+    fitted = judge.fit(gallery, bank, specs, steps.next())
+    values = judge(gallery, fitted, steps.next())
+    lines = {method: tuple(values[f"{method}:tau={tau!r}"] for tau in tried) for method in names}
+    return Study(
+        "temperature", f"Temperature: {judge.name} as tau grows", "tau", tried, judge.name, judge.falls,
+        lines, values[RAW], OVER_QUERIES, log=True, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def study_k_and_alpha(
+    items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
+    ks: Iterable[int] | None = None, alphas: Iterable[float] = ALPHAS, measure: str | None = None,
+    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+) -> Study:  # fmt: skip
+    """Try every k with every alpha of nnn; k by default from 1 to 512, as far as the bank reaches."""
+    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    past = as_vectors(bank, "bank")
+    tried = whole_numbers([k for k in NEIGHBOURS if k <= len(past)] if ks is None else ks, "ks")
+    weights = numbers(alphas, "alphas")
+    steps = Steps(progress, 2)
+    specs = {(k, alpha): f"nnn:k={k},alpha={alpha!r}" for k in tried for alpha in weights}
+    fitted = judge.fit(gallery, past, list(specs.values()), steps.next())
+    values = judge(gallery, fitted, steps.next())
+    lines = {
+        name: tuple(values[specs[k, alpha]] for k in tried) for name, alpha in zip(show(weights), weights, strict=True)
+    }
+    return Study(
+        "k-alpha", f"nnn: {judge.name} for each k and alpha", "k", tried, judge.name, judge.falls, lines, values[RAW],
+        OVER_QUERIES, form="grid", lines_of="alpha", notes=(CHOSEN_HERE,),
+    )  # fmt: skip

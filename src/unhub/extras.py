@@ -1,0 +1,28 @@
+"""Extras: libraries that are imported only when they are asked for, and what to install where they are absent."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+
+def optional(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import a module of an extra, or raise an ImportError with the line that installs it; `purpose` needs it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:  # one that is there but broken has its own words
+        raise ImportError(f"{purpose} needs {module.partition('.')[0]}: {install_line(extra)}") from error
+
+
+def install_line(extra: str) -> str:
+    """Return the command that adds an extra to the very Python that runs, wherever unhub was installed from."""
+    try:
+        metadata.distribution("unhub")
+        source = "unhub"
+    except metadata.PackageNotFoundError:
+        source = str(Path(__file__).parents[2])  # a checkout on the path
+    return shlex.join([sys.executable, "-m", "pip", "install", f"{source}[{extra}]"])

@@ -1,0 +1,236 @@
+"""Columns of a table on disk (.csv, .tsv, .jsonl, .parquet, TREC lines), read piece by piece; errors name the line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.parquet import columns_of, read_column
+from unhub.files.readers import as_plain
+from unhub.vectors import spans
+
+Piece: TypeAlias = tuple[Sequence[int], Sequence[Sequence[str]]]  # numbers of lines, and a list of fields per column
+Convert: TypeAlias = Callable[[Sequence[str]], NDArray[np.generic]]
+
+T = TypeVar("T")
+
+PIECE = 1 << 9  # rows held as Python objects at a time: with more of them the garbage collector takes over
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that is wanted: what its values may be where the file has types, and what an array is made of them.
+
+    default: the value of every row where the column may be missing.
+    """
+
+    name: str
+    accepts: tuple[type, ...]
+    convert: Convert
+    wants: str
+    default: str | None = None
+
+
+def id_column(name: str) -> Column:
+    """Return a column of ids, which become integers where all are plain ones."""
+    return Column(name, (int, str), _names, "an integer or a string that is not empty")
+
+
+def number_column(name: str, default: str | None = None) -> Column:
+    """Return a column of finite numbers."""
+    return Column(name, (int, float), _numbers, "a finite number", default)
+
+
+def text_column(name: str) -> Column:
+    """Return a column of texts, which may be empty."""
+    return Column(name, (str,), lambda texts: np.array(texts, object), "a text")
+
+
+def read_columns(path: Path, columns: Sequence[Column]) -> list[NDArray[np.generic]]:
+    """Read these columns of a .csv, .tsv, .jsonl or .parquet file, an array each."""
+    return gather(path, TABLES[path.suffix.lower()](path, columns), columns)
+
+
+def gather(path: Path, pieces: Iterable[Piece], columns: Sequence[Column]) -> list[NDArray[np.generic]]:
+    """Return an array for each column; the first value that is wrong is an error that names its line."""
+    done: list[list[NDArray[np.generic]]] = [[] for _ in columns]
+    for lines, texts in pieces:
+        for column, values, arrays in zip(columns, texts, done, strict=True):
+            try:
+                arrays.append(column.convert(values))
+            except ValueError:
+                raise next(
+                    wrong_value(path, line, column, value)
+                    for line, value in zip(lines, values, strict=True)
+                    if _fails(column, value)
+                ) from None
+    if not done[0]:
+        raise ValueError(f"{path}: holds no rows")
+    return [_joined(arrays) for arrays in done]
+
+
+def split_lines(path: Path, fields: Sequence[str], wanted: Sequence[int]) -> Iterator[Piece]:
+    """Yield some of the fields of the lines of a file, which are separated by spaces or tabs."""
+    with opened(path) as lines:
+        for numbers, rows in _pieces((number, line.split()) for number, line in enumerate(lines, start=1)):
+            for number, row in zip(numbers, rows, strict=True):
+                if len(row) != len(fields):
+                    raise ValueError(
+                        f"{path}: line {number} has {len(row)} fields; `{' '.join(fields)}` is wanted, {len(fields)}"
+                    )
+            yield numbers, [[row[place] for row in rows] for place in wanted]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file of UTF-8, with its line ends as they are."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            yield file
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: must be UTF-8 text ({error})") from None
+
+
+def _delimited(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with opened(path) as lines:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        try:
+            heads = next(reader, [])
+            places = _places(path, columns, heads)
+            for numbers, rows in _pieces((reader.line_num, row) for row in reader):
+                for number, row in zip(numbers, rows, strict=True):
+                    if len(row) != len(heads):
+                        raise ValueError(f"{path}: line {number} has {len(row)} fields, the head {len(heads)}")
+                yield (
+                    numbers,
+                    [
+                        [str(column.default)] * len(rows) if place is None else [row[place] for row in rows]
+                        for column, place in zip(columns, places, strict=True)
+                    ],
+                )
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num}: {error}") from None
+
+
+def _json_lines(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
+    with opened(path) as lines:
+        for numbers, rows in _pieces((number, line.strip()) for number, line in enumerate(lines, start=1)):
+            objects = [_object(path, number, row, columns) for number, row in zip(numbers, rows, strict=True)]
+            yield (
+                numbers,
+                [
+                    _as_texts(path, numbers, column, [one.get(column.name, column.default) for one in objects])
+                    for column in columns
+                ],
+            )
+
+
+def _object(path: Path, number: int, line: str, columns: Sequence[Column]) -> dict[str, object]:
+    try:
+        one = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}: line {number} is not JSON ({error})") from None
+    if not isinstance(one, dict):
+        raise ValueError(f"{path}: line {number} is not an object such as {{{columns[0].name!r}: ...}}")
+    for column in columns:
+        if column.default is None and column.name not in one:
+            raise ValueError(f"{path}: line {number} has keys {list(one)}; `{column.name}` is wanted")
+    return one
+
+
+def _parquet(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
+    places = _places(path, columns, columns_of(path))
+    tables = [
+        None if place is None else read_column(path, column.name) for column, place in zip(columns, places, strict=True)
+    ]
+    for start, stop in spans(max(len(table) for table in tables if table is not None), PIECE):
+        rows = range(start, stop)
+        yield (
+            rows,
+            [
+                [str(column.default)] * len(rows)
+                if table is None
+                else _as_texts(path, rows, column, table.slice(start, len(rows)).to_pylist())
+                for column, table in zip(columns, tables, strict=True)
+            ],
+        )
+
+
+TABLES: Mapping[str, Callable[[Path, Sequence[Column]], Iterator[Piece]]] = {
+    ".csv": _delimited,
+    ".tsv": _delimited,
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+}
+
+
+def _pieces(rows: Iterable[tuple[int, T]]) -> Iterator[tuple[list[int], list[T]]]:
+    """Yield numbered rows, some at a time, without those that are empty."""
+    filled = (row for row in rows if row[1])
+    while some := list(islice(filled, PIECE)):
+        yield [number for number, _ in some], [row for _, row in some]
+
+
+def _places(path: Path, columns: Sequence[Column], heads: Sequence[str]) -> list[int | None]:
+    """Return where each column stands under the heads, None for one that may be missing and is."""
+    for column in columns:
+        if heads.count(column.name) != 1 and (column.default is None or column.name in heads):
+            raise ValueError(f"{path}: has columns {list(heads)}; `{column.name}` is wanted, once")
+    return [heads.index(column.name) if column.name in heads else None for column in columns]
+
+
+def _as_texts(path: Path, lines: Sequence[int], column: Column, values: Sequence[object]) -> list[str]:
+    """Return typed values as they would be written in a table; a default is a text already."""
+    accepted = {*column.accepts} if column.default is None else {*column.accepts, str}
+    if not set(map(type, values)) <= accepted:
+        raise next(
+            wrong_value(path, line, column, value)
+            for line, value in zip(lines, values, strict=True)
+            if type(value) not in accepted
+        )
+    return [str(value) for value in values]
+
+
+def wrong_value(path: Path, line: int, column: Column, value: object) -> ValueError:
+    """Return the error that a value of a file is not what its column must hold."""
+    word = "row" if path.suffix.lower() == ".parquet" else "line"
+    return ValueError(f"{path}: {word} {line}: {column.name} is {value!r}; {column.wants} is wanted")
+
+
+def _fails(column: Column, value: str) -> bool:
+    try:
+        column.convert([value])
+    except ValueError:
+        return True
+    return False
+
+
+def _names(texts: Sequence[str]) -> NDArray[np.generic]:
+    if "" in texts:
+        raise ValueError("an id is empty")
+    return as_plain(texts)
+
+
+def _numbers(texts: Sequence[str]) -> NDArray[np.generic]:
+    numbers = [float(text) for text in texts]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number is not finite")
+    return np.array(numbers)
+
+
+def _joined(pieces: Sequence[NDArray[np.generic]]) -> NDArray[np.generic]:
+    """Return the pieces of a column as one; plain integers beside strings become the texts that they were."""
+    if any(piece.dtype.kind == "U" for piece in pieces):
+        return np.concatenate([piece.astype(np.str_) for piece in pieces])
+    return np.concatenate(pieces)

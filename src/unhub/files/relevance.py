@@ -1,0 +1,60 @@
+"""Readers of what answers what, and of what another system returned: tables with heads, and TREC's own forms."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from unhub.evaluation.relevance import Relevance
+from unhub.evaluation.runs import Run
+from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
+
+QRELS = ("qid", "iter", "docid", "grade")
+QRELS_SUFFIXES = (".qrels", ".txt")
+RUN = ("qid", "Q0", "docid", "rank", "score", "tag")
+
+PAIRS = (id_column("query_id"), id_column("item_id"))
+GRADED = (*PAIRS, number_column("grade", default="1"))
+SCORED = (*PAIRS, number_column("score"))
+
+
+def read_relevance(path: str | os.PathLike[str]) -> Relevance:
+    """Read which items answer which query.
+
+    .csv and .tsv with the heads `query_id,item_id[,grade]`, .jsonl of objects with those keys, .parquet with those
+    columns, or TREC qrels, `qid iter docid grade` on a line. Ids that are all plain integers ("7", not "007") become
+    integers, any others strings.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix in TABLES and not _is_qrels(path):
+        columns = read_columns(path, GRADED)
+    elif suffix not in TABLES and suffix not in QRELS_SUFFIXES and not _is_qrels(path):
+        raise ValueError(
+            f"{path}: relevance is read from {', '.join((*TABLES, *QRELS_SUFFIXES))} files, not from *{path.suffix}"
+        )
+    else:
+        columns = gather(path, split_lines(path, QRELS, (0, 2, 3)), GRADED)
+    try:
+        return Relevance(*columns)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """Read a TREC run, `qid Q0 docid rank score tag` on a line; the score ranks, as in trec_eval, not the rank."""
+    path = Path(path)
+    columns = gather(path, split_lines(path, RUN, (0, 2, 4)), SCORED)
+    try:
+        return Run(*columns)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _is_qrels(path: Path) -> bool:
+    """Return whether a file begins as qrels do: four fields between spaces or tabs, the last one a whole number."""
+    if path.suffix.lower() == ".parquet":
+        return False
+    with opened(path) as lines:
+        fields = next(lines, "").split()
+    return len(fields) == len(QRELS) and fields[-1].lstrip("-").isdigit()

@@ -1,0 +1,64 @@
+"""Texts: what queries and items say, read by id or by row, for people to look at."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.columns import TABLES, id_column, read_columns, text_column
+from unhub.files.readers import read_lines
+from unhub.vectors import Ids, as_ids, positions_of
+
+LINES = ".txt"
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts, and the id each belongs to; without ids, text i is that of row i. `source` names them in errors."""
+
+    texts: NDArray[np.object_]
+    ids: Ids | None
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def of(self, ids: Ids) -> list[str]:
+        """Return the texts of vectors with these ids, in their order; each must have one."""
+        if self.ids is None:
+            if len(self) != len(ids):
+                raise ValueError(f"{self.source}: holds {len(self)} texts, {len(ids)} are needed, one per row")
+            return [str(text) for text in self.texts]
+        known = self.ids
+        if known.dtype.kind != ids.dtype.kind:  # the ids of one side look like integers: both are compared as texts
+            known, ids = known.astype(np.str_), ids.astype(np.str_)
+        return [str(text) for text in self.texts[positions_of(ids, known, self.source)]]
+
+    def where_known(self, ids: Ids) -> list[str]:
+        """Return the texts of vectors with these ids, in their order, an empty one where there is none."""
+        if self.ids is None:
+            return self.of(ids)
+        has = np.isin(ids.astype(np.str_), self.ids.astype(np.str_))
+        if not has.any():
+            raise ValueError(f"{self.source}: holds none of these ids, such as {ids[0].item()!r}")
+        found = iter(self.of(ids[has]))
+        return [next(found) if one else "" for one in has.tolist()]
+
+
+def read_texts(path: str | os.PathLike[str]) -> Texts:
+    """Read texts: .txt, one per line in the order of the rows, or .csv, .tsv, .jsonl, .parquet with `id` and `text`."""
+    path = Path(path)
+    if path.suffix.lower() == LINES:
+        try:
+            return Texts(np.array(read_lines(path), object), None, str(path))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: must be UTF-8 text ({error})") from None
+    if path.suffix.lower() not in TABLES:
+        path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
+        raise ValueError(f"{path}: texts are read from {LINES}, {', '.join(TABLES)} files, not from *{path.suffix}")
+    ids, texts = read_columns(path, (id_column("id"), text_column("text")))
+    return Texts(texts.astype(object), as_ids(ids, len(ids), str(path)), str(path))
