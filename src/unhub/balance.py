@@ -24,9 +24,10 @@ from unhub.vectors import Float32, Float64, spans
 
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
 SHORT_TAU = 0.05  # bfloat16 rounds by up to 2**-9, which costs h up to tau times that: 1e-4
-TILE_BYTES = 24 << 20
+TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
-MEASURED_COLUMNS = 32  # of which the remaining error is measured
+MEASURED_COLUMNS = 32  # of which the remaining error is measured; fewer where they would be over a hundredth
+FEWEST_COLUMNS = 8
 FAINT = 1e-20  # a column total below this was built from entries that float32 may have flushed to zero
 
 
@@ -113,7 +114,8 @@ class _Balancing:
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
         passes = self.effort.passes
-        some = np.unique(np.linspace(0, self.n - 1, MEASURED_COLUMNS).astype(np.int64))
+        columns = min(max(self.n // 100, FEWEST_COLUMNS), MEASURED_COLUMNS)
+        some = np.unique(np.linspace(0, self.n - 1, columns).astype(np.int64))
         error = float(np.abs(np.expm1((self._exact(some, log_alpha) - self.h[some]) / self.tau)).mean())
         self.effort.passes = passes  # an account of the passes, not one of them
         return error
