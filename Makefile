@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.dev-installed
+# The build of torch that training and encoding are tested with. It goes in before what depends on it, since a range
+# of versions would take the newest build and, on Linux, several gigabytes for graphics cards with it.
+TORCH := torch==2.13.0
 
 # More arguments for pytest, e.g. make test PYTEST_ARGS="-k sinkhorn"
 PYTEST_ARGS ?=
@@ -19,13 +23,19 @@ PYTEST = $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(STAMP) ## build .venv with everything installed
+setup: $(DEV_STAMP) ## build .venv with everything installed
 
+# What the package needs to run at full speed, and no more.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "unhub needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[fast]'
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
@@ -37,19 +47,19 @@ browser: ## install Chromium for the tests of pages, where that is possible
 	    $(APT) install -y --no-install-recommends chromium >/dev/null 2>&1; } || \
 	  echo "no Chromium, and it cannot be installed here: the tests of pages in a browser will skip"
 
-test: $(STAMP) browser ## run the tests, then again without numba
+test: $(DEV_STAMP) browser ## run the tests, then again without numba
 	$(PYTEST)
 	UNHUB_NO_NUMBA=1 $(PYTEST) -m "not once"
 
 demo: $(STAMP) ## run a short example on generated data
 	$(RUN) examples/demo.py
 
-check: $(STAMP) ## lint, formatting, types
+check: $(DEV_STAMP) ## lint, formatting, types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
-bench: $(STAMP) ## time the fits, and their growth with the sizes
+bench: $(DEV_STAMP) ## time the fits, and their growth with the sizes
 	$(RUN) benchmarks/fit.py
 	$(RUN) benchmarks/growth.py --picture docs/growth.png
 

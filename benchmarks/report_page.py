@@ -24,8 +24,14 @@ SIZES = {"small": 0.26, "large": 0.42}
 PAPERS = ("#f4f1de", "#e0fbfc", "#f8edeb", "#eef4ed")
 SIDE = 120
 DIMENSIONS = 64
-WINDOW = (1000, 9000)  # longer than the page
-COLUMNS, COLUMN_WIDTH, GAP = 3, 560, 16  # of the picture, which shows the page side by side
+WINDOW = (3060, 3600)  # longer than the page
+WIDTH = 1712  # of the picture, which shows the page in columns
+IN_COLUMNS = """
+main { max-width: none; padding: 32px; columns: 3; column-gap: 32px; }
+.verdict, .tiles, .card { break-inside: avoid; }
+h1, h2, h2 ~ .note, .tally, .legend { break-after: avoid; }
+h2 { margin-top: 2.4rem; }
+"""
 
 
 @dataclass(frozen=True)
@@ -110,35 +116,28 @@ def write_page(path: Path, items: int, queries: int, bank: int) -> unhub.Report:
 
 
 def photograph(page: Path, target: Path) -> None:
-    """Take a picture of a whole page in headless Chromium, cut into columns."""
+    """Take a picture of a whole page in headless Chromium, in columns."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         raise SystemExit("chromium is needed for the screenshot: apt-get install chromium")
     with tempfile.TemporaryDirectory() as folder:
-        shot = Path(folder) / "page.png"
+        columns, shot = Path(folder) / "columns.html", Path(folder) / "page.png"
+        columns.write_text(page.read_text(encoding="utf-8").replace("</style>", f"{IN_COLUMNS}</style>"), "utf-8")
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
                  "--disable-component-update", "--disable-sync", "--hide-scrollbars",
                  f"--user-data-dir={folder}/profile", f"--window-size={WINDOW[0]},{WINDOW[1]}",
                  f"--screenshot={shot}"]  # fmt: skip
-        subprocess.run([program, *flags, page.resolve().as_uri()], check=True, capture_output=True, timeout=120)
+        subprocess.run([program, *flags, columns.as_uri()], check=True, capture_output=True, timeout=120)
         with Image.open(shot) as whole:
-            in_columns(whole.convert("RGB")).quantize(256, method=Image.Quantize.FASTOCTREE).save(target, optimize=True)
+            smaller(whole.convert("RGB")).quantize(256, method=Image.Quantize.MEDIANCUT).save(target, optimize=True)
 
 
-def in_columns(whole: Image.Image) -> Image.Image:
-    """Return a long picture cut into columns, without the empty end."""
+def smaller(whole: Image.Image) -> Image.Image:
+    """Return a picture at its width in the docs, without the empty end."""
     pixels = np.asarray(whole)
-    end = int(np.flatnonzero((pixels != pixels[-1, 0]).any(axis=(1, 2)))[-1]) + 40
-    height = -(-end // COLUMNS)
-    scale = COLUMN_WIDTH / whole.width
-    size = (COLUMNS * COLUMN_WIDTH + (COLUMNS - 1) * GAP, round(scale * height))
-    picture = Image.new("RGB", size, "#ffffff")
-    for column in range(COLUMNS):
-        part = whole.crop((0, column * height, whole.width, min((column + 1) * height, whole.height)))
-        picture.paste(
-            part.resize((COLUMN_WIDTH, size[1]), Image.Resampling.LANCZOS), (column * (COLUMN_WIDTH + GAP), 0)
-        )
-    return picture
+    end = min(int(np.flatnonzero((pixels != pixels[-1, 0]).any(axis=(1, 2)))[-1]) + 40, whole.height)
+    height = round(end * WIDTH / whole.width)
+    return whole.crop((0, 0, whole.width, end)).resize((WIDTH, height), Image.Resampling.LANCZOS)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
-"""The command line as a process, and small inputs for it."""
+"""The command line, in this process or in one of its own, and small inputs for it."""
 
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+import typer
 
 import unhub
 from unhub.cli import main
@@ -37,38 +43,38 @@ def write_fitted(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `unhub` in a folder, with neither stdout nor stderr a terminal."""
+Done: TypeAlias = "subprocess.CompletedProcess[str]"
+
+build = cache(typer.main.get_command)  # typer would read every command's signature anew for each run
+
+
+def here(folder: Path, *arguments: str) -> Done:
+    """Run `unhub` in this process, which spares its start; return the exit code and what was printed."""
+    printed, errors = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        patch.setattr(sys, "argv", ["unhub", *arguments])
+        patch.setattr(typer.main, "get_command", build)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as stop:
+            main()
+    code = stop.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, code, printed.getvalue(), errors.getvalue())
+
+
+def program(folder: Path, *arguments: str) -> Done:
+    """Run `unhub` in a process of its own, with neither stdout nor stderr a terminal."""
     command = [sys.executable, "-m", "unhub", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
-class Here:
-    """Runs `unhub` in this process, which spares its start."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-
-    def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Return the exit code and what was printed."""
-        self.capsys.readouterr()
-        self.monkeypatch.chdir(folder)
-        self.monkeypatch.setattr(sys, "argv", ["unhub", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        code = stopped.value.code
-        assert isinstance(code, int)
-        return subprocess.CompletedProcess(arguments, code, *self.capsys.readouterr())
-
-
-def succeed(folder: Path, *arguments: str) -> str:
+def succeed(folder: Path, *arguments: str, run: Callable[..., Done] = here) -> str:
     """Run a command that must succeed in silence on stderr, and return what it printed."""
     done = run(folder, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-def fail(folder: Path, *arguments: str) -> str:
+def fail(folder: Path, *arguments: str, run: Callable[..., Done] = here) -> str:
     """Run a command that must fail with one line and write nothing, and return the line without its beginning."""
     before = sorted(os.listdir(folder))
     done = run(folder, *arguments)

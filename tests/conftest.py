@@ -4,12 +4,18 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
+# Tests of these share what takes long to make, so one worker runs them all; they are begun first.
+SHARING = ("test_real_data.py", "test_report.py", "test_report_browser.py", "test_tune_real.py")
+ALL_ONCE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.once\b", re.MULTILINE)
+
+# POT imports torch where it is installed, which takes seconds in each process and is not used.
+os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -88,6 +94,26 @@ def read_allowed_skips(path: Path) -> list[re.Pattern[str]]:
         patterns.append(pattern)
         explained = False
     return patterns
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare the run without numba the import of modules of which it wants no test."""
+    if config.option.markexpr == "not once" and collection_path.suffix == ".py":
+        return bool(ALL_ONCE.search(collection_path.read_text(encoding="utf-8"))) or None
+    return None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Deal the tests out one by one, but for those of a module in SHARING, which go to one worker together."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class BySharing(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return path if path.endswith(SHARING) else nodeid
+
+    return BySharing(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped, unused-ignore]
-from scipy.special import logsumexp  # type: ignore[import-untyped, unused-ignore]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,16 +28,25 @@ def _unit(rows: Floats) -> Floats:
     return unit
 
 
-def _lse_columns(values: Floats) -> Floats:
-    """log sum_i exp(values_ij) for every column j."""
-    return _lse_rows(np.ascontiguousarray(values.T))
+def _lse(values: Floats, axis: int) -> Floats:
+    """log sum exp(values) along an axis."""
+    peak = values.max(axis=axis, keepdims=True)
+    return np.asarray(np.log(np.exp(values - peak).sum(axis=axis)) + peak.squeeze(axis))
 
 
-def _lse_rows(values: Floats) -> Floats:
-    """log sum_j exp(values_ij) for every row i."""
-    # A hundred rows at a time: scipy's temporaries over a whole bank take longer to allocate than to fill.
-    blocks = [values[start : start + 100] for start in range(0, len(values), 100)]
-    return np.concatenate([logsumexp(block, axis=1) for block in blocks])
+# A hundred rows at a time: temporaries over a whole bank take longer to allocate than to fill.
+
+
+def _lse_columns(values: Floats, shift: float | Floats = 0.0) -> Floats:
+    """log sum_i exp(values_ij + shift_i) for every column j."""
+    rows = np.broadcast_to(np.reshape(shift, (-1, 1)), (len(values), 1))
+    starts = range(0, len(values), 100)
+    return _lse(np.stack([_lse(values[at : at + 100] + rows[at : at + 100], axis=0) for at in starts]), axis=0)
+
+
+def _lse_rows(values: Floats, shift: Floats) -> Floats:
+    """log sum_j exp(values_ij + shift_j) for every row i."""
+    return np.concatenate([_lse(values[at : at + 100] + shift, axis=1) for at in range(0, len(values), 100)])
 
 
 def _top_mean(bank_scores: Floats, k: int) -> Floats:
@@ -90,8 +98,8 @@ def sn(bank_scores: Floats, tau: float, iterations: int) -> tuple[Floats, Floats
     log_kernel = bank_scores / tau
     log_alpha, log_beta = np.zeros(m), np.zeros(n)
     for _ in range(iterations):
-        log_alpha = -np.log(m) - _lse_rows(log_kernel + log_beta[None, :])
-        log_beta = -np.log(n) - _lse_columns(log_kernel + log_alpha[:, None])
+        log_alpha = -np.log(m) - _lse_rows(log_kernel, log_beta)
+        log_beta = -np.log(n) - _lse_columns(log_kernel, log_alpha)
     return -tau * log_beta, log_alpha
 
 

@@ -101,6 +101,30 @@ def test_a_correction_must_be_one(use: str, tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
+TRUTH = {0: 3, 1: 4}
+SEEDED: dict[str, Callable[[Any], object]] = {
+    "evaluate": lambda seed: unhub.evaluate(QUERIES, ITEMS, TRUTH, seed=seed),
+    "over_seeds": lambda seed: unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, "is", 10, seed=seed),
+    "tune": lambda seed: unhub.tune(ITEMS, BANK, seed=seed),
+    "sample_bank": lambda seed: unhub.sample_bank(BANK, 10, seed=seed),
+    "judge_bank": lambda seed: unhub.judge_bank(ITEMS, BANK, seed=seed),
+    "report": lambda seed: unhub.report(ITEMS, BANK, QUERIES, path="never.html", seed=seed),
+    "study_temperature": lambda seed: unhub.study_temperature(ITEMS, BANK, QUERIES, seed=seed),
+    "study_k_and_alpha": lambda seed: unhub.study_k_and_alpha(ITEMS, BANK, QUERIES, seed=seed),
+    "study_bank_size": lambda seed: unhub.study_bank_size(ITEMS, BANK, QUERIES, seed=seed),
+    "study_bank_source": lambda seed: unhub.study_bank_source(ITEMS, {"one": BANK}, QUERIES, seed=seed),
+    "study_growth": lambda seed: unhub.study_growth(ITEMS, BANK, QUERIES, seed=seed),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("seed", [-1, 0.5, True, None, "0"])
+def test_a_seed_must_be_a_whole_number(name: str, seed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(lambda: SEEDED[name](seed)) == f"seed must be a whole number of at least 0, got {seed!r}"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_path_is_no_vectors() -> None:
     for path in ("gallery.npy", Path("gallery.npy")):
         words = "must be vectors, got the text 'gallery.npy'; read a file with unhub.read_vectors('gallery.npy')"

@@ -14,6 +14,8 @@ from solvers import stop_pot_early
 from unhub.evaluation.distances import FAR_SHIFT
 from unhub.vectors import Kind
 
+pytestmark = pytest.mark.once
+
 
 def test_a_bank_like_the_queries_is_good() -> None:
     report = unhub.judge_bank(some(200, 0), some(2000, 1), some(500, 2))
@@ -165,7 +167,6 @@ def test_mistakes_are_named() -> None:
 # Real banks: the limits were set on `val`; `test` must agree.
 
 
-@pytest.mark.once  # what the kernels bring back is compared elsewhere, and this takes a while without numba
 @pytest.mark.parametrize("split", ["val", "test"])
 @pytest.mark.parametrize("space", flickr8k.SPACES)
 def test_real_banks_get_the_verdict_they_deserve(space: str, split: str) -> None:

@@ -117,3 +117,23 @@ def test_evaluate_prints_a_ratio_for_every_claim(tmp_path: Path) -> None:
     assert {name: must.split()[0] for name, (_, must) in table.items() if must} == claims
     assert min(table["one product"][0], table["tiles"][0]) == 1
     assert table["one ranking"][0] > 0 and table["15 rankings"][0] > 0
+
+
+def test_multi_query_chooses_on_val_before_it_reports_on_test(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: the extra train has it")
+    splits = ["train"] * 20 + ["bank"] * 130 + ["val"] * 6 + ["test"] * 6
+    owners = [caption // 5 for caption in range(5 * len(splits))]
+    (tmp_path / "meta.json").write_text(json.dumps({"split": splits, "caption_image": owners}))
+    for kind, rows in (("img", len(splits)), ("txt", len(owners))):
+        np.save(tmp_path / f"raw_{kind}.npy", np.random.default_rng(rows).normal(size=(rows, 8)).astype(np.float32))
+    small = ("--seeds", "1", "--epochs", "1", "--processes", "1", "--rate", "1e-3", "--picture", "curves.png")
+    output = run(tmp_path, "multi_query.py", "run", str(tmp_path), "--work", "work", *small)
+    chosen = json.loads((tmp_path / "work" / "chosen.json").read_text())
+    measured = json.loads((tmp_path / "work" / "results.json").read_text())
+    assert {one["row"] for one in measured} == chosen["corrections"].keys()
+    assert {(one["seed"], one["ranking"]) for one in measured} == {(0, "raw"), (0, "corrected")}
+    for one in measured:
+        size = 1 if "1 query" in one["row"] else 5
+        assert one["R@1"] == pytest.approx(one["curve"][size - 1]) == pytest.approx(100 * np.mean(one["first"]))
+    assert "| MF over SA |" in output and "| queries in training |" in output
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

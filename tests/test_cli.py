@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import unhub
-from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, succeed, write_fitted, write_inputs
+from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, program, succeed, write_fitted, write_inputs
 from corrections import bias
 from unhub.files import read_manifest
 from unhub.methods import METHODS
@@ -28,7 +28,7 @@ def fitted(folder: Path) -> Path:
 
 
 def test_fit_writes_what_the_library_fits_and_says_what_it_cost(folder: Path) -> None:
-    printed = succeed(folder, *FIT, "--method", "nnn", "--set", "k=7", "--set", "alpha=0.5")
+    printed = succeed(folder, *FIT, "--method", "nnn", "--set", "k=7", "--set", "alpha=0.5", run=program)
     saved, expected = unhub.load(folder / "out.unhub"), unhub.fit(ITEMS, BANK, method="nnn:k=7,alpha=0.5")
     assert isinstance(saved, unhub.Bias)
     assert isinstance(expected, unhub.Bias)
@@ -80,7 +80,8 @@ def test_sinkhorn_says_how_far_it_got(folder: Path) -> None:
 
 
 def test_search_prints_the_hits_of_the_library_as_json(fitted: Path) -> None:
-    answers = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "4", "--strength", "0.5", "--format", "json"))
+    answers = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "4", "--strength", "0.5", "--json", run=program))
+    assert answers == json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "4", "--strength", "0.5", "--json"))
     items = unhub.Vectors(np.array(NAMES), ITEMS)
     hits = unhub.searcher(items, unhub.load(fitted / "fitted.unhub")).search(QUERIES, k=4, strength=0.5)
     assert [answer["query"] for answer in answers] == [0, 1, 2]
@@ -168,8 +169,8 @@ def test_methods_lists_every_method_with_its_parameters(tmp_path: Path) -> None:
 
 @pytest.mark.once
 def test_version_and_help(tmp_path: Path) -> None:
-    assert succeed(tmp_path, "--version") == f"unhub {unhub.__version__}\n"
-    assert succeed(tmp_path) == succeed(tmp_path, "--help")
+    assert succeed(tmp_path, "--version", run=program) == f"unhub {unhub.__version__}\n"
+    assert succeed(tmp_path, run=program) == succeed(tmp_path, "--help", run=program)
     assert succeed(tmp_path, "-h") == succeed(tmp_path, "--help")
     for command in ("fit", "search", "info", "extend", "merge", "remove", "methods"):
         assert command in succeed(tmp_path, "--help")

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import unhub
-from command import BANK, ITEMS, QUERIES, fail, succeed, write_inputs
+from command import BANK, ITEMS, QUERIES, fail, program, succeed, write_inputs
+
+pytestmark = pytest.mark.once
 
 COMMAND = ("bank", "--items", "items.npy", "--bank", "bank.npy")
 
@@ -28,7 +30,7 @@ def test_every_figure_is_printed_with_its_meaning_and_the_conclusion_last(folder
 
 
 def test_json_is_the_report(folder: Path) -> None:
-    printed = json.loads(succeed(folder, *COMMAND, "--queries", "queries.npy", "--json", "--seed", "3"))
+    printed = json.loads(succeed(folder, *COMMAND, "--queries", "queries.npy", "--json", "--seed", "3", run=program))
     report = unhub.judge_bank(ITEMS, BANK, QUERIES, seed=3)
     assert printed.keys() == report.to_dict().keys()
     assert (printed["verdict"], printed["problems"], printed["size"]) == ("tiny", ["tiny"], 90)
@@ -54,7 +56,6 @@ def test_similarity_is_passed_on(folder: Path) -> None:
     assert "bank: row 90 is all zeros" in fail(folder, *COMMAND)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import unhub
-from command import BANK, ITEMS, NAMES, Here, fail, succeed, write_fitted, write_inputs
+from command import BANK, ITEMS, NAMES, fail, program, succeed, write_fitted, write_inputs
 from unhub.cli.evaluate import evaluate as eval_command
 from unhub.cli.folding import folded, width_of
 from unhub.cli.hubs import FIGURES
@@ -49,17 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "wrong.csv").write_text("query_ids,item_ids\n1,2\n")
     (path / "said.csv").write_text("id,text\n" + "".join(f"{name},text of [b]{name}\n" for name in NAMES))
     return path
-
-
-def fail_here(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> str:
-    """Run a command that must fail with one line, in this process, and return the line."""
-    before = sorted(os.listdir(folder))
-    done = Here(monkeypatch, capsys).run(folder, *arguments)
-    assert (done.returncode, done.stdout, sorted(os.listdir(folder))) == (2, "", before)
-    assert re.fullmatch(r"unhub: [^\n]+\n", done.stderr)
-    return done.stderr
 
 
 def test_eval_prints_the_numbers_of_the_library(folder: Path) -> None:
@@ -166,19 +155,13 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
         (("--seeds", "1"), "'--seeds'"),
     ],
 )
-def test_a_mistake_in_eval_is_one_line(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    change: tuple[str, ...],
-    words: str,
-) -> None:
-    assert re.search(words, fail_here(folder, monkeypatch, capsys, *EVAL, *change))
+def test_a_mistake_in_eval_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
+    assert re.search(words, fail(folder, *EVAL, *change))
 
 
 def test_commands_without_arguments_say_what_is_missing(folder: Path) -> None:
-    assert "--items" in fail(folder, "eval")
-    assert "--items" in fail(folder, "hubs")
+    assert "--items" in fail(folder, "eval", run=program)
+    assert "--items" in fail(folder, "hubs", run=program)
 
 
 def test_vectors_without_the_ids_of_the_table_are_a_mistake(folder: Path) -> None:
@@ -201,6 +184,7 @@ def test_hubs_shows_every_figure_and_the_worst_with_texts(folder: Path) -> None:
     assert list(FIGURES) == [field.name for field in dataclasses.fields(Figures)]
     for figure in FIGURES:
         assert re.search(rf"^{figure.replace('_', ' ')} +\S+ +\S+  \w+", printed, re.MULTILINE)
+    assert re.search(r"^top share .*  places taken by the item returned most$", printed, re.MULTILINE)
     hub = direct.hubs[0]
     query = QUERY_NAMES[hub.queries[0]]
     fate = "still" if hub.still[0] else "no longer"
@@ -221,14 +205,8 @@ def test_hubs_shows_every_figure_and_the_worst_with_texts(folder: Path) -> None:
         (("--correction", "none.unhub"), r"--correction: .*none\.unhub"),
     ],
 )
-def test_a_mistake_in_hubs_is_one_line(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    change: tuple[str, ...],
-    words: str,
-) -> None:
-    assert re.search(words, fail_here(folder, monkeypatch, capsys, "hubs", *BOTH, *change))
+def test_a_mistake_in_hubs_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
+    assert re.search(words, fail(folder, "hubs", *BOTH, *change))
 
 
 def on_terminal(folder: Path, width: int, *arguments: str) -> list[str]:

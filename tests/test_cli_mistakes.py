@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command import BANK, FIT, ITEMS, SEARCH, fail, succeed, write_fitted, write_inputs
+from command import BANK, FIT, ITEMS, SEARCH, fail, program, succeed, write_fitted, write_inputs
 from unhub.cli.errors import in_options
+
+pytestmark = pytest.mark.once
 
 
 @pytest.fixture
@@ -29,7 +31,6 @@ def fitted(folder: Path) -> Path:
     return write_fitted(folder)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -68,7 +69,6 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
     assert re.search(words, fail(folder, *FIT, *change))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -95,36 +95,36 @@ def test_a_mistake_in_a_search_is_one_line(fitted: Path, change: tuple[str, ...]
     assert re.search(words, fail(fitted, *SEARCH, *change))
 
 
-@pytest.mark.once
 def test_a_missing_option_or_command_is_one_line(folder: Path) -> None:
-    assert "--items" in fail(folder, "fit", "-o", "out.unhub")
-    assert "nonsense" in fail(folder, "nonsense")
+    assert "--items" in fail(folder, "fit", "-o", "out.unhub", run=program)
+    assert "nonsense" in fail(folder, "nonsense", run=program)
     assert "FILE: " in fail(folder, "info", "none.unhub")
     assert "is a folder" in fail(folder, "info", ".")
 
 
-@pytest.mark.once
-def test_an_extra_that_is_not_installed_is_one_line(folder: Path) -> None:
+def hide(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """Make a library look as if it were not installed."""
+    for name in [library, *(one for one in sys.modules if one.startswith(f"{library}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_an_extra_that_is_not_installed_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "rows.parquet").touch()
-    program = "import sys; sys.modules['pyarrow'] = None; from unhub.cli import main; main()"
-    command = [sys.executable, "-c", program, *FIT, "--items", "rows.parquet"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    hide(monkeypatch, "pyarrow")
     line = shlex.join([sys.executable, "-m", "pip", "install", "unhub[parquet]"])
-    assert (done.returncode, done.stderr) == (2, f"unhub: --items: reading rows.parquet needs pyarrow: {line}\n")
+    said = fail(folder, *FIT, "--items", "rows.parquet")
+    assert said == f"--items: reading rows.parquet needs pyarrow: {line}"
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(("method", "library"), [("otn", "ot"), ("l2n", "ot"), ("hn", "scipy")])
-def test_a_fit_says_that_its_extra_is_not_installed(folder: Path, method: str, library: str) -> None:
-    program = f"import sys; sys.modules[{library!r}] = None; from unhub.cli import main; main()"
-    command = [sys.executable, "-c", program, *FIT, "--method", method]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(rf"unhub: {method} needs {library}: .* install 'unhub\[plans\]'\n", done.stderr)
-    assert not (folder / "out.unhub").exists()
+def test_a_fit_says_that_its_extra_is_not_installed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, library: str
+) -> None:
+    hide(monkeypatch, library)
+    said = fail(folder, *FIT, "--method", method)
+    assert re.fullmatch(rf"{method} needs {library}: .* install 'unhub\[plans\]'", said)
 
 
-@pytest.mark.once
 def test_a_failed_fit_leaves_the_old_file(folder: Path) -> None:
     succeed(folder, *FIT)
     before = (folder / "out.unhub").read_bytes()
@@ -186,7 +186,6 @@ def test_progress_is_drawn_where_stderr_is_a_terminal(tmp_path: Path, endless: t
     assert seen.endswith(b"unhub: stopped\r\n")
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("arguments", [("methods",), (*SEARCH, "queries.npy"), (*SEARCH, "queries.npy", "--json")])
 def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, arguments: tuple[str, ...]) -> None:
     with started(fitted, arguments, subprocess.PIPE) as child:
@@ -197,7 +196,6 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, argumen
         assert child.wait(timeout=60) in (0, 141)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("said", "shown"),
     [

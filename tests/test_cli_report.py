@@ -10,7 +10,7 @@ from PIL import Image
 
 import shapes
 import unhub
-from command import fail, succeed
+from command import fail, program, succeed
 from unhub.files import find_pictures
 
 pytestmark = pytest.mark.once
@@ -82,7 +82,7 @@ def test_report_shows_raw_alone(folder: Path) -> None:
 
 
 def test_report_is_silent_when_asked(folder: Path) -> None:
-    assert succeed(folder, *REPORT, "--quiet") == ""
+    assert succeed(folder, *REPORT, "--quiet", run=program) == ""
     assert "No relevance was given" in (folder / "report.html").read_text(encoding="utf-8")
 
 
@@ -147,7 +147,7 @@ def test_study_writes_a_picture_and_prints_json(folder: Path) -> None:
     )
     assert told == json.loads(json.dumps(expected.to_dict()))
     assert "<svg" in (folder / "size.svg").read_text(encoding="utf-8")
-    assert succeed(folder, "study", "k-alpha", *GIVEN, "-o", "grid.png", "--quiet") == ""
+    assert succeed(folder, "study", "k-alpha", *GIVEN, "-o", "grid.png", "--quiet", run=program) == ""
     assert (folder / "grid.png").read_bytes().startswith(b"\x89PNG")
 
 

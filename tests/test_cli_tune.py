@@ -60,7 +60,7 @@ def test_queries_that_are_left_out_are_told(tmp_path: Path, hubby: World) -> Non
 
 
 def test_quiet_prints_nothing(tmp_path: Path, hubby: World) -> None:
-    assert command.succeed(tmp_path, *TUNE, "--quiet") == ""
+    assert command.succeed(tmp_path, *TUNE, "--quiet", run=command.program) == ""
     assert (tmp_path / "best.unhub").exists()
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import unhub
-from command import BANK, ITEMS, NAMES, fail, succeed, write_inputs
+from command import BANK, ITEMS, NAMES, fail, program, succeed, write_inputs
 from unhub.files import read_manifest
+
+pytestmark = pytest.mark.once
 
 FITTED, MORE = BANK[:60], BANK[60:]
 EXTEND = ("extend", "--correction", "part.unhub", "--new-items", "new.npy", "--bank", "fitted.npy", "-o", "out.unhub")
@@ -44,7 +46,7 @@ def assert_saved(folder: Path, expected: unhub.Bias | unhub.Rescore | unhub.Plan
 
 
 def test_extend_adds_items(folder: Path) -> None:
-    printed = succeed(folder, *EXTEND)
+    printed = succeed(folder, *EXTEND, run=program)
     before = unhub.load(folder / "part.unhub")
     assert_saved(folder, unhub.extend(before, ITEMS[30:], FITTED))
     assert printed.split()[:2] == ["wrote", "out.unhub"]
@@ -70,7 +72,7 @@ def test_extend_warms_up_a_balance(folder: Path) -> None:
 
 
 def test_merge_adds_past_queries(folder: Path) -> None:
-    succeed(folder, *MERGE)
+    succeed(folder, *MERGE, run=program)
     assert_saved(folder, unhub.merge(unhub.load(folder / "part.unhub"), ITEMS[:30], MORE))
 
 
@@ -85,7 +87,7 @@ def test_merge_takes_rows_without_ids_in_the_order_of_the_correction(folder: Pat
 
 def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
     before = unhub.load(folder / "part.unhub")
-    succeed(folder, *REMOVE, "-o", "part.unhub")
+    succeed(folder, *REMOVE, "-o", "part.unhub", run=program)
     assert_saved(folder, unhub.remove(before, [3, 5]), "part.unhub")
 
 
@@ -103,7 +105,6 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
     assert printed == {"path": "out.unhub", **read_manifest(folder / "out.unhub")}
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("command", "change", "words"),
     [

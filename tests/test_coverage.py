@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import unhub
 from unhub.evaluation.coverage import Coverage, distinct
 
+pytestmark = pytest.mark.once
+
 
 @given(firsts=st.lists(st.integers(0, 4), min_size=1, max_size=9), data=st.data())
 def test_the_expected_coverage_is_the_mean_over_all_samples(firsts: list[int], data: st.DataObject) -> None:

@@ -14,6 +14,8 @@ from unhub.evaluation.distances import nearness, shift, to_nearest
 from unhub.evaluation.transport import earth_movers_distance, transport
 from unhub.vectors import Kind
 
+pytestmark = pytest.mark.once
+
 # Shift
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import command
+import media
+import tiny_encoders
 import unhub
 from unhub.indexes import INDEXES
 from unhub.methods import METHODS, as_value
@@ -23,6 +25,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 SIZES = {"gallery": 200, "captions": 600, "training": 150, "q": 8, "new_items": 20, "more_captions": 100}
+
+ENCODER = "openai/clip-vit-base-patch32"
 
 
 class Block(NamedTuple):
@@ -70,6 +74,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "truth.csv").write_text(
         "query_id,item_id\n" + "".join(f"{row},{7 * row}\n" for row in range(SIZES["q"]))
     )
+    pairs = [f"{caption},{caption // 3}\n" for caption in range(SIZES["captions"])]  # three captions for each item
+    (tmp_path / "map.csv").write_text("query_id,item_id\n" + "".join(pairs[:450]))
+    (tmp_path / "val.csv").write_text("query_id,item_id\n" + "".join(pairs[450:]))
+    together = [f"{row // 3},{row}\n" for row in range(SIZES["q"])]
+    (tmp_path / "sets.csv").write_text("set_id,query_id\n" + "".join(together))
     (tmp_path / "theirs.run").write_text(
         "".join(f"{row} Q0 {7 * row + place} {place + 1} {1 - place} tag\n" for row in range(7) for place in range(2))
     )
@@ -77,19 +86,28 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def write_media(folder: Path) -> None:
+    """Write pictures, videos and captions, and a tiny encoder under the name of a large one."""
+    tiny_encoders.write_clip(folder / ENCODER)
+    media.write_images(folder / "images")
+    (folder / "videos").mkdir()
+    media.write_video(folder / "videos" / "one.mp4", 12)
+    (folder / "captions.csv").write_text("key,caption\n" + "".join(f"k{row},a red circle {row}\n" for row in range(4)))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_block_of_a_page_runs(
-    page: Path, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    here = command.Here(monkeypatch, capsys)
+def test_every_block_of_a_page_runs(page: Path, files: Path) -> None:
     namespace: dict[str, object] = {}
-    for block in blocks_of(page.read_text(encoding="utf-8")):
+    blocks = list(blocks_of(page.read_text(encoding="utf-8")))
+    if any(ENCODER in block.text for block in blocks if block.language != "text"):
+        write_media(files)
+    for block in blocks:
         if block.language == "python":
             # Empty lines before it, so that an error names the line of the page.
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)
         elif block.language == "console":
             for line in commands_of(block):
-                done = here.run(files, *shlex.split(line)[1:])
+                done = command.here(files, *shlex.split(line)[1:])
                 assert (done.returncode, done.stderr) == (0, ""), line
                 assert done.stdout or "-o" in line, line
 

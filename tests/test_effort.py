@@ -1,26 +1,20 @@
 """Effort: threads that stop together, progress that arrives, memory that stays small."""
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from threadpoolctl import threadpool_info
 
 from banks import ON_A_BANK, drawn
+from children import assert_ctrl_c_stops, child
 from unhub.effort import Effort, Stopped
 from unhub.fitting import fit
 from unhub.methods import parse
 from unhub.upkeep import extend, merge
-
-SOURCE = str(Path(__file__).parents[1] / "src")
-
 
 # Running.
 
@@ -155,13 +149,6 @@ def test_progress_is_shown_by_extend_and_merge() -> None:
 # Stopping a whole process, and its memory.
 
 
-def child(script: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {SOURCE!r})\n{script}"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
 BIG_FIT = """
 import numpy as np
 from unhub.fitting import fit
@@ -176,19 +163,7 @@ fit(rows, endless, method={method!r}, similarity="dot", threads=2, memory=1, pro
 
 @pytest.mark.parametrize("method", ["is", "nnn:k=16"])
 def test_ctrl_c_stops_a_big_fit_within_seconds(method: str) -> None:
-    process = child(BIG_FIT.format(method=method))
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
-        process.send_signal(signal.SIGINT)
-        start = time.perf_counter()
-        _, errors = process.communicate(timeout=60)
-        assert time.perf_counter() - start < 10
-        assert "KeyboardInterrupt" in errors
-        assert process.returncode != 0
-    finally:
-        process.kill()
-        process.wait()
+    assert_ctrl_c_stops(BIG_FIT.format(method=method))
 
 
 MEASURE = """

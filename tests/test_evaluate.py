@@ -1,8 +1,6 @@
 """Evaluate: the published figures, what an evaluation tells, and the mistakes it refuses."""
 
 import json
-import signal
-import time
 from collections.abc import Callable
 from functools import cache
 
@@ -14,7 +12,8 @@ import flickr8k
 import oracles
 import unhub
 from banks import drawn, fitted, whole
-from test_effort import Recorder, child
+from children import assert_ctrl_c_stops
+from test_effort import Recorder
 from test_real_data import COLUMNS, TABLE
 from unhub.correction import Correction
 from unhub.evaluation.evaluate import Evaluation, evaluate
@@ -306,6 +305,7 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_refused_with_its_remedy(mistake: str) -> None:
     run, message = MISTAKES[mistake]
@@ -336,20 +336,9 @@ evaluate(endless, rows, {0: 0}, threads=2, progress=progress)
 """
 
 
+@pytest.mark.once
 def test_ctrl_c_stops_a_big_evaluation_within_seconds() -> None:
-    process = child(BIG)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
-        process.send_signal(signal.SIGINT)
-        start = time.perf_counter()
-        _, errors = process.communicate(timeout=60)
-        assert time.perf_counter() - start < 10
-        assert "KeyboardInterrupt" in errors
-        assert process.returncode != 0
-    finally:
-        process.kill()
-        process.wait()
+    assert_ctrl_c_stops(BIG)
 
 
 def test_every_public_name_is_there() -> None:

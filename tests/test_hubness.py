@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 
 import oracles
 import unhub
 from banks import BIASES, GATED, drawn, fitted, whole
 from test_effort import Recorder
-from unhub.evaluation.hubness import GroupBias, figures_of, group_bias, hubness
+from unhub.evaluation.hubness import GroupBias, Hubness, figures_of, group_bias, hubness
 from unhub.similarity import Dense
 from unhub.vectors import Vectors
 
@@ -42,6 +41,16 @@ def test_one_hub_takes_it_all() -> None:
     assert figures.robin_hood == pytest.approx(0.995)
 
 
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [(40, "the item"), (149, "the item"), (150, "the 2 items"), (123_456, "the 1,235 items")],
+)
+def test_the_items_of_the_top_share_are_counted_in_words(items: int, words: str) -> None:
+    counts = np.arange(items)
+    told = Hubness(10, 7, np.arange(items), counts, figures_of(counts))
+    assert str(told).endswith(f"% of the places go to {words} returned most")
+
+
 def test_equal_counts_are_not_skewed() -> None:
     figures = figures_of(np.full(7, 3))
     assert (figures.skewness, figures.kurtosis, figures.mean_deviation, figures.robin_hood) == (0, 0, 0, 0)
@@ -52,6 +61,8 @@ def test_equal_counts_are_not_skewed() -> None:
 @given(counts=st.lists(st.integers(0, 50), min_size=2, max_size=300).filter(lambda several: len(set(several)) > 1))
 @settings(max_examples=60)
 def test_moments_are_those_of_scipy(counts: list[int]) -> None:
+    from scipy import stats  # a second, which no other test needs
+
     figures = figures_of(np.array(counts))
     assert figures.skewness == pytest.approx(stats.skew(counts), abs=1e-9)
     assert figures.kurtosis == pytest.approx(stats.kurtosis(counts), abs=1e-9)

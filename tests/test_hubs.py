@@ -5,6 +5,8 @@ import pytest
 
 import unhub
 
+pytestmark = pytest.mark.once
+
 # Item 0 is first for two queries and second for the third; item 3 is never among the two best.
 SCORES = np.array([[0.9, 0.5, 0.1, 0.0], [0.9, 0.1, 0.5, 0.0], [0.6, 0.1, 0.9, 0.0]], np.float32)
 

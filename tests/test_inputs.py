@@ -17,6 +17,8 @@ from unhub.methods import METHODS, parse
 from unhub.similarity import Dense
 from unhub.vectors import Ids, Kind, Vectors
 
+pytestmark = pytest.mark.once
+
 SETS = drawn(items=12, bank=40, bank_items=9, dimensions=6)
 ITEMS, BANK, BANK_ITEMS = SETS.items, SETS.bank, SETS.bank_items
 

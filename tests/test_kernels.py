@@ -13,10 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from unhub import kernels
 from unhub.kernels import plain
 from unhub.passes import Reservoir
 from unhub.vectors import Float32, Float64
+
+pytestmark = pytest.mark.once  # both kernels, in one run
 
 BLOCKED = bool(os.environ.get("UNHUB_NO_NUMBA"))
 needs_numba = pytest.mark.skipif(BLOCKED, reason="numba is blocked by UNHUB_NO_NUMBA")
@@ -28,11 +29,6 @@ sizes = st.one_of(st.integers(1, 6), st.integers(7, 70), st.integers(71, 700))
 
 def kernel(name: str) -> ModuleType:
     return importlib.import_module(f"unhub.kernels.{name}")
-
-
-def test_the_kernels_in_use_are_compiled_unless_numba_is_blocked() -> None:
-    in_use = kernels.NAME
-    assert in_use == ("numpy" if BLOCKED else "numba")
 
 
 # Tiles: random, with many ties, all equal, and with both zeros.

@@ -30,6 +30,7 @@ LAYERS = (
     "given",  # what upkeep is given again, checked
     "upkeep",
     "combine",
+    "model",  # towers and a head that were trained, run by numpy
     "indexes",
     "search",
     "evaluation",

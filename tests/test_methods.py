@@ -1,5 +1,6 @@
 """Every method by name against its oracle, on small numbers, on random ones and at the extremes."""
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -424,7 +425,7 @@ def test_a_fit_states_how_often_it_multiplied(spec: str, passes: float) -> None:
 def test_a_fit_states_what_it_cost() -> None:
     cost = fitted("sn", drawn(items=2000, bank=5000, dimensions=4)).cost
     assert cost.seconds > 0
-    assert cost.kernel in ("numba", "numpy")
+    assert cost.kernel == ("numpy" if os.environ.get("UNHUB_NO_NUMBA") else "numba")
     assert (cost.kept, cost.iterations) == ("fp32", 10)
 
 

@@ -14,6 +14,8 @@ import unhub
 from unhub.evaluation.evaluate import Evaluation
 from unhub.files import read_run
 
+pytestmark = pytest.mark.once
+
 ITEMS, QUERIES = 5, 3
 MEASURES = ["R@1", "R@2", "R@9", "MnR", "MdR", "MRR", "MRR@2", "mAP", "mAP@2", "nDCG", "nDCG@2", "P@2", "GM"]
 

@@ -12,6 +12,8 @@ import flickr8k
 import unhub
 from unhub.vectors import Kind
 
+pytestmark = pytest.mark.once
+
 HOWS = ("random", "stratified", "adversarial", "near", "far")
 
 # Three items on the axes; bank queries 0-3 reach the first, 4 and 5 the second, 6 the third.
@@ -116,7 +118,6 @@ def test_no_sample_reaches_fewer_items_than_the_adversarial_nor_more_than_the_st
     assert (fewest, most) == (min(every), max(every))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from corrections import ID_KINDS, SOURCE, assert_same, bias, of_every_kind
 from unhub.correction import Bias, Cost
-from unhub.files import load, read_manifest, replacing, save, saved
+from unhub.files import container, load, read_manifest, replacing, save
 from unhub.methods import parse
 
 pytestmark = pytest.mark.once
@@ -37,7 +37,7 @@ def rewrite(source: Path, target: Path, change: Callable[[dict[str, object]], ob
     change(manifest)
     tensors = load_file(source)
     text = json.dumps(manifest)
-    save_file(tensors, target, {"unhub": text, "checksum": saved._checksum(text, tensors)})
+    save_file(tensors, target, {"unhub": text, "checksum": container.checksum(text, tensors)})
     return target
 
 
@@ -149,7 +149,7 @@ def test_a_manifest_without_a_format_is_corrupted(file: Path, tmp_path: Path) ->
 
 def test_another_safetensors_file_is_not_a_correction(tmp_path: Path) -> None:
     save_file({"vectors": np.ones((2, 2))}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="not a correction that unhub saved"):
+    with pytest.raises(ValueError, match="not a correction or a model that unhub saved"):
         load(tmp_path / "model.safetensors")
 
 

@@ -9,6 +9,8 @@ import unhub
 from test_effort import Recorder
 from unhub.evaluation.measures import parse_measures
 
+pytestmark = pytest.mark.once
+
 RANDOM = np.random.default_rng(0)
 ITEMS, BANK, QUERIES = (RANDOM.normal(size=(rows, 6)).astype(np.float32) for rows in (30, 80, 50))
 TRUTH = {query: query % 30 for query in range(50)}

@@ -21,6 +21,8 @@ from unhub.evaluation.data_studies import _over_draws, _usual_sizes
 from unhub.evaluation.judging import skewness_of
 from unhub.evaluation.spread import spread, usual_methods
 
+pytestmark = pytest.mark.once  # fits and places as elsewhere
+
 DATA = shapes.generate()
 GIVEN = (DATA.items, DATA.bank, DATA.queries, DATA.relevance)
 
@@ -90,7 +92,6 @@ def test_settings_that_are_nearly_the_same_are_told_apart() -> None:
     assert [row[0] for row in near.cells()[1]] == ["0.1", "0.10001"]
 
 
-@pytest.mark.once
 def test_a_dollar_in_a_name_is_a_dollar(tmp_path: Path) -> None:
     banks = {"a$b$": DATA.bank, "$\\frac$": DATA.bank[:50]}
     study = unhub.study_bank_source(DATA.items, banks, *GIVEN[2:])
@@ -108,7 +109,6 @@ def test_without_labels_skewness_is_studied() -> None:
     assert study.raw.value == pytest.approx(oracles.skewness(oracles.k_occurrence(DATA.scores, 10)))
 
 
-@pytest.mark.once
 def test_the_interval_of_a_skewness_covers_that_of_more_queries_like_them() -> None:
     # Items with unequal chances, so that the skewness of very many queries is known.
     random = np.random.default_rng(0)
@@ -158,13 +158,11 @@ def test_a_bank_of_one_size_is_drawn_anew_for_each_seed() -> None:
     assert one.lines["is"] == again.lines["is"]
 
 
-@pytest.mark.once
 def test_the_spread_over_draws_is_one_standard_deviation() -> None:
     assert _over_draws([1.0, 2.0, 3.0]) == Interval(2.0, 1.0, 3.0)
     assert _over_draws([4.0]) == Interval(4.0, 4.0, 4.0)
 
 
-@pytest.mark.once
 def test_sizes_grow_to_the_whole_bank() -> None:
     assert _usual_sizes(1) == (1,)
     assert _usual_sizes(12) == (12,)
@@ -199,7 +197,6 @@ def test_growth_without_labels_asks_every_query() -> None:
     assert study.lines["raw"][0].value == pytest.approx(oracles.skewness(oracles.k_occurrence(DATA.scores, 10)))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_is_a_table_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
     study = STUDIES[name](*GIVEN)
@@ -221,7 +218,6 @@ def test_every_study_is_a_table_numbers_and_a_picture(name: str, tmp_path: Path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["study.png", "study.svg"]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_shows_its_progress_as_one(name: str) -> None:
     seen: list[tuple[int, int]] = []
@@ -232,7 +228,6 @@ def test_every_study_shows_its_progress_as_one(name: str) -> None:
     assert len({total for _, total in seen}) == 1
 
 
-@pytest.mark.once
 def test_a_study_in_which_nothing_changes_is_drawn_too(tmp_path: Path) -> None:
     given = (DATA.items[:1], DATA.bank[:1], DATA.queries[:2], [(0, 0)])
     for study in (
@@ -246,7 +241,6 @@ def test_a_study_in_which_nothing_changes_is_drawn_too(tmp_path: Path) -> None:
         assert study.best[2].value == 100
 
 
-@pytest.mark.once
 def test_a_picture_is_the_same_file_every_time(tmp_path: Path) -> None:
     study = STUDIES["temperature"](*GIVEN)
     for name in ("a.svg", "b.svg"):
@@ -254,7 +248,6 @@ def test_a_picture_is_the_same_file_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", ["study.pdf", "study"])
 def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\.png or a \.svg"):
@@ -280,7 +273,7 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         (lambda: unhub.study_bank_size(*GIVEN, sizes=[5.5]), "whole numbers, got 5.5"),  # type: ignore[list-item]
         (lambda: unhub.study_growth(*GIVEN, sizes=[]), "sizes is empty"),
         (lambda: unhub.study_bank_size(*GIVEN, sizes=[300]), "sizes must be from 1 to 260"),
-        (lambda: unhub.study_bank_size(*GIVEN, seeds=0), "seeds must be at least 1"),
+        (lambda: unhub.study_bank_size(*GIVEN, seeds=0), "seeds must be a whole number of at least 1, got 0"),
         (lambda: unhub.study_bank_source(DATA.items, {}, *GIVEN[2:]), "banks is empty"),
         (lambda: unhub.study_growth(*GIVEN, sizes=[0, 10]), "sizes must be from 1 to 90"),
         (lambda: unhub.study_growth(DATA.items, DATA.bank, DATA.queries[:, :5]), "dimensions"),
@@ -291,7 +284,6 @@ def test_mistakes_name_the_argument(call: Callable[[], Any], message: str) -> No
         call()
 
 
-@pytest.mark.once
 def test_without_matplotlib_a_study_is_still_a_table() -> None:
     program = """
 import sys

@@ -16,9 +16,9 @@ from unhub.evaluation.folds import choose, fold_of
 from unhub.evaluation.grid import ALPHAS, NEIGHBOURS, Ground, candidates, name_methods
 from unhub.evaluation.guard import change
 from unhub.evaluation.measures import parse_measure
-from unhub.evaluation.trials import Sets, fitted
 from unhub.methods import parse
-from unhub.vectors import as_vectors
+
+pytestmark = pytest.mark.once  # what is chosen, not how it is computed
 
 Rows = NDArray[np.float64]
 FEW = "nnn:k=16,alpha=0.5,is:tau=0.2,dn"
@@ -204,22 +204,6 @@ def test_progress_goes_forward_over_the_whole_work(labelled: bool) -> None:
     relevance = w.truth if labelled else None
     unhub.tune(w.items, w.bank, w.queries, relevance, progress=lambda done, total: seen.append(done / total))
     assert seen == sorted(seen) and seen[-1] == 1 and len(set(seen)) > 10
-
-
-@pytest.mark.parametrize("name", ["nnn", "is", "dis", "dn", "cent", "csls", "dualis", "sn", "dbsn", "gc", "dualdis"])
-def test_a_candidate_ranks_as_the_fit_of_its_spec(name: str) -> None:
-    w = world()
-    items, bank, targets = (as_vectors(rows, "rows") for rows in (w.items, w.bank, w.items[::2] + 0.1))
-    sets = Sets(items, bank, targets, "cosine")
-    methods = candidates([name], Ground(0.2, len(w.bank), len(w.items), True))[:3]
-    for group in fitted(methods, sets, Clock()):
-        for candidate in group:
-            dual = candidate.method.dual or candidate.method.joint
-            again = unhub.fit(w.items, w.bank, candidate.method, bank_items=targets if dual else None)
-            if isinstance(again, unhub.Bias):
-                np.testing.assert_allclose(candidate.ranking.h, again.bias, atol=1e-6)  # type: ignore[union-attr]
-            else:
-                assert candidate.ranking.method == again.method  # type: ignore[union-attr]
 
 
 def test_bank_items_bring_the_methods_with_two_banks() -> None:

@@ -16,6 +16,8 @@ from unhub.evaluation.guard import LEAST_DROP, Seen, change, least_drop
 from unhub.evaluation.trials import Sets, fitted
 from unhub.vectors import Kind, as_vectors
 
+pytestmark = pytest.mark.once  # what is chosen, not how it is computed
+
 
 def demanded(exponent: float) -> tuple[Rows, Rows, Rows]:
     """Return items without hubs, and a bank and queries in which the demand falls with the rank of an item."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import stat
@@ -49,6 +50,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no such help
         _sync(target.parent, os.O_RDONLY)
+
+
+def remove_strays(path: str | os.PathLike[str]) -> None:
+    """Remove the temporaries that writers of `path` left when they were killed; nobody may be writing it now."""
+    target = check_target(path)
+    for stray in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+        stray.unlink(missing_ok=True)
 
 
 def _sync(path: Path, flags: int) -> None:

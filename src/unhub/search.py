@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
 
@@ -10,15 +10,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub import upkeep
+from unhub.combine import CombinationLike, Sets, as_combination
 from unhub.correction import Bias, Correction, Rescore, Scores, check_correction
 from unhub.effort import Effort, Progress
 from unhub.indexes import Index, check_index, parse
-from unhub.indexes.matching import in_fitted_order, locate, prepare_queries, strengths, vector_similarity
+from unhub.indexes.matching import (
+    check_whole,
+    in_fitted_order,
+    locate,
+    prepare_queries,
+    strengths,
+    vector_similarity,
+)
+from unhub.indexes.mean_ranks import rank_by_mean_rank
 from unhub.indexes.rows import rank_rows
 from unhub.vectors import Float32, Float64, Ids, Vectors, VectorsLike, as_vectors, no_id, positions_of
 
 Id: TypeAlias = int | str
 Excluded: TypeAlias = Sequence[Id | Collection[Id] | None] | Ids
+Positions: TypeAlias = NDArray[np.int64]
+Ranked: TypeAlias = tuple[Scores, Positions]  # (queries, k) each, best first
+Rank: TypeAlias = Callable[[Positions, Float64, int, Positions | None], Ranked]  # queries, strengths, k, allowed items
 
 GATE_CANDIDATES = 10  # a quantised index may not have the raw best first, but scores of what it finds are exact
 
@@ -111,13 +123,61 @@ class Searcher:
         looks at the raw best of all items, and whole-row corrections at the whole row.
         """
         ready = prepare_queries(queries, self._correction)
+
+        def rank(group: Positions, weights: Float64, k: int, allowed: Positions | None) -> Ranked:
+            return self._ranked(ready[group], weights, k, allowed, progress)
+
+        return self._find(rank, len(ready), k, strength, exclude, among)
+
+    def search_sets(
+        self,
+        sets: Iterable[ArrayLike],
+        k: int = 10,
+        combine: CombinationLike = "sa",
+        strength: ArrayLike = 1.0,
+        exclude: Excluded | None = None,
+        among: Collection[Id] | Ids | None = None,
+        progress: Progress | None = None,
+    ) -> Hits:
+        """Return the k best items of each set of queries, which describe one target together.
+
+        `sets` are arrays (k_i, d), each of one query or more. `combine` is `sa` (mean of the similarities), `ra` (mean
+        of the ranks, whose scores are minus that mean), `mf` or `ts-wf` (one combined vector), or a trained Model,
+        whose head weighs queries that its text tower encoded. All but `ra` are one search with one vector for each set,
+        in any index; `ra` ranks all items for each query. The rest is as in `search`, with a set for a query.
+        """
+        how = as_combination(combine, self.items.dimensions)
+        ready = Sets.of(sets, self.items.dimensions, vector_similarity(self._correction))
+        if how.by_rank:
+            return self._find(self._by_mean_rank(ready, progress), len(ready), k, strength, exclude, among)
+        combined = ready.combined(how)
+
+        def rank(group: Positions, weights: Float64, k: int, allowed: Positions | None) -> Ranked:
+            return self._ranked(combined[group], weights, k, allowed, progress)
+
+        return self._find(rank, len(ready), k, strength, exclude, among)
+
+    def _by_mean_rank(self, sets: Sets, progress: Progress | None) -> Rank:
+        def rank(group: Positions, weights: Float64, k: int, allowed: Positions | None) -> Ranked:
+            some = sets if len(group) == len(sets) else sets.some(group)
+            effort = Effort(self._threads, progress=progress)
+            similarity = vector_similarity(self._correction)
+            return rank_by_mean_rank(some, self.items, similarity, self._correction, weights, k, allowed, effort)
+
+        return rank
+
+    def _find(
+        self, rank: Rank, count: int, k: int, strength: ArrayLike, exclude: Excluded | None,
+        among: Collection[Id] | Ids | None,
+    ) -> Hits:  # fmt: skip
+        """Return what `rank` finds for `count` queries, or sets of them."""
         places_wanted = _count(k)
-        weights = strengths(strength, len(ready))
+        weights = strengths(strength, count)
         allowed = None if among is None else self._allowed(among, "among")
-        banned = np.empty(0, np.int64) if exclude is None else self._banned(exclude, len(ready))
+        banned = np.empty(0, np.int64) if exclude is None else self._banned(exclude, count)
         parts = [
-            (group, self._answer(ready[group], weights[group], places_wanted, extra, allowed, mine, progress))
-            for group, extra, mine in self._groups(banned, len(ready))
+            (group, self._answer(rank, group, weights[group], places_wanted, extra, allowed, mine))
+            for group, extra, mine in self._groups(banned, count)
         ]
         if len(parts) == 1:
             return parts[0][1]
@@ -140,19 +200,19 @@ class Searcher:
 
     def _answer(
         self,
-        queries: Float32,
+        rank: Rank,
+        group: Positions,
         weights: Float64,
         k: int,
         extra: int,
-        allowed: NDArray[np.int64] | None,
-        banned: NDArray[np.int64],
-        progress: Progress | None,
+        allowed: Positions | None,
+        banned: Positions,
     ) -> Hits:
         fetch = min(k + extra, len(self) if allowed is None else len(allowed))
-        scores: Scores = np.empty((len(queries), 0), np.float32)
-        places = np.empty((len(queries), 0), np.int64)
-        if fetch and len(queries):
-            scores, places = self._ranked(queries, weights, fetch, allowed, progress)
+        scores: Scores = np.empty((len(group), 0), np.float32)
+        places = np.empty((len(group), 0), np.int64)
+        if fetch and len(group):
+            scores, places = rank(group, weights, fetch, allowed)
         return self._hits(scores, places, banned, k)
 
     def _ranked(
@@ -160,9 +220,9 @@ class Searcher:
         queries: Float32,
         weights: Float64,
         k: int,
-        allowed: NDArray[np.int64] | None,
+        allowed: Positions | None,
         progress: Progress | None,
-    ) -> tuple[Scores, NDArray[np.int64]]:
+    ) -> Ranked:
         correction = self._correction
         if isinstance(correction, Bias):
             if correction.active is not None:
@@ -170,8 +230,7 @@ class Searcher:
                 raw_best = self._index.search(queries, np.zeros(len(queries)), few)[1][:, 0]
                 weights = correction.weights(raw_best, weights)
             return self._index.search(queries, weights, k, allowed, progress)
-        if np.any(weights != 1):
-            raise ValueError(f"strength must be 1 for {correction.spec}, which is not a bias that can be weighed")
+        check_whole(correction, weights)
         effort = Effort(self._threads, progress=progress)
         return rank_rows(queries, self.items, vector_similarity(correction), correction, k, allowed, effort)
 

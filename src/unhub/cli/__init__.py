@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from unhub.cli.bank import bank
+from unhub.cli.embed import embed
 from unhub.cli.errors import Command
 from unhub.cli.errors import report as report_error
 from unhub.cli.evaluate import evaluate
 from unhub.cli.fit import fit
 from unhub.cli.hubs import hubs
 from unhub.cli.info import info, methods
+from unhub.cli.multi import app as multi
 from unhub.cli.report import report as report_command
 from unhub.cli.search import search
 from unhub.cli.study import study
@@ -23,11 +26,12 @@ from unhub.cli.upkeep import extend, merge, remove
 HELP = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
-for command in (fit, search, hubs, bank, tune, info, extend, merge, remove, methods):
+for command in (fit, search, embed, hubs, bank, tune, info, extend, merge, remove, methods):
     app.command(cls=Command)(command)
 app.command("eval", cls=Command)(evaluate)
 app.command("report", cls=Command)(report_command)
 app.command("study", cls=Command)(study)
+app.add_typer(multi, name="multi")
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,6 +56,7 @@ def unhub_command(
 
 def main() -> None:
     """Run the command line; whatever goes wrong is one line on stderr and an exit code."""
+    os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")  # POT would import torch, for seconds, and not use it
     try:
         # A command returns nothing; a number is the exit code of one that stopped early.
         code = app(prog_name="unhub", standalone_mode=False)

@@ -6,19 +6,26 @@ import itertools
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import typer
 
 if TYPE_CHECKING:
-    from unhub.files.saved import Manifest, Set
+    from unhub.files.corrections import Manifest, Set
+    from unhub.files.models import ModelManifest, TowerManifest
+
+
+class Advance(Protocol):
+    """Moves a bar on; a label may take the place of the one before."""
+
+    def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
 
 
 @contextmanager
-def progress(label: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def progress(label: str, quiet: bool) -> Iterator[Advance | None]:
     """Yield a function of (done, total) that draws a bar with the time left; None unless stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -29,7 +36,11 @@ def progress(label: str, quiet: bool) -> Iterator[Callable[[int, int], None] | N
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(label, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+        def advance(done: int, total: int, label: str | None = None) -> None:
+            bars.update(task, completed=done, total=total, description=label)
+
+        yield advance
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -73,6 +84,37 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         *(("note", note) for note in cost["notes"]),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def model_facts(manifest: ModelManifest) -> list[tuple[str, str]]:
+    """Return what a saved model is and how it was trained, as (name, value) for people."""
+    training = manifest["training"]
+    rows = [
+        ("model", f"head {manifest['head']}, {manifest['dimensions']} dimensions"),
+        ("text tower", _tower(manifest["text"])),
+        ("item tower", _tower(manifest["item"])),
+    ]
+    if training["tried"]:
+        settings, data = training["settings"], training["data"]["training"]
+        queries = settings["queries"]
+        drawn = f"1 or {queries}" if settings["combination"] and queries > 1 else f"{queries}"
+        rows += [
+            ("trained on", f"{data['items']:,} items, {data['captions']:,} captions, {drawn} for each and step"),
+            ("seed", str(settings["seed"])),
+        ]
+        for one in training["tried"]:
+            if one.get("failed"):
+                continue  # the notes say so
+            kept = one["epochs"][one["best"] - 1]
+            recall = "" if kept["recall"] is None else f", validation R@1 {kept['recall']:.2f}"
+            chosen = " (chosen)" if one["rate"] == training["rate"] and len(training["tried"]) > 1 else ""
+            rows.append((f"rate {one['rate']:g}", f"epoch {one['best']}, loss {kept['loss']:.4f}{recall}{chosen}"))
+    return [*rows, *(("note", note) for note in training["notes"])]
+
+
+def _tower(saved: TowerManifest) -> str:
+    prepared = {None: "", False: ", standardised", True: ", square root, standardised"}[saved["root"]]
+    return f"{saved['kind']}, {saved['features']:,} features{prepared}"
 
 
 def _set(saved: Set | None) -> str:

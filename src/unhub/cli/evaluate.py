@@ -80,7 +80,7 @@ def evaluate(
     with argument("--relevance"):
         answers = files.read_relevance(relevance)
     with argument("--correction"):
-        saved = {str(path): files.load(path) for path in correction or ()}
+        saved = {str(path): files.load(path, "correction") for path in correction or ()}
     with argument("--run"):
         runs = {str(path): files.read_run(path) for path in run or ()}
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")

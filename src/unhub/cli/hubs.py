@@ -25,7 +25,7 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "mean_deviation": (".2f", "how far a count is from the mean count"),
     "largest": (",", "queries that return the worst hub"),
     "anti_hubs": (".1%", "items that no query returns"),
-    "top_share": (".1%", "places taken by 1% of the items"),
+    "top_share": (".1%", "places taken by {top}"),
     "robin_hood": (".1%", "places to move for an even share"),
 }
 
@@ -55,7 +55,7 @@ def hubs(
     from unhub.evaluation.hubs import worst_hubs
 
     with argument("--correction"):
-        fitted = None if correction is None else files.load(correction)
+        fitted = None if correction is None else files.load(correction, "correction")
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     said = _texts(item_texts, gallery.ids, "--item-texts")
     meant = _texts(query_texts, asked.ids, "--query-texts")
@@ -87,10 +87,17 @@ def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
 
 
 def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
+    from unhub.evaluation.hubness import top_of
+
     sides = {"raw": found.before, "corrected": found.after}
     shown = {name: side.figures for name, side in sides.items() if side is not None}
+    top = top_of(len(found.before.counts))
     rows = [
-        [figure.replace("_", " "), *(f"{getattr(side, figure):{form}}" for side in shown.values()), meaning]
+        [
+            figure.replace("_", " "),
+            *(f"{getattr(side, figure):{form}}" for side in shown.values()),
+            meaning.format(top=top),
+        ]
         for figure, (form, meaning) in FIGURES.items()
     ]
     return ["figure", *shown, "what it says of how often items are returned"], rows

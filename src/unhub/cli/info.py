@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import facts, table, wrapped
+from unhub.cli.display import facts, model_facts, table, wrapped
 from unhub.cli.errors import argument
 
 if TYPE_CHECKING:
+    from unhub.files.corrections import Manifest
+    from unhub.files.models import ModelManifest
     from unhub.methods import Method
 
 HEADS = ("name", "kind", "needs", "parameters", "what it is")
@@ -22,22 +24,28 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors."
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="A file that `unhub fit` or `unhub.save` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file that `unhub fit`, `unhub multi train` or `unhub.save` wrote.")],
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Check a saved correction and say what it is and what its fit cost."""
+    """Check a saved correction or model and say what it is and how it was made."""
     from unhub import files
 
+    manifest: Manifest | ModelManifest
     with argument("FILE"):
-        manifest = files.read_manifest(file)
+        if files.is_model(file):
+            manifest = files.read_model_manifest(file)
+            rows = model_facts(manifest)
+        else:
+            manifest = files.read_manifest(file)
+            rows = facts(manifest)
     if as_json:
         typer.echo(json.dumps({"path": str(file), **manifest}, indent=2))
     if quiet or as_json:
         return
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     heads = ("file", f"{file} (format {manifest['format']}, checksum right)")
-    table(heads, [*facts(manifest), ("written", f"{manifest['created']} by {versions}")])
+    table(heads, [*rows, ("written", f"{manifest['created']} by {versions}")])
 
 
 def methods(quiet: Quiet = False, as_json: Json = False) -> None:

@@ -1,7 +1,8 @@
-"""Vectors as options name them, each mistake blamed on its own option."""
+"""Files as options name them, each mistake blamed on its own option."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,20 @@ from unhub.cli.errors import argument
 if TYPE_CHECKING:
     from unhub.correction import Correction
     from unhub.vectors import Rows, Vectors
+
+
+def check_outputs(outputs: Mapping[str, Path | None], *inputs: Path | None) -> None:
+    """Check the files that options name to be written: each can be, none is an input, no two are one."""
+    from unhub import files
+
+    taken: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        with argument(option):
+            first = taken.setdefault(files.check_target(path, *inputs), option)
+            if first != option:
+                raise ValueError(f"{path} is what {first} names too; name another file")
 
 
 def read_given(path: Path, option: str) -> Vectors:

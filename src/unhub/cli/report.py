@@ -64,7 +64,7 @@ def report(
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
     with argument("--correction"):
-        saved = [files.load(path) for path in correction or ()]
+        saved = [files.load(path, "correction") for path in correction or ()]
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     past = read_given(bank, "--bank")
     with argument("--item-images"):

@@ -123,7 +123,7 @@ def _opened(correction: Path, output: Path, *inputs: Path | None) -> Correction:
     with argument("--output"):
         files.check_target(output, *inputs)
     with argument("--correction"):
-        return files.load(correction)
+        return files.load(correction, "correction")
 
 
 def _save(changed: Correction, output: Path, quiet: bool, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from unhub.evaluation.matched import Matched
 from unhub.evaluation.steps import Steps
 from unhub.evaluation.tables import as_text
 from unhub.evaluation.transport import Transport, transport
+from unhub.evaluation.whole import check_seed
 from unhub.methods.simplex import NoOptimum
 from unhub.vectors import Kind, VectorsLike
 
@@ -132,6 +133,7 @@ def judge_bank(
     distances: with earth mover's distances, which take seconds and POT (the extra `plans`) and do not change the
     verdict; where POT is absent or does not find them they are left out, and the notes say why.
     """
+    check_seed(seed)
     sets = Matched.of(bank, items, queries, similarity, threads)
     past, asked, gallery = sets.bank, sets.queries, sets.items
     if gallery is None:

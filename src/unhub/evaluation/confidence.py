@@ -18,6 +18,7 @@ FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 
 LEVEL = 0.95
 FEW_GROUPS = 30  # with fewer, intervals are rough
 BLOCK_ENTRIES = 1 << 22
+ROUNDING = 1e-9  # of a sum of weights
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,13 @@ class Interval:
 class Resamples:
     """Groups of queries, drawn with replacement again and again, as many as there are; one for all that is compared.
 
-    groups: the group of each query, numbered from 0, (queries,).
+    groups: the group of each query, numbered from 0, (queries,). weights: how much each query counts, alike by default.
     """
 
     groups: NDArray[np.int64]
     count: int = RESAMPLES
     seed: int = 0
+    weights: Float64 | None = None
 
     @property
     def draws(self) -> Iterator[NDArray[np.uint8]]:
@@ -77,7 +79,7 @@ class Resamples:
         values: for each measure those of its parts, for each ranking and query, (parts, rankings, queries).
         """
         each = [
-            (_medians if measure.family.summary == "median" else _means)(of_one, self.groups)
+            (_medians if measure.family.summary == "median" else _means)(of_one, self.groups, self.weights)
             for measure, of_one in zip(measures, values, strict=True)
         ]
         drawn = [[summarise(block) for summarise in each] for block in self.draws]
@@ -91,9 +93,10 @@ class Resamples:
 Summarise: TypeAlias = Callable[[NDArray[np.uint8]], Float64]  # of draws (some, groups) to (some, rankings)
 
 
-def _means(values: Float64, groups: NDArray[np.int64]) -> Summarise:
+def _means(values: Float64, groups: NDArray[np.int64], weights: Float64 | None) -> Summarise:
     parts, rankings, queries = values.shape
-    sums = group_sums(np.vstack([values.reshape(parts * rankings, queries), np.ones(queries)]), groups).T
+    counted = np.ones(queries) if weights is None else weights
+    sums = group_sums(np.vstack([values.reshape(parts * rankings, queries) * counted, counted]), groups).T
 
     def summarise(draws: NDArray[np.uint8]) -> Float64:
         drawn = draws.astype(np.float64) @ sums
@@ -103,19 +106,29 @@ def _means(values: Float64, groups: NDArray[np.int64]) -> Summarise:
     return summarise
 
 
-def _medians(values: Float64, groups: NDArray[np.int64]) -> Summarise:
-    rising = [(of_one[order], groups[order]) for of_one in values[0] for order in [np.argsort(of_one)]]
+def _medians(values: Float64, groups: NDArray[np.int64], weights: Float64 | None) -> Summarise:
+    counted = np.ones(values.shape[2]) if weights is None else weights
+    rising = [_rising(of_one, groups, counted) for of_one in values[0]]
 
     def summarise(draws: NDArray[np.uint8]) -> Float64:
         medians = np.empty((len(draws), len(rising)))
         for row, times in enumerate(draws):
-            for column, (ordered, owners) in enumerate(rising):
-                reached = np.cumsum(times[owners], dtype=np.int64)
-                middles = (reached[-1] + 1) // 2, reached[-1] // 2 + 1
+            for column, (ordered, owners, heavy) in enumerate(rising):
+                reached = np.cumsum(times[owners] * heavy)
+                # Half of the weight lies below the median; where it ends just at a value, the next one counts too.
+                middles = reached[-1] / 2 * np.array([1 - ROUNDING, 1 + ROUNDING])
                 medians[row, column] = ordered[np.searchsorted(reached, middles)].mean()
         return medians
 
     return summarise
+
+
+def _rising(values: Float64, groups: NDArray[np.int64], weights: Float64) -> tuple[Float64, NDArray[np.int64], Float64]:
+    """Return values in rising order, the groups they are of and their weights, equal ones of a group as one."""
+    order = np.lexsort((groups, values))
+    ordered, owners = values[order], groups[order]
+    first = np.flatnonzero((np.diff(ordered, prepend=np.nan) != 0) | (np.diff(owners, prepend=-1) != 0))
+    return ordered[first], owners[first], np.add.reduceat(weights[order], first)
 
 
 def group_sums(values: Float64, groups: NDArray[np.int64]) -> Float64:
@@ -130,8 +143,15 @@ def geometric(parts: Float64) -> Float64:
     return np.asarray(parts[0] if len(parts) == 1 else np.prod(parts, axis=0) ** (1 / len(parts)))
 
 
-def summaries(measure: Measure, values: Float64) -> Float64:
-    """Return the measure over all queries, (rankings,), from values as `Resamples.summaries` takes them."""
+def summaries(measure: Measure, values: Float64, weights: Float64 | None = None) -> Float64:
+    """Return the measure over all queries, (rankings,), from values as `Resamples.summaries` takes them.
+
+    With weights, a mean is a weighted one, and a median the value with half of the weight on each side.
+    """
+    if weights is not None:
+        once = np.ones((1, 1), np.uint8)
+        summarise = _medians if measure.family.summary == "median" else _means
+        return np.asarray(summarise(values, np.zeros(values.shape[2], np.int64), weights)(once)[0])
     if measure.family.summary == "median":
         return np.asarray(np.median(values[0], axis=1))
     return geometric(values.mean(axis=2))

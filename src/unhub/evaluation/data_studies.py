@@ -15,6 +15,7 @@ from unhub.evaluation.setting import RAW
 from unhub.evaluation.spread import usual_methods
 from unhub.evaluation.steps import Steps
 from unhub.evaluation.study import OVER_QUERIES, Study, whole_numbers
+from unhub.evaluation.whole import check_whole
 from unhub.methods import parse
 from unhub.vectors import Kind, VectorsLike, as_vectors
 
@@ -34,8 +35,7 @@ def study_bank_size(
     """
     gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
     past = as_vectors(bank, "bank")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    check_whole(seeds, "seeds", 1)
     specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
     tried = whole_numbers(_usual_sizes(len(past)) if sizes is None else sizes, "sizes", len(past), "bank")
     draws = {size: 1 if size == len(past) else seeds for size in tried}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from unhub.evaluation.relevance import RelevanceLike, Truth
 from unhub.evaluation.runs import Run, check_names
 from unhub.evaluation.setting import RAW, Corrections, Setting
 from unhub.evaluation.tables import as_text
+from unhub.evaluation.whole import check_seed, check_whole
 from unhub.similarity import Dense
 from unhub.vectors import Float64, Ids, Kind, VectorsLike
 
@@ -135,8 +135,8 @@ def evaluate(
     hubness_k: of the top how many items hubness is counted; None leaves it out.
     """
     chosen = parse_measures(measures)
-    if not isinstance(resamples, Integral) or isinstance(resamples, bool) or resamples < 1:
-        raise ValueError(f"resamples must be a whole number of at least 1, got {resamples!r}")
+    check_whole(resamples, "resamples", 1)
+    check_seed(seed)
     setting = Setting.of(queries, items, corrections, similarity, threads)
     truth = setting.truth(relevance)
     returned = {

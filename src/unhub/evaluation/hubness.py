@@ -25,8 +25,8 @@ class Figures:
 
     skewness: third standardised moment, 0 where all counts are equal. kurtosis: fourth, less 3. mean_deviation: mean
     absolute deviation from the mean. largest: how often the worst hub is returned. anti_hubs: share of items that are
-    never returned. top_share: share of all places taken by the 1% most returned. robin_hood: share of places that
-    would have to move for all items to be returned equally often.
+    never returned. top_share: share of all places taken by the 1% most returned, one item at least. robin_hood:
+    share of places that would have to move for all items to be returned equally often.
     """
 
     skewness: float
@@ -71,13 +71,19 @@ class Hubness:
         return (
             f"{self.queries:,} queries, k = {self.k}, {len(self.counts):,} items: skewness {figures.skewness:.2f}, "
             f"the worst hub returned {figures.largest:,} times, {figures.anti_hubs:.1%} of the items never, "
-            f"{figures.top_share:.1%} of the places go to 1% of the items"
+            f"{figures.top_share:.1%} of the places go to {top_of(len(self.counts))}"
         )
 
 
 def top_items(items: int) -> int:
     """Return how many items are 1% of them, one at least."""
     return max(1, round(TOP_SHARE * items))
+
+
+def top_of(items: int) -> str:
+    """Return which items `top_share` is of, in words: 1% of a small gallery is one or two of them."""
+    top = top_items(items)
+    return "the item returned most" if top == 1 else f"the {top:,} items returned most"
 
 
 def figures_of(counts: NDArray[np.int64]) -> Figures:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from unhub.correction import Correction
 from unhub.effort import Effort, Progress
 from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
 from unhub.evaluation.setting import Setting
+from unhub.evaluation.whole import check_whole
 from unhub.similarity import Dense
 from unhub.vectors import Ids, Kind, VectorsLike
 
@@ -77,8 +77,7 @@ def worst_hubs(
     examples: how many queries to name for each hub, evenly from those that have it first to those that have it last.
     """
     for name, number, least in (("count", count, 1), ("examples", examples, 0)):
-        if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
+        check_whole(number, name, least)
     setting = Setting.of(queries, items, () if correction is None else (correction,), similarity, threads)
     effort = Effort(threads, progress=progress)
     placed = setting.place(no_truth(len(setting.query_ids)), setting.rankings(strength), effort, setting.places(k))

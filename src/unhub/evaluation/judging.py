@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import Placed, occurrences
 from unhub.evaluation.relevance import Relevance, RelevanceLike, Truth, as_relevance
 from unhub.evaluation.setting import RAW, Setting
+from unhub.evaluation.whole import check_seed
 from unhub.fitting import fit
 from unhub.vectors import Kind, Vectors, VectorsLike, as_vectors
 
@@ -50,13 +50,12 @@ class Judge:
         wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
         if wanted != SKEWNESS and relevance is None:
             raise ValueError(f"measure {wanted!r} needs relevance; without it there is {SKEWNESS!r}")
-        check_seed(seed)
         return Judge(
             as_vectors(queries, "queries"),
             None if relevance is None else as_relevance(relevance),
             None if wanted == SKEWNESS else parse_measure(wanted),
             similarity,
-            seed,
+            check_seed(seed),
             threads,
         )
 
@@ -110,12 +109,6 @@ class Judge:
             return self
         truth = self.relevance.against(self.queries.ids, items.ids)
         return dataclasses.replace(self, queries=self.queries.gather(truth.answered))
-
-
-def check_seed(seed: int) -> None:
-    """Raise unless a seed is one that numpy takes."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
 
 
 def measured(placed: list[Placed], truth: Truth, measure: Measure, items: int, seed: int) -> list[Interval]:

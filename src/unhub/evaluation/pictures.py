@@ -108,6 +108,12 @@ class Picture:
         return file.getvalue()
 
 
+def check_drawable(path: str | os.PathLike[str]) -> None:
+    """Raise where no picture could be drawn into a file: its name asks for no form, or matplotlib is absent."""
+    check_form(path)
+    optional("matplotlib.figure", "plot", "a picture")
+
+
 def check_form(path: str | os.PathLike[str]) -> str:
     """Return the form that a file's name asks for, `png` or `svg`; another is an error."""
     form = Path(path).suffix.lower().removeprefix(".")

@@ -36,6 +36,12 @@ class Additive:
     h: Float32
     active: NDArray[np.bool_] | None = None
 
+    def weights(self, scores: Scores) -> Float32:
+        """Return 1 for each query that is corrected and 0 for each other, given its scores of all items."""
+        if self.active is None:
+            return np.ones(len(scores), np.float32)
+        return np.asarray(self.active[scores.argmax(axis=1)], np.float32)
+
 
 Ranking: TypeAlias = Additive | Rescore | Plan
 
@@ -107,10 +113,10 @@ def place(
     planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
         matrix = np.empty((m, n), np.float32)
-        effort.run([lambda: _multiply(similarity, (0, m), None, matrix, twins)])
+        effort.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
         effort.passes += 1
         for ranking, out in planned:
-            _place(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
+            place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
     return placed
 
 
@@ -125,17 +131,16 @@ def _stream(
 ) -> None:  # fmt: skip
     m, n = similarity.shape
     effort.total += m * n
-    small = 4 * n * similarity.width <= READY_BYTES
-    ready = [similarity.items(span) for span in spans(n, BLOCK_ITEMS)] if small else None
+    ready = ready_items(similarity)
 
     def work(part: Span) -> None:
         rows = tile_rows(n)
         buffer = np.empty((min(rows, part[1] - part[0]), n), np.float32)
         for span in spans(part[1], rows, start=part[0]):
             tile = buffer[: span[1] - span[0]]
-            _multiply(similarity, span, ready, tile, twins)
+            multiply(similarity, span, ready, tile, twins)
             for ranking, out in rankings:
-                _place(tile, span, ranking, truth, out)
+                place_tile(tile, span, ranking, truth, out)
             effort.tick(tile.size)
 
     edges = np.linspace(0, m, min(effort.threads, m) + 1).astype(int).tolist()
@@ -150,7 +155,15 @@ def tile_rows(items: int) -> int:
     return min(max(TILE_BYTES // of_one, few), MOST_QUERIES)
 
 
-def _multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, twins: Twins) -> None:
+def ready_items(similarity: Similarity) -> list[Block] | None:
+    """Return the items made ready to multiply, for every tile; None where they would take too much memory."""
+    n = similarity.shape[1]
+    small = 4 * n * similarity.width <= READY_BYTES
+    return [similarity.items(span) for span in spans(n, BLOCK_ITEMS)] if small else None
+
+
+def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, twins: Twins) -> None:
+    """Write the scores of the queries of a span and all items, those with the same contents level."""
     queries = similarity.queries(span)
     for number, (start, stop) in enumerate(spans(tile.shape[1], BLOCK_ITEMS)):
         items = similarity.items((start, stop)) if ready is None else ready[number]
@@ -158,15 +171,13 @@ def _multiply(similarity: Similarity, span: Span, ready: list[Block] | None, til
     twins.level(tile)
 
 
-def _place(scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed) -> None:
+def place_tile(scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed) -> None:
     """Place the answers of the queries of a span, given their scores of all items."""
     h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
     if isinstance(ranking, Rescore):
         scores = ranking.apply(scores)
     else:
-        h = ranking.h
-        if ranking.active is not None:
-            weights = ranking.active[scores.argmax(axis=1)].astype(np.float32)
+        h, weights = ranking.h, ranking.weights(scores)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.

@@ -12,7 +12,6 @@ import numpy as np
 from unhub.effort import Progress
 from unhub.evaluation.data_studies import study_bank_size
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, notes_on
-from unhub.evaluation.judging import check_seed
 from unhub.evaluation.matched import Matched
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import FORMS, Picture
@@ -31,6 +30,7 @@ from unhub.evaluation.steps import Steps
 from unhub.evaluation.studies import study_temperature
 from unhub.evaluation.study import Study
 from unhub.evaluation.tables import as_text
+from unhub.evaluation.whole import check_seed
 from unhub.extras import optional
 from unhub.replacing import check_target, replacing
 from unhub.vectors import Kind, Vectors, VectorsLike, as_vectors

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unhub.evaluation.coverage import first_items
 from unhub.evaluation.distances import half_squares, mean_row
 from unhub.evaluation.matched import Matched
+from unhub.evaluation.whole import check_seed
 from unhub.vectors import Float64, Kind, Vectors, VectorsLike, as_vectors, rows_per_block, spans
 
 Positions = NDArray[np.int64]
@@ -43,7 +44,7 @@ def sample_bank(
     count = len(as_vectors(bank, "bank"))
     if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= size <= count:
         raise ValueError(f"size must be a whole number from 1 to {count}, the size of the bank, got {size!r}")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_seed(seed))
     if how == "random":  # which has no need to read the bank
         return np.sort(generator.choice(count, int(size), replace=False)).astype(np.int64)
     order = ORDERS[how](Matched.of(bank, items, queries, similarity, threads), generator, threads)

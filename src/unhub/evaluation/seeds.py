@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from unhub.evaluation.sampling import sample_bank
 from unhub.evaluation.setting import RAW, Corrections, name_corrections
 from unhub.evaluation.steps import Steps
 from unhub.evaluation.tables import as_text
+from unhub.evaluation.whole import check_seed, check_whole
 from unhub.fitting import fit
 from unhub.methods import Method
 from unhub.vectors import Kind, VectorsLike, as_vectors
@@ -144,9 +144,8 @@ def over_seeds(
     seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated beside
     them, as they are.
     """
-    if not isinstance(seeds, Integral) or isinstance(seeds, bool) or seeds < 2:
-        raise ValueError(f"seeds must be a whole number of at least 2, to have a deviation, got {seeds!r}")
-    past, drawn = as_vectors(bank, "bank"), tuple(range(seed, seed + int(seeds)))
+    count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
+    past, drawn = as_vectors(bank, "bank"), tuple(range(first, first + count))
     fixed, steps = name_corrections(corrections), Steps(progress, len(drawn) + 1)
     named = [methods] if isinstance(methods, str | Method) else list(methods)
     fitted: dict[str, dict[str, Correction]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from unhub.effort import Effort
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
 from unhub.evaluation.relevance import RelevanceLike, Truth, as_relevance
 from unhub.evaluation.twins import NO_TWINS, Twins
+from unhub.evaluation.whole import check_whole
 from unhub.fingerprint import inspect
 from unhub.fitting import check_similarity
 from unhub.indexes.matching import locate
@@ -42,8 +42,12 @@ class Setting:
         corrections: Corrections = (),
         similarity: Kind | None = None,
         threads: int | None = None,
+        name: str = "queries",
     ) -> Setting:
-        """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items."""
+        """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
+
+        name: what errors call the queries.
+        """
         named = name_corrections(corrections)
         if isinstance(queries, Dense):
             if items is not None:
@@ -52,14 +56,14 @@ class Setting:
             return Setting(queries, np.arange(queries.shape[0]), queries.item_ids, _but_raw(ranked))
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
-        asked, gallery = as_vectors(queries, "queries"), as_vectors(items, "items")
+        asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
         if asked.dimensions != gallery.dimensions:
             raise ValueError(
-                f"queries have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
+                f"{name} have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
             )
         kind = _kind(named, similarity)
         effort = Effort(threads)
-        inspect(asked, "queries", kind, effort.map)
+        inspect(asked, name, kind, effort.map)
         hashes = inspect(gallery, "items", kind, effort.map)
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
@@ -80,9 +84,7 @@ class Setting:
 
     def places(self, k: int, name: str = "k") -> int:
         """Return k, which must be a whole number of at least 1, and no more than there are items."""
-        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {k!r}")
-        return min(int(k), len(self.item_ids))
+        return min(check_whole(k, name, 1), len(self.item_ids))
 
 
 def name_corrections(corrections: Corrections) -> dict[str, Correction]:

@@ -30,6 +30,7 @@ from unhub.evaluation.spread import spread
 from unhub.evaluation.trials import Sets, count_steps, fit_whole
 from unhub.evaluation.tuning import Tried, Tuning
 from unhub.evaluation.twins import Twins
+from unhub.evaluation.whole import check_seed
 from unhub.fingerprint import inspect
 from unhub.methods import Method, parse
 from unhub.similarity import Dense
@@ -69,6 +70,7 @@ def tune(
             raise ValueError(f"{name} must be vectors, not a Dense matrix: parts of the bank are ranked by the others")
     if relevance is not None and queries is None:
         raise ValueError("queries are missing: relevance says what answers them")
+    check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
     matched = Matched.of(bank, items, queries, similarity, threads)

@@ -1,27 +1,37 @@
-"""Everything on disk: vectors in the formats people have, and corrections saved whole, checked and never pickled."""
+"""Everything on disk: vectors in the formats people have; corrections and models whole, checked, never pickled."""
 
+from unhub.files.draws import read_draws, write_draws
 from unhub.files.pictures import find_pictures
 from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
 from unhub.files.relevance import read_relevance, read_run
-from unhub.files.saved import load, read_manifest, save
+from unhub.files.saved import is_model, load, read_manifest, read_model_manifest, save
+from unhub.files.sets import NamedSets, read_sets
 from unhub.files.texts import Texts, read_texts
+from unhub.files.writers import vector_writer
 from unhub.replacing import check_target, replacing
 
 __all__ = [
     "READERS",
+    "NamedSets",
     "Texts",
     "check_target",
     "find_pictures",
+    "is_model",
     "load",
     "name_rows",
     "read_as_held",
+    "read_draws",
     "read_ids",
     "read_manifest",
+    "read_model_manifest",
     "read_relevance",
     "read_rows",
     "read_run",
+    "read_sets",
     "read_texts",
     "read_vectors",
     "replacing",
     "save",
+    "vector_writer",
+    "write_draws",
 ]

@@ -31,7 +31,7 @@ def no_ids() -> None:
 
 
 @contextmanager
-def _readable(path: Path, kind: str) -> Iterator[None]:
+def readable(path: Path, kind: str) -> Iterator[None]:
     """Turn what numpy raises for a damaged or foreign file into a ValueError that names it."""
     try:
         yield
@@ -41,7 +41,7 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
 
 def map_npy(path: Path) -> NDArray[np.generic]:
     """Map the array of a .npy file from disk, read-only."""
-    with _readable(path, "a .npy file"):
+    with readable(path, "a .npy file"):
         return cast("NDArray[np.generic]", np.lib.format.open_memmap(path, mode="r"))
 
 
@@ -52,7 +52,7 @@ def read_npy(path: Path) -> Found:
 
 def read_npz(path: Path) -> Found:
     """Load `vectors` and, where it is there, `ids` from a .npz file."""
-    with _readable(path, "a .npz file"), path.open("rb") as file:
+    with readable(path, "a .npz file"), path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it is a .npy file")
@@ -121,7 +121,7 @@ def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
     if "unhub" in header.pop("__metadata__", {}):
-        raise ValueError(f"{path}: is a saved correction, not vectors; read it with unhub.load")
+        raise ValueError(f"{path}: is a saved correction or model, not vectors; read it with unhub.load")
     return 8 + size, header
 
 

@@ -46,7 +46,10 @@ def _embedding_folder(path: Path) -> Path:
         return path / held[0]
     if path.resolve().name in EMBEDDINGS:
         return path.resolve()
-    raise ValueError(f"{path}: a folder is read if it holds img_emb or text_emb, as clip-retrieval writes them")
+    raise ValueError(
+        f"{path}: a folder is read if it holds img_emb or text_emb, as clip-retrieval writes them, or if "
+        "`unhub embed` finished it"
+    )
 
 
 def _parts(folder: Path, pattern: str) -> dict[int, Path]:

@@ -1,4 +1,4 @@
-"""The one reader of vector files that every command uses: the suffix chooses, a folder is clip-retrieval's."""
+"""The one reader of vector files that every command uses: the suffix chooses, a folder is ours or clip-retrieval's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
 from unhub.files.clip_retrieval import read_clip_folder
+from unhub.files.embedded import is_embedded, read_embedded
 from unhub.files.parquet import read_parquet
 from unhub.vectors import Ids, Rows, Vectors, as_ids, as_vectors, is_integer
 
@@ -23,7 +24,7 @@ READERS: Mapping[str, Reader] = {
 
 
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
-    """Read ids and rows from a file or folder; .npy, .safetensors and clip-retrieval folders stay on disk, mapped.
+    """Read ids and rows from a file or folder; .npy, .safetensors and folders stay on disk, mapped.
 
     `ids` is a file of ids (see `read_ids`) and goes before those of the file itself. Where there are none, rows are
     numbered from 0.
@@ -53,12 +54,13 @@ def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
 
 def _read(path: Path) -> Found:
     if path.is_dir():
-        return read_clip_folder(path)
+        return read_embedded(path) if is_embedded(path) else read_clip_folder(path)
     if path.suffix.lower() in READERS:
         return READERS[path.suffix.lower()](path)
     path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
     raise ValueError(
-        f"{path}: no reader for files named *{path.suffix}; there are {', '.join(READERS)} and clip-retrieval folders"
+        f"{path}: no reader for files named *{path.suffix}; there are {', '.join(READERS)} and the folders of "
+        "`unhub embed` and clip-retrieval"
     )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.files.columns import TABLES, id_column, read_columns, text_column
+from unhub.files import columns
+from unhub.files.columns import TABLES, read_columns
 from unhub.files.readers import read_lines
 from unhub.vectors import Ids, as_ids, positions_of
 
@@ -49,8 +50,11 @@ class Texts:
         return [next(found) if one else "" for one in has.tolist()]
 
 
-def read_texts(path: str | os.PathLike[str]) -> Texts:
-    """Read texts: .txt, one per line in the order of the rows, or .csv, .tsv, .jsonl, .parquet with `id` and `text`."""
+def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column: str | None = "id") -> Texts:
+    """Read texts: .txt, one per line in the order of the rows, or .csv, .tsv, .jsonl, .parquet with `id` and `text`.
+
+    `column` and `id_column` are the names of the columns of a table; with None for the ids, text i is that of row i.
+    """
     path = Path(path)
     if path.suffix.lower() == LINES:
         try:
@@ -60,5 +64,8 @@ def read_texts(path: str | os.PathLike[str]) -> Texts:
     if path.suffix.lower() not in TABLES:
         path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
         raise ValueError(f"{path}: texts are read from {LINES}, {', '.join(TABLES)} files, not from *{path.suffix}")
-    ids, texts = read_columns(path, (id_column("id"), text_column("text")))
+    if id_column is None:
+        (texts,) = read_columns(path, [columns.text_column(column)])
+        return Texts(texts.astype(object), None, str(path))
+    ids, texts = read_columns(path, (columns.id_column(id_column), columns.text_column(column)))
     return Texts(texts.astype(object), as_ids(ids, len(ids), str(path)), str(path))

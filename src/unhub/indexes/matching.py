@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.correction import Correction
+from unhub.correction import Bias, Correction
 from unhub.effort import Effort
 from unhub.fingerprint import inspect
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, positions_of
 
 SCALED = ", or the very rows of the fit if these are copies of them scaled to length one"
+
+
+class OtherContents(ValueError):
+    """Items with the ids of those a correction was fitted on, but with other contents."""
 
 
 def vector_similarity(correction: Correction) -> Kind:
@@ -42,7 +46,7 @@ def locate(
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
-        raise ValueError(
+        raise OtherContents(
             f"items: item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
             f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
             f"{SCALED if similarity == 'cosine' and len(differ) == len(items) else ''}"
@@ -103,3 +107,9 @@ def strengths(strength: ArrayLike, count: int) -> Float64:
     if not np.isfinite(array).all():
         raise ValueError(f"strength must be finite, got {array[~np.isfinite(array)][0] if array.ndim else array}")
     return np.broadcast_to(array, (count,))
+
+
+def check_whole(correction: Correction, weights: Float64) -> None:
+    """Raise a ValueError where a correction that is no bias shall be taken in part."""
+    if not isinstance(correction, Bias) and np.any(weights != 1):
+        raise ValueError(f"strength must be 1 for {correction.spec}, which is not a bias that can be weighed")

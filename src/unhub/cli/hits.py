@@ -1,0 +1,93 @@
+"""Hits on the command line: how they are written, to a file or to a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+if TYPE_CHECKING:
+    from unhub.search import Hits
+    from unhub.vectors import Ids
+
+# Asked for by these ids, which are of queries or of sets; the word for one says which.
+Write: TypeAlias = "Callable[[Ids, Hits, TextIO, str], None]"
+
+
+class Format(StrEnum):
+    """How hits are written."""
+
+    table = "table"
+    json = "json"
+    npz = "npz"
+
+
+def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Write:
+    """Return what writes hits in the format asked for, or in the one that the file's name asks for."""
+    if as_json and form not in (None, Format.json):
+        raise ValueError(f"--json: --format {form} is asked for too; give one of them")
+    if output is None and form is Format.npz:
+        raise ValueError("--format: npz is not for a terminal; name a file with -o")
+    return WRITERS[Format.json if as_json else form or _named_format(output)]
+
+
+def write_hits(write: Write, asked: Ids, hits: Hits, output: Path | None, word: str = "query") -> None:
+    """Write the hits to a file, which appears whole or not at all, or to stdout."""
+    from unhub import files
+
+    if output is None:
+        write(asked, hits, sys.stdout, word)
+        return
+    with files.replacing(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+        write(asked, hits, file, word)
+
+
+def _named_format(output: Path | None) -> Format:
+    """Return the format that a file's name asks for: .json and .npz their own, any other a table."""
+    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
+    return Format(suffix) if suffix in list(Format) else Format.table
+
+
+def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | str, float]]]]:
+    """Yield each id asked for with its (item id, score), best first, without the places that nothing filled."""
+    import numpy as np
+
+    filled = np.isfinite(hits.scores)
+    for target, ids, scores, there in zip(asked.tolist(), hits.ids, hits.scores, filled, strict=True):
+        # Through text, a float32 stays as short as it prints: 0.3 and not 0.30000001192092896.
+        yield target, [(one, float(str(score))) for one, score in zip(ids[there].tolist(), scores[there], strict=True)]
+
+
+def _write_table(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
+    from unhub.evaluation.tables import as_text
+
+    rows = [
+        (str(one), str(place), f"{score:.4f}", str(item))
+        for one, found in _rows(asked, hits)
+        for place, (item, score) in enumerate(found, start=1)
+    ]
+    file.write(f"{as_text((word, 'place', 'score', 'item'), rows)}\n")
+
+
+def _write_json(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
+    answers = [
+        {word: one, "hits": [{"id": item, "score": score} for item, score in found]}
+        for one, found in _rows(asked, hits)
+    ]
+    file.write(f"{json.dumps(answers, indent=2, ensure_ascii=False)}\n")
+
+
+PLURALS = {"query": "queries", "set": "sets"}
+
+
+def _write_npz(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
+    import numpy as np
+
+    write: Callable[..., None] = np.savez  # whose types take our arrays for its options
+    write(file.buffer, **{PLURALS[word]: asked, "ids": hits.ids, "scores": hits.scores})
+
+
+WRITERS: Mapping[Format, Write] = {Format.table: _write_table, Format.json: _write_json, Format.npz: _write_npz}

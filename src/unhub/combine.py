@@ -1,0 +1,207 @@
+"""Combine: several descriptions of one target as one query (multi-query retrieval, Wang et al. 2022); numpy only.
+
+A weighted form ranks by the similarity to sum_i alpha_i q_i, alpha >= 0 with sum 1, over unit queries q_i. The mean of
+the similarities (sa) is that with alpha = 1 / k. The fused forms then give the sum the length of a query, which matters
+where a correction is subtracted. The mean of ranks (ra) is no vector: it looks at every query's whole row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub.fingerprint import inspect
+from unhub.vectors import Float32, Float64, Kind, Vectors, VectorsLike, as_vectors, spans
+
+TEMPERATURE = 0.5  # of ts-wf, as in the authors' code
+BLOCK_ENTRIES = 4 << 20  # of queries at a time
+NOTHING = 1e-6  # of the longest query: a sum that is shorter is rounding
+CANCELS = "cancels out: its queries sum to zero, which has no direction; combine with 'sa'"
+
+Weights: TypeAlias = Callable[[Float32], Float64]  # (sets, k, d) unit queries -> alpha, (sets, k)
+
+
+def equal_weights(queries: Float32) -> Float64:
+    """Return alpha = 1 / k."""
+    return np.full(queries.shape[:2], 1 / queries.shape[1])
+
+
+def distinct_weights(queries: Float32) -> Float64:
+    """Return the softmax over i of -(mean similarity to the other queries) / t: what no other says weighs more."""
+    k = queries.shape[1]
+    if k == 1:
+        return np.ones(queries.shape[:2])
+    gram = np.matmul(queries, queries.swapaxes(1, 2)).astype(np.float64)
+    others = (gram.sum(axis=2) - np.einsum("sii->si", gram)) / (k - 1)
+    return softmax(-others / TEMPERATURE)
+
+
+def softmax(scores: Float64) -> Float64:
+    """Return shares that sum to 1 along the last axis."""
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Combination:
+    """How several queries become one: weights that sum to 1, and whether the sum gets the length of a query; or ranks.
+
+    dimensions: of the queries it was trained for; None takes any.
+    """
+
+    name: str
+    what: str
+    weights: Weights = equal_weights
+    fused: bool = False
+    by_rank: bool = False
+    dimensions: int | None = None
+
+
+COMBINATIONS: Mapping[str, Combination] = {
+    one.name: one
+    for one in (
+        Combination("sa", "mean of the similarities"),
+        Combination("ra", "mean of the ranks, equal ones ordered by the mean of the similarities", by_rank=True),
+        Combination("mf", "similarity to the unit vector of the mean query", fused=True),
+        Combination("ts-wf", "similarity to the unit vector of the queries, those unlike the others weighing more",
+                    distinct_weights, fused=True),
+    )
+}  # fmt: skip
+
+
+@runtime_checkable
+class Combining(Protocol):
+    """What brings its own way to combine, such as a trained Model."""
+
+    @property
+    def combination(self) -> Combination: ...
+
+
+CombinationLike: TypeAlias = str | Combination | Combining
+
+
+def as_combination(combine: CombinationLike, dimensions: int) -> Combination:
+    """Return the combination of this name, or of this model, for queries of so many dimensions."""
+    found = combine.combination if isinstance(combine, Combining) else combine
+    if isinstance(found, str) and found in COMBINATIONS:
+        found = COMBINATIONS[found]
+    if not isinstance(found, Combination):
+        close = difflib.get_close_matches(str(found).lower(), list(COMBINATIONS), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"combine must be {', '.join(COMBINATIONS)} or a trained Model, got {found!r}{hint}")
+    if found.dimensions not in (None, dimensions):
+        raise ValueError(
+            f"combine: the head {found.name} was trained for {found.dimensions} dimensions, the queries have "
+            f"{dimensions}; encode texts and items with the model's towers first"
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Ragged sets of queries ready to multiply: set i is `queries[starts[i]:starts[i + 1]]`, at least one row."""
+
+    queries: Float32
+    starts: NDArray[np.int64]
+
+    @staticmethod
+    def of(sets: Iterable[ArrayLike], dimensions: int, similarity: Kind) -> Sets:
+        """Check sets of (k, d) arrays, each with k of at least 1; rows become unit vectors under cosine."""
+        if isinstance(sets, Vectors) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
+            raise ValueError("sets must be a list of (k, d) arrays, one for each target; write [queries] for one set")
+        if isinstance(sets, str) or not isinstance(sets, Iterable):
+            raise ValueError(f"sets must be a list of (k, d) arrays, one for each target, got {sets!r}")
+        parts = [_set(one, f"sets[{number}]") for number, one in enumerate(sets)]
+        for number, part in enumerate(parts):
+            if part.dimensions != dimensions:
+                raise ValueError(
+                    f"sets[{number}] has {part.dimensions} dimensions, items {dimensions}; embed both with one model"
+                )
+        starts = np.cumsum([0, *map(len, parts)])
+        if not parts:
+            return Sets(np.empty((0, dimensions), np.float32), starts)
+        together = Vectors(np.arange(starts[-1]), np.concatenate([part.block(0, len(part)) for part in parts]))
+        try:
+            inspect(together, "sets", similarity)
+        except ValueError:  # which of them it is, is asked only where something is wrong
+            for number, part in enumerate(parts):
+                inspect(part, f"sets[{number}]", similarity)
+            raise
+        return Sets(together.unit_block(0, len(together), similarity), starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many queries each set has, (sets,)."""
+        return np.diff(self.starts)
+
+    def some(self, positions: NDArray[np.int64]) -> Sets:
+        """Return the sets at these positions, in this order."""
+        sizes = self.sizes[positions]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.arange(starts[-1]) + np.repeat(self.starts[positions] - starts[:-1], sizes)
+        return Sets(self.queries[rows], starts)
+
+    def combined(self, how: Combination) -> Float32:
+        """Return one vector for each set, (sets, d)."""
+        out = np.empty((len(self), self.queries.shape[1]), np.float32)
+        for size in np.unique(self.sizes):
+            alike = np.flatnonzero(self.sizes == size)
+            for start, stop in spans(len(alike), max(1, BLOCK_ENTRIES // (int(size) * out.shape[1]))):
+                mine = alike[start:stop]
+                queries = self.queries[self.starts[mine][:, None] + np.arange(size)]
+                out[mine] = combine_queries(queries, how, mine)
+        return out
+
+
+def _set(queries: VectorsLike, name: str) -> Vectors:
+    if isinstance(queries, Sized) and len(queries) == 0:
+        raise ValueError(f"{name} is empty; a set needs at least one query")
+    return as_vectors(queries, name)
+
+
+def combine_queries(queries: Float32, how: Combination, numbers: NDArray[np.int64]) -> Float32:
+    """Return one vector for each set of (sets, k, d) queries; `numbers` are those of the sets, for errors."""
+    wide = queries.astype(np.float64)
+    lengths = np.sqrt((wide**2).sum(axis=2))
+    alpha = shares(queries, lengths, how)
+    mean = np.matmul(alpha[:, None, :], wide)[:, 0]
+    if how.fused:
+        scale = stretches(alpha, lengths, np.sqrt((mean**2).sum(axis=1)))
+        if not scale.all():
+            raise ValueError(f"sets[{numbers[np.flatnonzero(scale == 0)[0]]}] {CANCELS}")
+        mean *= scale[:, None]
+    return np.asarray(mean, np.float32)
+
+
+def shares(queries: Float32, lengths: Float64, how: Combination) -> Float64:
+    """Return alpha for (sets, k, d) queries of these lengths, (sets, k); a query without length stays one."""
+    if queries.shape[1] == 1 or how.weights is equal_weights:
+        return equal_weights(queries)
+    return how.weights((queries / np.where(lengths > 0, lengths, 1)[..., None]).astype(np.float32))
+
+
+def stretches(alpha: Float64, lengths: Float64, norms: Float64) -> Float64:
+    """Return what gives each weighted sum, of these norms, the mean length of its queries; 0 where it has none."""
+    if alpha.shape[1] == 1:
+        return np.ones(len(alpha))
+    lost = norms <= NOTHING * lengths.max(axis=1)
+    return np.where(lost, 0, (alpha * lengths).sum(axis=1) / np.where(lost, 1, norms))
+
+
+def average_ranks(scores: NDArray[np.floating]) -> Float64:
+    """Return the rank of each entry of a row, (items,), 1 for the largest; equal entries share the mean of theirs."""
+    order = np.argsort(-scores)
+    falling = scores[order]
+    first = np.flatnonzero(np.concatenate([[True], falling[1:] != falling[:-1]]))
+    sizes = np.diff(first, append=len(scores))
+    ranks = np.empty(len(scores))
+    ranks[order] = np.repeat(first + (sizes + 1) / 2, sizes)
+    return ranks

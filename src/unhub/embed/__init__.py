@@ -1,0 +1,1 @@
+"""Encoders: texts, images and videos to vectors on disk, with the dual encoders of transformers."""

@@ -1,0 +1,257 @@
+"""A dual encoder of transformers: texts and pictures in, vectors of length one out."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.embed.pictures import open_image
+from unhub.extras import optional
+from unhub.files.embedded import Encoded
+from unhub.vectors import Float32, unit
+
+if TYPE_CHECKING:
+    from unhub.embed.pictures import Picture
+
+Kind: TypeAlias = Literal["images", "texts", "videos"]
+Precision: TypeAlias = Literal["auto", "half", "full"]
+Pixels: TypeAlias = Mapping[str, NDArray[np.generic]]
+
+FEATURES: Mapping[Kind, str] = {
+    "images": "get_image_features",
+    "texts": "get_text_features",
+    "videos": "get_image_features",
+}
+# These were trained on texts filled up to one length, and lose much without it. Others read up to their longest.
+FILLED: Mapping[str, int] = {"align": 64, "siglip": 64, "siglip2": 64, "tipsv2": 64}
+NEW_BACKENDS = (5, 4)  # the version of transformers that calls its image processors by their backend
+NO_MEMORY = "DefaultCPUAllocator"  # torch names it where a tensor finds no room
+NO_END = 1_000_000  # a tokenizer that knows no length says a number far beyond this
+
+
+class Unusable(ValueError):
+    """An input that cannot be embedded; its text is the reason."""
+
+
+class Encoder:
+    """A model on its device, with what prepares its inputs; `load_encoder` makes one."""
+
+    def __init__(self, name: str, model: Any, device: str, half: bool) -> None:
+        self.name, self.device, self.half = name, device, half
+        self._model = model
+        self._torch = _torch()
+
+    @cached_property
+    def identity(self) -> Encoded:
+        """The name and class of the model and a hash of its weights, wherever they lie."""
+        content = hashlib.blake2b(digest_size=16)
+        for name, tensor in sorted(self._model.state_dict().items()):
+            content.update(f"\0{name}\0{tuple(tensor.shape)}\0".encode())
+            content.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+        return {"name": self.name, "type": type(self._model).__name__, "digest": content.hexdigest()}
+
+    def check(self, kind: Kind) -> None:
+        """Raise where the model cannot embed inputs of this kind."""
+        if not hasattr(self._model, FEATURES[kind]):
+            raise ValueError(
+                f"model: {type(self._model).__name__} has no {FEATURES[kind]}; a dual encoder such as CLIP or SigLIP "
+                "is wanted"
+            )
+
+    def settings(self, kind: Kind) -> dict[str, str | int | None]:
+        """Return what, beside the weights, decides about the vectors of a kind."""
+        precision: dict[str, str | int | None] = {"precision": "half" if self.half else "full"}
+        if kind == "texts":
+            return {**precision, "longest": self._longest, "padding": str(self._padding)}
+        written = self._processor.to_json_string()
+        return {**precision, "processor": hashlib.blake2b(written.encode(), digest_size=8).hexdigest()}
+
+    def prepare(self, pictures: Sequence[Picture]) -> Pixels:
+        """Return pictures as the model takes them, a row each; this may run on any thread."""
+        # Older processors guess where the colours are, wrongly for a picture of few pixels.
+        layout = {} if _version() >= NEW_BACKENDS else {"input_data_format": "channels_last"}
+        return dict(self._processor(images=list(pictures), return_tensors="np", **layout))
+
+    def pictures(self, prepared: Sequence[Pixels]) -> Float32:
+        """Return a unit vector for each set of prepared pictures: that of its only one, or of the mean of its frames.
+
+        Frames are scaled to length one before their mean is taken, as CLIP4Clip's parameter-free form does. All must be
+        of one shape, as most processors make them; those that are not are Unusable together.
+        """
+        if len({tuple((name, rows.shape[1:]) for name, rows in one.items()) for one in prepared}) > 1:
+            raise Unusable("its shape is another than that of others")
+        joined = {name: np.concatenate([one[name] for one in prepared]) for name in prepared[0]}
+        sizes = [len(next(iter(one.values()))) for one in prepared]
+        frames = unit_or_zero(self._features("images", joined))
+        return unit_or_zero(np.add.reduceat(frames, np.cumsum([0, *sizes[:-1]]), axis=0))  # a sum is as good as a mean
+
+    def images(self, paths: Sequence[str | os.PathLike[str]]) -> Float32:
+        """Return a unit vector for each image, all in one batch."""
+        return self.pictures([self.prepare(open_image(path)) for path in paths])
+
+    def texts(self, texts: Sequence[str]) -> Float32:
+        """Return a unit vector for each text, all in one batch; what is too long is cut off."""
+        cut = {"truncation": True, "max_length": self._longest} if self._longest is not None else {}
+        inputs = self._tokenizer(list(texts), padding=self._padding, return_tensors="np", **cut)
+        return unit_or_zero(self._features("texts", inputs))
+
+    def count_long(self, texts: Sequence[str]) -> int:
+        """Return how many texts are longer than what the model reads of them."""
+        if self._longest is None:
+            return 0
+        whole = self._tokenizer(list(texts), verbose=False)["input_ids"]
+        return sum(len(tokens) > self._longest for tokens in whole)
+
+    def _features(self, kind: Kind, inputs: Mapping[str, NDArray[np.generic]]) -> Float32:
+        """Run the model and return its vectors as they are."""
+        method = getattr(self._model, FEATURES[kind])
+        taken = _accepted(method, inputs)
+        device, half = self._torch.device(self.device), self._torch.float16
+        try:
+            with self._torch.inference_mode(), self._torch.autocast(device.type, half, enabled=self.half):
+                output = method(**{name: self._torch.from_numpy(rows).to(device) for name, rows in taken.items()})
+        except (ValueError, RuntimeError) as error:
+            if isinstance(error, self._torch.cuda.OutOfMemoryError) or NO_MEMORY in str(error):
+                raise MemoryError(f"{_first_line(error)} Try a smaller batch.") from error
+            if isinstance(error, RuntimeError) and device.type != "cpu":
+                raise  # it may be the device that fails, and not the input
+            raise Unusable(_first_line(error)) from error  # such as a picture of a size that the model does not take
+        # Up to version 4 of transformers the vectors themselves, then an object that holds them.
+        features = getattr(output, "pooler_output", output)
+        shape = tuple(getattr(features, "shape", ()))
+        if len(shape) != 2:
+            raise ValueError(
+                f"model: {FEATURES[kind]} of {type(self._model).__name__} gives {type(output).__name__} of shape "
+                f"{shape}; one vector for each input is wanted"
+            )
+        return cast("Float32", features.float().cpu().numpy())
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return self._loaded("AutoTokenizer")
+
+    @cached_property
+    def _processor(self) -> Any:
+        optional("PIL", "embed", "embedding pictures")
+        # The processors that use Pillow: the others need torchvision, and resize a little differently.
+        chosen = {"backend": "pil"} if _version() >= NEW_BACKENDS else {"use_fast": False}
+        return self._loaded("AutoImageProcessor", **chosen)
+
+    @cached_property
+    def _longest(self) -> int | None:
+        """How many tokens of a text the model reads."""
+        config = self._model.config
+        known = (
+            self._tokenizer.model_max_length,
+            getattr(getattr(config, "text_config", config), "max_position_embeddings", None),
+            FILLED.get(config.model_type),
+        )
+        return min((length for length in known if length is not None and length < NO_END), default=None)
+
+    @property
+    def _padding(self) -> str | bool:
+        return "max_length" if self._model.config.model_type in FILLED and self._longest is not None else True
+
+    def _loaded(self, what: str, **options: str | bool) -> Any:
+        with _loading(self.name):
+            return getattr(_transformers(), what).from_pretrained(self.name, **options)
+
+
+def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, precision: Precision = "auto") -> Encoder:
+    """Load a dual encoder by its name on the Hugging Face hub or from its folder.
+
+    device: where it runs, such as "cpu" or "cuda:1"; without one a GPU where there is one.
+    precision: "half" computes in float16 where that is safe (autocast), "full" in float32; "auto" is half on a GPU.
+    """
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
+    torch, transformers = _torch(), _transformers()
+    place = _device(torch, device)
+    name = os.fspath(model)
+    with _loading(name):
+        net, told = transformers.AutoModel.from_pretrained(name, output_loading_info=True)
+    absent = sorted(told["missing_keys"])
+    if absent:
+        raise ValueError(
+            f"model: {name!r} holds no weights for {absent[0]} and {len(absent) - 1} more of {type(net).__name__}; "
+            "they would be random"
+        )
+    half = precision == "half" or (precision == "auto" and not place.startswith("cpu"))
+    try:
+        return Encoder(name, net.float().eval().to(place), place, half)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device: {place!r} cannot be used here: {_first_line(error)}") from error
+
+
+def unit_or_zero(rows: Float32) -> Float32:
+    """Return the rows scaled to length one; a row that is zero or not finite becomes zero."""
+    sound = np.isfinite(rows).all(axis=1) & rows.any(axis=1)
+    scaled = np.zeros_like(rows, np.float32)
+    scaled[sound] = unit(rows[sound])
+    return scaled
+
+
+def _accepted(method: Callable[..., object], inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[Any]]:
+    """Return the inputs that a method names; tokenizers and processors make some that are for other models."""
+    kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    names = {name for name, one in inspect.signature(method).parameters.items() if one.kind not in kinds}
+    return {name: np.asarray(rows) for name, rows in inputs.items() if name in names or not names}
+
+
+def _device(torch: ModuleType, device: str | None) -> str:
+    if device is not None:
+        try:
+            return str(torch.device(device))
+        except RuntimeError as error:
+            raise ValueError(f"device: {device!r} is not a device: {_first_line(error)}") from error
+    found = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    return next((name for name, is_there in found.items() if is_there()), "cpu")
+
+
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Load in silence, with bars for downloads where someone is watching; errors say that it is about the model."""
+    from safetensors import SafetensorError
+
+    logging = _transformers().utils.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
+    try:
+        yield
+    except ImportError:
+        raise
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise ValueError(f"model: {name!r} cannot be loaded: {_first_line(error)}") from error
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _torch() -> ModuleType:
+    return optional("torch", "embed", "embedding")
+
+
+def _transformers() -> ModuleType:
+    return optional("transformers", "embed", "embedding")
+
+
+def _version() -> tuple[int, int]:
+    major, minor, *_ = _transformers().__version__.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,155 @@
+"""What is to be embedded: texts, or files of images or videos, each with an id; found, counted and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from unhub.embed.encoder import Kind
+from unhub.files.columns import TABLES
+from unhub.files.embedded import Given
+from unhub.files.texts import LINES, read_texts
+from unhub.vectors import Ids, as_ids
+
+if TYPE_CHECKING:
+    from unhub.embed.pictures import Picture
+
+Source: TypeAlias = str | os.PathLike[str]
+
+# fmt: off
+IMAGES = frozenset((
+    ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".j2k", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
+    ".pgm", ".png", ".ppm", ".tga", ".tif", ".tiff", ".webp",
+))
+VIDEOS = frozenset((
+    ".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts", ".webm",
+    ".wmv",
+))
+# fmt: on
+SUFFIXES = {"images": IMAGES, "videos": VIDEOS}
+
+
+@dataclass(frozen=True, eq=False)
+class TextInputs:
+    """Texts and their ids; what is given in a list may be something else, and is skipped."""
+
+    ids: Ids
+    texts: Sequence[str]
+    source: str
+
+    @property
+    def given(self) -> Given:
+        given: Sequence[object] = self.texts
+        texts = (text if isinstance(text, str) else None for text in given)
+        return _given(zip(self.ids.tolist(), texts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class FileInputs:
+    """Files and their ids, and how one is opened as pictures."""
+
+    ids: Ids
+    paths: Sequence[Path]
+    open: Callable[[Path], list[Picture]]
+    source: str
+
+    @property
+    def given(self) -> Given:
+        return _given(zip(self.ids.tolist(), map(_size, self.paths), strict=True))
+
+
+Inputs: TypeAlias = TextInputs | FileInputs
+
+
+def find_files(source: Source | Sequence[Source], kind: Kind, opened: Callable[[Path], list[Picture]]) -> FileInputs:
+    """Return the files of a kind: those below a folder, sorted, with ids relative to it; a file; or those of a list."""
+    if not isinstance(source, str | os.PathLike):
+        paths = [Path(one) for one in source]
+        if not paths:
+            raise ValueError(f"{kind}: none are given")
+        return FileInputs(_names([path.as_posix() for path in paths]), paths, opened, f"{len(paths)} paths")
+    path = Path(source)
+    if not path.is_dir():
+        path.stat()  # a path that is not there is FileNotFoundError
+        return FileInputs(_names([path.name]), [path], opened, str(path))
+    names = sorted(name for name in _below(path) if Path(name).suffix.lower() in SUFFIXES[kind])
+    if not names:
+        raise ValueError(f"{path}: holds no {kind}: files named {_some(SUFFIXES[kind])} are looked for")
+    return FileInputs(_names(names), [path / name for name in names], opened, str(path))
+
+
+def find_texts(source: Source | Sequence[str], column: str | None, id_column: str | None, ids: object) -> TextInputs:
+    """Return texts that are given, or those of a file; without ids they are numbered from 0."""
+    path = Path(source) if isinstance(source, str | os.PathLike) else None
+    for name, value in {"column": column, "id_column": id_column}.items():
+        if value is not None and (path is None or path.suffix.lower() not in TABLES):
+            raise ValueError(f"{name} is {value!r}, but only a table has columns: {', '.join(TABLES)}")
+    if isinstance(source, str | os.PathLike):
+        read = read_texts(source, column=column or "text", id_column=id_column)
+        texts, named, name = [str(text) for text in read.texts], read.ids, read.source
+    else:
+        texts, named, name = list(source), None, f"{len(source)} texts"
+    if not texts:
+        raise ValueError("texts: none are given")
+    given = ids if ids is not None else named if named is not None else np.arange(len(texts))
+    return TextInputs(as_ids(given, len(texts), "ids" if ids is not None else name), texts, name)
+
+
+def kind_of(source: Source) -> Kind:
+    """Return what a file or folder holds, by the names of the files."""
+    path = Path(source)
+    if path.is_dir():
+        found = {Path(name).suffix.lower() for name in _below(path)}
+        held: list[Kind] = [kind for kind in ("images", "videos") if found & SUFFIXES[kind]]
+        if len(held) == 2:
+            raise ValueError(f"{path}: holds images and videos; say which: kind='images' or kind='videos'")
+        if not held:
+            raise ValueError(f"{path}: holds neither images ({_some(IMAGES)}) nor videos ({_some(VIDEOS)})")
+        return held[0]
+    path.stat()  # a path that is not there is FileNotFoundError
+    suffixes: dict[Kind, Iterable[str]] = {"texts": (LINES, *TABLES), "images": IMAGES, "videos": VIDEOS}
+    for kind, known in suffixes.items():
+        if path.suffix.lower() in known:
+            return kind
+    raise ValueError(
+        f"{path}: what it holds cannot be told by its name; say it: kind='images', kind='texts' or kind='videos'"
+    )
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """Yield the files below a folder, relative to it; what begins with a dot is hidden and left out."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        inside = Path(where).relative_to(folder)
+        yield from ((inside / name).as_posix() for name in names if not name.startswith("."))
+
+
+def _names(names: Sequence[str]) -> Ids:
+    return as_ids(np.array(names, np.str_), len(names), "paths")
+
+
+def _some(suffixes: Iterable[str]) -> str:
+    return f"*{', *'.join(sorted(suffixes))}"
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file, -1 where there is none: opening it will say why."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+def _given(parts: Iterable[tuple[int | str, int | str | None]]) -> Given:
+    content, count = hashlib.blake2b(digest_size=16), 0
+    for part in parts:
+        content.update(json.dumps(part).encode() + b"\n")
+        count += 1
+    return {"count": count, "digest": content.hexdigest()}

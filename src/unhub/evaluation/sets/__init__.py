@@ -1,0 +1,1 @@
+"""Evaluation of sets: several descriptions of one target, by how many there are and how they are combined."""

@@ -1,0 +1,94 @@
+"""The container of what unhub saves: one safetensors file with a manifest, written atomically and checked when read.
+
+The manifest is JSON under the key `unhub` of the file's metadata; `checksum` beside it covers it and every tensor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.replacing import replacing
+
+Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
+
+FORMAT = 1
+WHAT = "what"  # the key of a manifest that tells a model; a correction, which came first, has none
+
+
+def write_container(path: str | os.PathLike[str], manifest: Mapping[str, object], tensors: Tensors) -> None:
+    """Write a manifest and tensors to one file; what stood at `path` stays until the new file is whole and on disk."""
+    from safetensors.numpy import save_file
+
+    text = json.dumps(manifest)
+    held = {name: plain(array) for name, array in tensors.items()}
+    with replacing(path) as temporary:
+        save_file(held, temporary, {"unhub": text, "checksum": checksum(text, held)})
+
+
+def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
+    """Return the manifest and tensors of a file whose checksum is right; the tensors are read-only."""
+    from safetensors import SafetensorError, safe_open
+
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a saved correction or model is one file")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty; a saved correction or model is wanted")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            written = file.metadata() or {}
+            if not {"unhub", "checksum"} <= written.keys():
+                raise ValueError(f"{path}: a safetensors file, but not a correction or a model that unhub saved")
+            # The format is looked at before the checksum, which a newer one may compute otherwise.
+            manifest = _parse_manifest(path, written["unhub"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is not a dict)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: truncated, or not a file that unhub saved ({error})") from None
+    if checksum(written["unhub"], tensors) != written["checksum"]:
+        raise ValueError(f"{path}: corrupted, its checksum does not match its contents; save it again")
+    for array in tensors.values():
+        array.setflags(write=False)
+    return manifest, tensors
+
+
+def _parse_manifest(path: Path, text: str) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        number = int(manifest["format"])
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{path}: corrupted, its manifest cannot be read; save it again") from None
+    if number > FORMAT:
+        raise ValueError(
+            f"{path}: written by a newer unhub (format {number}, this one reads up to {FORMAT}): upgrade unhub"
+        )
+    return manifest
+
+
+def checksum(manifest: str, tensors: Tensors) -> str:
+    """Return a blake2b hash of the manifest and of every tensor's name, type, shape and bytes."""
+    total = hashlib.blake2b(manifest.encode(), digest_size=32)
+    for name, array in sorted(tensors.items()):
+        total.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        total.update(array.data)
+    return total.hexdigest()
+
+
+def plain(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return the array as safetensors wants it: in C order and of this machine's byte order."""
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
+
+
+def unhub_version() -> str:
+    """Return the version of unhub that runs."""
+    try:
+        return metadata.version("unhub")
+    except metadata.PackageNotFoundError:
+        return "unknown"  # run from a checkout that is not installed

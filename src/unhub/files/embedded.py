@@ -1,0 +1,99 @@
+"""The folder that `unhub embed` writes: rows to map, their ids, and a manifest; and the reader of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.arrays import Found, map_npy
+
+FORMAT = 1
+ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"
+UNFINISHED = ".unfinished"  # after the name of the folder, while the work is going on
+
+
+class Encoded(TypedDict):
+    """The model: its name as it was given, its class, and a hash of its weights."""
+
+    name: str
+    type: str
+    digest: str
+
+
+class Given(TypedDict):
+    """What was to be embedded: how many, and a hash of ids with texts or sizes of files."""
+
+    count: int
+    digest: str
+
+
+class Task(TypedDict):
+    """What makes two runs the same work."""
+
+    format: int
+    kind: str
+    model: Encoded
+    settings: dict[str, str | int | None]
+    inputs: Given
+
+
+class Left(TypedDict):
+    """An input that has no row, and why."""
+
+    id: int | str
+    reason: str
+
+
+class Manifest(Task):
+    """What the folder says about itself. `truncated` texts were longer than the model reads."""
+
+    source: str
+    rows: int
+    dimensions: int
+    dtype: str
+    skipped: list[Left]
+    truncated: int
+    versions: dict[str, str]
+    created: str
+
+
+def is_embedded(path: Path) -> bool:
+    """Return whether a folder is one that `unhub embed` finished."""
+    return (path / MANIFEST).is_file()
+
+
+def read_embedded(path: Path) -> Found:
+    """Map the rows of a folder that `unhub embed` wrote, with their ids."""
+    manifest, rows = read_embedding_manifest(path), map_npy(path / ROWS)
+    if rows.shape != (manifest["rows"], manifest["dimensions"]):
+        raise ValueError(
+            f"{path}: {MANIFEST} says {manifest['rows']} rows of {manifest['dimensions']} dimensions, {ROWS} has shape "
+            f"{rows.shape}; embed again"
+        )
+    return Found(rows, lambda: _read_ids(path / IDS))
+
+
+def read_embedding_manifest(path: Path) -> Manifest:
+    """Return what a folder that `unhub embed` wrote says about itself."""
+    try:
+        manifest: Manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        number = int(manifest["format"])
+        manifest["rows"], manifest["dimensions"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{path / MANIFEST}: is not a manifest that `unhub embed` wrote; embed again") from None
+    if number > FORMAT:
+        raise ValueError(
+            f"{path}: written by a newer unhub (format {number}, this one reads up to {FORMAT}): upgrade unhub"
+        )
+    return manifest
+
+
+def _read_ids(path: Path) -> NDArray[np.generic]:
+    try:
+        return np.array(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{path}: corrupted, it cannot be read as JSON ({error}); embed again") from None

@@ -1,0 +1,20 @@
+"""A trained model, run by numpy alone: towers into a joint space, and a head that weighs several queries."""
+
+from unhub.model.heads import HEADS, Head
+from unhub.model.record import Epoch, Training, Tried
+from unhub.model.towers import TOWERS, Preparation, Tower
+from unhub.model.trained import Model, TowerLike, Towers
+
+__all__ = [
+    "HEADS",
+    "TOWERS",
+    "Epoch",
+    "Head",
+    "Model",
+    "Preparation",
+    "Tower",
+    "TowerLike",
+    "Towers",
+    "Training",
+    "Tried",
+]

@@ -1,0 +1,142 @@
+"""Heads: how much each of several queries weighs; the forward pass in numpy of what `unhub.training` learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from unhub.combine import Combination, Weights, distinct_weights, equal_weights, softmax
+from unhub.model.towers import Arrays
+from unhub.vectors import Float32, Float64, spans
+
+HIDDEN = 512  # of the network that gives a query its score
+LAYERS, ATTENTION, FEED_FORWARD = 2, 8, 2048  # of the transformer: layers, heads of attention, hidden units
+EPSILON = 1e-5  # of the layer norms
+BLOCK_ROWS = 4096  # queries at a time
+
+Scores: TypeAlias = Callable[[Float32, Arrays], Float32]  # (sets, k, d) unit queries -> (sets, k)
+Shapes: TypeAlias = dict[str, tuple[int, ...]]  # of learnt weights, by torch's names
+
+
+def local_scores(queries: Float32, arrays: Arrays) -> Float32:
+    """Score each query by itself: an MLP (d, 512, 1)."""
+    hidden = np.maximum(_affine(queries, arrays, "score.0."), 0)
+    return np.asarray(_affine(hidden, arrays, "score.2.")[..., 0])
+
+
+def contextual_scores(queries: Float32, arrays: Arrays) -> Float32:
+    """Score each query in sight of the others: a transformer encoder over the queries of a set, then the MLP."""
+    for layer in range(LAYERS):
+        name = f"encoder.layers.{layer}."
+        queries = _normed(queries + _attended(queries, arrays, f"{name}self_attn."), arrays, f"{name}norm1.")
+        hidden = np.maximum(_affine(queries, arrays, f"{name}linear1."), 0)
+        queries = _normed(queries + _affine(hidden, arrays, f"{name}linear2."), arrays, f"{name}norm2.")
+    return local_scores(queries, arrays)
+
+
+def _affine(rows: Float32, arrays: Arrays, name: str) -> Float32:
+    return np.asarray(rows @ arrays[f"{name}weight"].T + arrays[f"{name}bias"])
+
+
+def _normed(rows: Float32, arrays: Arrays, name: str) -> Float32:
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    spread = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + np.float32(EPSILON))
+    return np.asarray(centred / spread * arrays[f"{name}weight"] + arrays[f"{name}bias"])
+
+
+def _attended(queries: Float32, arrays: Arrays, name: str) -> Float32:
+    sets, k, d = queries.shape
+    mixed = queries @ arrays[f"{name}in_proj_weight"].T + arrays[f"{name}in_proj_bias"]
+    asked, keys, values = mixed.reshape(sets, k, 3, ATTENTION, d // ATTENTION).transpose(2, 0, 3, 1, 4)
+    shares = softmax(asked @ keys.swapaxes(2, 3) / np.float32(math.sqrt(d // ATTENTION)))
+    return _affine((shares @ values).swapaxes(1, 2).reshape(sets, k, d), arrays, f"{name}out_proj.")
+
+
+def nothing_learnt(d: int) -> Shapes:
+    """Return the shapes of no weights."""
+    return {}
+
+
+def local_shapes(d: int) -> Shapes:
+    """Return the shapes of the weights of `local_scores`."""
+    return {**_affine_shapes("score.0.", d, HIDDEN), **_affine_shapes("score.2.", HIDDEN, 1)}
+
+
+def contextual_shapes(d: int) -> Shapes:
+    """Return the shapes of the weights of `contextual_scores`; d must be shared out evenly among heads of attention."""
+    if d % ATTENTION:
+        raise ValueError(
+            f"dimensions must be a multiple of {ATTENTION} for the head cg-wf, which has {ATTENTION} heads of "
+            f"attention, got {d}"
+        )
+    shapes = local_shapes(d)
+    for layer in range(LAYERS):
+        name = f"encoder.layers.{layer}."
+        shapes |= {f"{name}self_attn.in_proj_weight": (3 * d, d), f"{name}self_attn.in_proj_bias": (3 * d,)}
+        shapes |= _affine_shapes(f"{name}self_attn.out_proj.", d, d)
+        shapes |= _affine_shapes(f"{name}linear1.", d, FEED_FORWARD)
+        shapes |= _affine_shapes(f"{name}linear2.", FEED_FORWARD, d)
+        shapes |= {f"{name}{norm}.{part}": (d,) for norm in ("norm1", "norm2") for part in ("weight", "bias")}
+    return shapes
+
+
+def _affine_shapes(name: str, inputs: int, outputs: int) -> Shapes:
+    return {f"{name}weight": (outputs, inputs), f"{name}bias": (outputs,)}
+
+
+class Kind(NamedTuple):
+    """A kind of head: what it is in words, weights that need nothing learnt or scores that do, and what they need."""
+
+    what: str
+    weights: Weights | None = None
+    scores: Scores | None = None
+    shapes: Callable[[int], Shapes] = nothing_learnt
+
+
+HEADS: Mapping[str, Kind] = {
+    "mf": Kind("the mean query", weights=equal_weights),
+    "ts-wf": Kind("queries unlike the others weigh more", weights=distinct_weights),
+    "lg-wf": Kind("each query has a learnt weight of its own", scores=local_scores, shapes=local_shapes),
+    "cg-wf": Kind(
+        "each query has a learnt weight in sight of the others", scores=contextual_scores, shapes=contextual_shapes
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A head by name, for queries of so many dimensions; arrays are its learnt weights, by torch's names."""
+
+    name: str
+    dimensions: int
+    arrays: Arrays = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in HEADS:
+            raise ValueError(f"head must be one of {', '.join(HEADS)}, got {self.name!r}")
+        for name, shape in HEADS[self.name].shapes(self.dimensions).items():
+            given = self.arrays[name].shape if name in self.arrays else "none"
+            if given != shape:
+                raise ValueError(f"head {self.name} needs the array {name} of shape {shape} in arrays, got {given}")
+
+    @property
+    def combination(self) -> Combination:
+        """The head as a way to combine queries, for a search or an evaluation."""
+        kind = HEADS[self.name]
+        what = f"trained: similarity to the unit vector of the weighed queries; {kind.what}"
+        return Combination(self.name, what, kind.weights or self.weigh, fused=True, dimensions=self.dimensions)
+
+    def weigh(self, queries: Float32) -> Float64:
+        """Return alpha of (sets, k, d) unit queries, (sets, k); the rows sum to 1."""
+        kind = HEADS[self.name]
+        if kind.weights is not None:
+            return kind.weights(queries)
+        assert kind.scores is not None
+        scores = np.empty(queries.shape[:2])
+        for start, stop in spans(len(queries), max(1, BLOCK_ROWS // queries.shape[1])):
+            scores[start:stop] = kind.scores(queries[start:stop], self.arrays)
+        return softmax(scores)

@@ -1,0 +1,71 @@
+"""How a model came to be: settings, data, every learning rate that was tried, and each epoch of the chosen one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the items: its number from 1, the mean loss, and R@1 on validation in percent, if there is any."""
+
+    number: int
+    loss: float
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A learning rate with its epochs, of which the one numbered `best` was kept.
+
+    failed: in words, what stopped being finite in the epoch after these; nothing of such a rate is kept, best is 0.
+    """
+
+    rate: float
+    best: int
+    epochs: tuple[Epoch, ...]
+    failed: str = ""
+
+    @property
+    def kept(self) -> Epoch:
+        """The epoch that was kept; of a rate that failed there is none."""
+        if self.failed:
+            raise ValueError(f"nothing of the rate {self.rate:g} was kept: {self.failed}")
+        return self.epochs[self.best - 1]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What was trained on what: `settings` and `data` (sizes and hashes) as JSON has them, versions, notes.
+
+    tried: every learning rate, in the order they were tried; rate: the one that was chosen.
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    tried: tuple[Tried, ...] = ()
+    rate: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> Tried | None:
+        """What was tried with the chosen rate."""
+        return next((one for one in self.tried if one.rate == self.rate), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON has it."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> Training:
+        """Return what `to_dict` wrote."""
+        return Training(**{**saved, "tried": tuple(map(as_tried, saved["tried"])), "notes": tuple(saved["notes"])})
+
+
+def as_tried(saved: Mapping[str, Any]) -> Tried:
+    """Return a tried rate from its JSON."""
+    return Tried(**{**saved, "epochs": tuple(Epoch(**one) for one in saved["epochs"])})

@@ -1,0 +1,77 @@
+"""Model: two towers into one joint space and a head that weighs several queries of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from unhub.combine import Combination
+from unhub.model.heads import Head
+from unhub.model.record import Epoch, Training
+from unhub.vectors import Vectors, VectorsLike
+
+
+class TowerLike(Protocol):
+    """What turns rows into unit vectors of the joint space: a Tower, or a module of one's own while torch runs."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def dimensions(self) -> int: ...
+    def encode(self, rows: VectorsLike, name: str) -> Vectors: ...
+
+
+class Towers(NamedTuple):
+    """The tower of the texts and that of the items."""
+
+    text: TowerLike
+    item: TowerLike
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Towers and a head that were trained together; it searches and evaluates as `combine=model`."""
+
+    towers: Towers
+    head: Head
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        text, item = self.towers
+        if not text.dimensions == item.dimensions == self.head.dimensions:
+            raise ValueError(
+                f"towers and head must share one space: the text tower has {text.dimensions} dimensions, the item "
+                f"tower {item.dimensions}, the head {self.head.dimensions}"
+            )
+
+    def __repr__(self) -> str:
+        return f"<Model {self.head.name}: {self.towers.text.kind} towers, {self.dimensions} dimensions>"
+
+    @property
+    def dimensions(self) -> int:
+        """How many dimensions the joint space has."""
+        return self.head.dimensions
+
+    @property
+    def combination(self) -> Combination:
+        """How the head makes one query of several; it takes queries that `encode_texts` encoded."""
+        return self.head.combination
+
+    @property
+    def history(self) -> tuple[Epoch, ...]:
+        """The epochs of the chosen learning rate."""
+        chosen = self.training.chosen
+        return () if chosen is None else chosen.epochs
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What training left out or did otherwise than asked, in words."""
+        return self.training.notes
+
+    def encode_texts(self, texts: VectorsLike) -> Vectors:
+        """Return the texts as unit vectors of the joint space, float32, with their ids."""
+        return self.towers.text.encode(texts, "texts")
+
+    def encode_items(self, items: VectorsLike) -> Vectors:
+        """Return the items as unit vectors of the joint space, float32, with their ids."""
+        return self.towers.item.encode(items, "items")

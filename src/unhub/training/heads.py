@@ -1,0 +1,100 @@
+"""Heads in torch: how much each of several queries weighs, masked where sets differ in size (Wang et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from unhub.combine import TEMPERATURE
+from unhub.model import Head
+from unhub.model.heads import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextual_shapes
+from unhub.vectors import Float32
+
+
+class Weighing(nn.Module):
+    """A head: one unit vector from several, the weighed sum; `here` (sets, k) tells which of them exist."""
+
+    def scores(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return a score for each query, (sets, k), from (sets, k, d) unit queries."""
+        raise NotImplementedError
+
+    def weights(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return alpha, (sets, k): the rows sum to 1, and what is not there has none."""
+        return self.scores(queries, here).masked_fill(~here, -torch.inf).softmax(dim=1)
+
+    def forward(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return one unit vector for each set, (sets, d)."""
+        return normalize((self.weights(queries, here).unsqueeze(2) * queries).sum(dim=1), dim=1)
+
+
+class Mean(Weighing):
+    """mf: alpha = 1 / k."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+
+    def scores(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return the same score for all."""
+        return torch.zeros_like(here, dtype=queries.dtype)
+
+
+class Distinct(Weighing):
+    """ts-wf: softmax over i of -(mean similarity to the other queries) / t."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+
+    def scores(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return minus the mean similarity to the others, over t; one alone has the score 0."""
+        there = here.to(queries.dtype)
+        gram = queries @ queries.transpose(1, 2)
+        others = there.unsqueeze(1) * (1 - torch.eye(here.shape[1], dtype=queries.dtype, device=queries.device))
+        return -(gram * others).sum(dim=2) / others.sum(dim=2).clamp(min=1) / TEMPERATURE
+
+
+class Local(Weighing):
+    """lg-wf: an MLP (d, 512, 1) on each query."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self.score = nn.Sequential(nn.Linear(dimensions, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+
+    def scores(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return the MLP's score of each query by itself."""
+        return torch.as_tensor(self.score(queries)).squeeze(2)
+
+
+class Contextual(Local):
+    """cg-wf: a transformer encoder over the queries of a set, then the MLP."""
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__(dimensions)
+        contextual_shapes(dimensions)  # or dimensions that cannot be shared out would fail inside torch
+        layer = nn.TransformerEncoderLayer(dimensions, ATTENTION, FEED_FORWARD, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+
+    def scores(self, queries: Tensor, here: Tensor) -> Tensor:
+        """Return the MLP's score of each query after it has seen the others."""
+        return super().scores(self.encoder(queries, src_key_padding_mask=~here), here)
+
+
+HEADS: Mapping[str, Callable[[int], Weighing]] = {
+    "mf": Mean,
+    "ts-wf": Distinct,
+    "lg-wf": Local,
+    "cg-wf": Contextual,
+}
+
+
+def arrays_of(module: nn.Module) -> dict[str, Float32]:
+    """Return the weights by name as numpy arrays, which nobody else holds."""
+    weights = module.state_dict().items()
+    return {name: weight.detach().to("cpu", torch.float32).clone().numpy() for name, weight in weights}
+
+
+def exported(head: Weighing, name: str, dimensions: int) -> Head:
+    """Return the head as numpy runs it."""
+    return Head(name, dimensions, arrays_of(head))

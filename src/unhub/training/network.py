@@ -1,0 +1,95 @@
+"""The network in training: two sides and a head, its loss on a batch and its R@1 on validation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from unhub.training.heads import Weighing
+from unhub.training.pairs import NOBODY, Batch, Pairs
+from unhub.training.rows import Rows
+from unhub.training.settings import Settings
+from unhub.training.towers import Side, encoded
+from unhub.vectors import spans
+
+RANKED = 512  # sets at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Texts, items and which belong together."""
+
+    texts: Rows
+    items: Rows
+    pairs: Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Both towers and the head; `modules` holds all that is learnt."""
+
+    text: Side
+    item: Side
+    head: Weighing
+    modules: nn.ModuleDict
+
+    @staticmethod
+    def of(text: Side, item: Side, head: Weighing) -> Network:
+        """Join towers and a head."""
+        modules = nn.ModuleDict({"text": text.module, "item": item.module, "head": head})
+        return Network(text, item, head, modules.to(text.device))
+
+    def loss(self, data: Data, batch: Batch, settings: Settings) -> Tensor:
+        """Return the sum of the two cross-entropies over the similarities of the batch, each query to its item."""
+        with torch.autocast(self.text.device.type, torch.bfloat16, enabled=settings.mixed):
+            flat = self.text.unit(data.texts, batch.texts[batch.texts != NOBODY])
+            items = self.item.unit(data.items, batch.items)
+        queries = self.head(*as_sets(flat, torch.from_numpy(batch.texts != NOBODY).to(flat.device)))
+        similarities = queries @ items.T / settings.temperature
+        own = torch.arange(len(items), device=items.device)
+        return cross_entropy(similarities, own) + cross_entropy(similarities.T, own)
+
+    def recall(self, data: Data, settings: Settings) -> float:
+        """Return R@1 in percent: the mean over the numbers of queries that training meets.
+
+        It is nan where a vector or a similarity is not finite: a comparison with nan would count as found.
+        """
+        self.modules.eval()
+        texts, items = encoded(self.text, data.texts), encoded(self.item, data.items)
+        if not (texts.isfinite().all() and items.isfinite().all()):
+            return math.nan
+        with torch.no_grad():
+            recalls = [self._found(texts, items, data.pairs.sets(size, settings.seed)) for size in settings.sizes]
+        return 100 * float(np.mean(recalls))
+
+    def is_sound(self, data: Data, batch: Batch, settings: Settings) -> bool:
+        """Return whether the loss of a batch is finite as the network is now, once trained."""
+        self.modules.eval()
+        with torch.no_grad():
+            return bool(self.loss(data, batch, settings).isfinite())
+
+    def _found(self, texts: Tensor, items: Tensor, sets: Batch) -> float:
+        """Return the share of sets that find their item first; among equals, the chance that it comes first."""
+        total = 0.0
+        for start, stop in spans(len(sets.items), RANKED):
+            here = torch.from_numpy(sets.texts[start:stop] != NOBODY).to(texts.device)
+            positions = torch.from_numpy(sets.texts[start:stop]).to(texts.device)
+            similarities = self.head(*as_sets(texts[positions[here]], here)) @ items.T
+            if not similarities.isfinite().all():
+                return math.nan
+            own = similarities.gather(1, torch.from_numpy(sets.items[start:stop, None]).to(texts.device))
+            first = (similarities > own).sum(dim=1) == 0
+            total += float((first / (similarities == own).sum(dim=1)).sum())
+        return total / len(sets.items)
+
+
+def as_sets(flat: Tensor, here: Tensor) -> tuple[Tensor, Tensor]:
+    """Return queries (sets, k, d) with zeros where there is none, and which are there, (sets, k)."""
+    queries = flat.new_zeros(*here.shape, flat.shape[1])
+    queries[here] = flat
+    return queries, here

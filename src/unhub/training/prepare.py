@@ -1,0 +1,156 @@
+"""What comes before and after the loop: data checked, towers and head built, and the model that numpy runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from unhub.evaluation.relevance import RelevanceLike
+from unhub.fingerprint import inspect
+from unhub.model import Model, Preparation, Towers, Training
+from unhub.training.heads import HEADS
+from unhub.training.heads import exported as exported_head
+from unhub.training.network import Data, Network
+from unhub.training.pairs import Pairs
+from unhub.training.rows import Rows, as_rows
+from unhub.training.settings import Settings
+from unhub.training.towers import TOWERS, Side, encoded
+from unhub.training.towers import exported as exported_tower
+from unhub.vectors import Vectors, VectorsLike, as_vectors, unit
+
+
+def read(
+    texts: VectorsLike, items: VectorsLike, relevance: RelevanceLike, settings: Settings, validation: bool = False
+) -> Data:
+    """Check texts and items and find their pairs; errors and notes tell the data of validation apart."""
+    of = " of validation" if validation else ""
+    captions, gallery = _rows(texts, f"texts{of}", settings.towers), _rows(items, f"items{of}", settings.towers)
+    pairs = Pairs.of(relevance, captions.ids, gallery.ids, settings.queries, validation)
+    if len(gallery if validation else pairs) < 2:
+        raise ValueError(f"items{of}: one alone cannot be told from others; give at least two with captions")
+    return Data(captions, gallery, pairs)
+
+
+def _rows(rows: VectorsLike, name: str, kind: str) -> Rows:
+    if kind == "modules":
+        return as_rows(rows, name)
+    vectors = as_vectors(rows, name)
+    inspect(vectors, name, "cosine" if kind == "none" else "dot")
+    return Rows(vectors.ids, vectors.rows)
+
+
+def check_alike(data: Data, judged: Data | None, kind: str) -> None:
+    """Raise a ValueError where rows that must have one shape do not."""
+    shapes = {"texts": data.texts.source.shape[1:], "items": data.items.source.shape[1:]}
+    if kind == "none" and shapes["texts"] != shapes["items"]:
+        raise ValueError(
+            f"texts have {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; towers='none' needs both in one "
+            "space, 'linear' and 'mlp' bring them into one"
+        )
+    if judged is None or kind == "modules":
+        return
+    for name, side in (("texts", judged.texts), ("items", judged.items)):
+        if side.source.shape[1:] != shapes[name]:
+            raise ValueError(
+                f"{name} of validation have {side.source.shape[1]} dimensions, those to train on {shapes[name][0]}"
+            )
+
+
+def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
+    """Return sizes and hashes of what is trained and validated on, as JSON has them."""
+    parts = {"training": data} | ({} if judged is None else {"validation": judged})
+    return {
+        name: {
+            "items": len(one.pairs),
+            "captions": len(one.pairs.texts),
+            "texts_hash": one.texts.digest(one.pairs.texts),
+            "items_hash": one.items.digest(one.pairs.items if one is data else np.arange(len(one.items))),
+        }
+        for name, one in parts.items()
+    }
+
+
+def sameness(data: Data, described: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
+    """Return a note for texts and items of validation that are those to train on, by the hashes in `described`."""
+    if "validation" not in described:
+        return ()
+    judged, trained = described["validation"], described["training"]
+    return tuple(
+        f"the {name} of validation are those that were trained on: R@1 there says nothing of other items"
+        for name, rows in (("texts", data.texts), ("items", data.items))
+        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # or there are only ids to go by
+    )
+
+
+def shapes_of(network: Network) -> dict[str, list[int]]:
+    """Return the shape of every weight by name, as JSON has it."""
+    return {name: list(weight.shape) for name, weight in network.modules.state_dict().items()}
+
+
+def build(
+    data: Data, settings: Settings, modules: tuple[nn.Module, nn.Module] | None, device: torch.device
+) -> tuple[Network, Settings]:
+    """Return the network with its first weights, and the settings with the dimensions that the joint space has."""
+    used = {"text": (data.texts, np.unique(data.pairs.texts)), "item": (data.items, data.pairs.items)}
+    if settings.towers == "none":
+        settings = replace(settings, dimensions=data.texts.source.shape[1])
+    sides = []
+    for number, (rows, positions) in enumerate(used.values()):
+        if modules is not None:
+            sides.append(Side(modules[number].to(device), None, device))
+            continue
+        tower = TOWERS[settings.towers](rows.source.shape[1], settings).to(device)
+        if settings.towers == "none":
+            sides.append(Side(tower, unit, device))
+        else:
+            used_rows = Vectors(rows.ids, rows.source).gather(positions)
+            sides.append(Side(tower, Preparation.of(used_rows, settings.root), device))
+    if modules is not None:
+        widths = [encoded(side, Rows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]
+                  for side, (rows, _) in zip(sides, used.values(), strict=True)]  # fmt: skip
+        if widths[0] != widths[1]:
+            raise ValueError(f"towers: the text module returns {widths[0]} dimensions, the item module {widths[1]}")
+        settings = replace(settings, dimensions=widths[0])
+    network = Network.of(sides[0], sides[1], HEADS[settings.head](settings.dimensions))
+    if not any(weight.requires_grad for weight in network.modules.parameters()):
+        raise ValueError(f"head {settings.head} with these towers has nothing to learn; it can be used as it is")
+    return network, settings
+
+
+def export(network: Network, data: Data, settings: Settings, training: Training) -> Model:
+    """Return the model that numpy runs; towers that are the user's own modules stay with torch."""
+    network.modules.eval()
+    towers = [
+        exported_tower(side, settings.towers, rows.source.shape[1], settings.dimensions)
+        for side, rows in ((network.text, data.texts), (network.item, data.items))
+    ]
+    head = exported_head(network.head, settings.head, settings.dimensions)
+    return Model(Towers(towers[0], towers[1]), head, training)
+
+
+def device_of(name: str | None) -> torch.device:
+    """Return the device of this name, or a graphics card where there is one, else the processor."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device must be one that torch can use here, got {name!r} ({error})") from None
+    return device
+
+
+def mixes(device: torch.device) -> bool:
+    """Return whether the device computes in bfloat16 by itself."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+@contextmanager
+def own_randomness(device: torch.device, seed: int) -> Iterator[None]:
+    """Draw from this seed inside, and leave torch's generators as they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

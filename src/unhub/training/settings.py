@@ -1,0 +1,111 @@
+"""Settings of a training, checked at the door; the defaults are the paper's, but for the rate of small towers."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.evaluation.whole import check_whole
+from unhub.model import HEADS
+
+Rates: TypeAlias = float | Sequence[float] | NDArray[np.number]
+
+RATES = (3e-4, 1e-3, 3e-3)  # tried in turn where none is given and there is validation
+RATE = 1e-3  # where there is none to choose by
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train: Wang et al. 2022, section 4.2.
+
+    towers: `linear`, `mlp`, `none`, or `modules` for a pair of one's own. dimensions: of the joint space. hidden: of
+    the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: a signed square root of the features
+    of texts or items first, or None to take it where no feature is negative. warmup: the share of the steps in which
+    the rate rises. patience: epochs without a better validation after which a rate is given up; None never does.
+    Numbers of numpy become Python's own, which JSON takes.
+    """
+
+    head: str = "cg-wf"
+    queries: int = 5
+    combination: bool = True
+    towers: str = "mlp"
+    seed: int = 0
+    rates: tuple[float, ...] = (RATE,)
+    dimensions: int = 256
+    hidden: int = 512
+    dropout: float = 0.0
+    root: bool | None = None
+    epochs: int = 30
+    batch: int = 48
+    warmup: float = 5 / 30
+    temperature: float = 0.05
+    weight_decay: float = 0.01
+    patience: int | None = None
+    mixed: bool = False
+
+    def __post_init__(self) -> None:
+        if str(self.head) not in HEADS:
+            close = difflib.get_close_matches(str(self.head).lower(), list(HEADS), n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(f"head must be one of {', '.join(HEADS)}, got {self.head!r}{hint}")
+        for name, least in (("queries", 1), ("seed", 0), ("dimensions", 1), ("hidden", 1), ("epochs", 1), ("batch", 2)):
+            self._set(name, check_whole(getattr(self, name), name, least))
+        if self.patience is not None:
+            self._set("patience", check_whole(self.patience, "patience", 1))
+        for name, low, high in (("dropout", 0, 1), ("warmup", 0, 1), ("weight_decay", 0, math.inf)):
+            self._set(name, _number(getattr(self, name), name, low, high, f"of at least {low} and under {high}"))
+        self._set("rates", tuple(_positive(rate, "rate") for rate in self.rates))
+        self._set("temperature", _positive(self.temperature, "temperature"))
+        for name in ("combination", "mixed", *(("root",) if self.root is not None else ())):
+            self._set(name, _flag(getattr(self, name), name))
+        if len(set(self.rates)) < len(self.rates) or not self.rates:
+            raise ValueError(f"rate must be one number or several different ones, got {list(self.rates)}")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of queries that training meets, and validation measures."""
+        return (1, self.queries) if self.combination and self.queries > 1 else (self.queries,)
+
+    def rate_at(self, peak: float, step: int, steps: int) -> float:
+        """Return the learning rate of a step (from 0) of so many: a linear rise from above 0, then a half cosine."""
+        rise = max(1, round(self.warmup * steps))
+        if step < rise:
+            return peak * (step + 1) / rise
+        return peak * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))) / 2
+
+
+def rates_of(given: Rates | None, validated: bool) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Return the rates to try, and a note where one was taken because there is no validation to choose by."""
+    if given is None:
+        return (RATES, ()) if validated else ((RATE,), (f"no validation to choose by: the rate is {RATE:g}",))
+    listed: object = given.tolist() if isinstance(given, np.ndarray) else given
+    rates = tuple(listed) if isinstance(listed, Sequence) else (listed,)
+    if len(rates) > 1 and not validated:
+        raise ValueError(f"rate: {len(rates)} were given, and no validation to choose one by; give one of each")
+    return tuple(_positive(rate, "rate") for rate in rates), ()
+
+
+def _number(value: object, name: str, low: float, high: float, wanted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) < high:
+        raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
+    return float(value)
+
+
+def _positive(value: object, name: str) -> float:
+    return _number(value, name, math.ulp(0), math.inf, "over 0")
+
+
+def _flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
