@@ -117,6 +117,17 @@ def test_features_are_standardised_by_the_captions_and_items_of_training_alone()
         np.testing.assert_allclose(tower.preparation.scale, 1 / rows.std(axis=0), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("given", "most"), [({}, 1e-4), ({"head_rate": 1e-6}, 1e-6), ({"head_rate": 1.0}, 0.02)])
+def test_the_head_learns_at_its_own_rate_which_for_a_transformer_is_low(given: dict[str, float], most: float) -> None:
+    steps = 4  # of Adam, each of which moves a weight by about the rate
+    before, after = (
+        small(head="cg-wf", queries=3, rate=rate, epochs=2, batch=20, weight_decay=0, warmup=0, **given).head.arrays
+        for rate in (1e-30, 0.02)
+    )
+    moved = max(float(np.abs(after[name] - before[name]).max()) for name in before)
+    assert most / 2 < moved < 1.5 * steps * most
+
+
 @pytest.mark.parametrize("rates", [(0.01, 1e38), (1e38, 0.01), (1e30, 0.01, 1e20)])
 def test_a_rate_that_fails_is_noted_and_the_others_go_on(tmp_path: Path, rates: tuple[float, ...]) -> None:
     model = small(validation=OTHERS.all, rate=rates, epochs=2)

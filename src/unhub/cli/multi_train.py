@@ -68,6 +68,10 @@ def train(
     batch: Annotated[int, typer.Option(min=2, help="Items in one step.")] = 48,
     dimensions: Annotated[int, typer.Option(min=1, help="Of the joint space.")] = 256,
     hidden: Annotated[int, typer.Option(min=1, help="Units of the hidden layer of mlp.")] = 512,
+    head_rate: Annotated[
+        float | None,
+        typer.Option(help="The most that the head's own weights learn at; 0.0001 for cg-wf, else as the towers."),
+    ] = None,
     dropout: Annotated[float, typer.Option(help="Share of an mlp's inputs and hidden units left out in a step.")] = 0.0,
     weight_decay: Annotated[float, typer.Option(help="Of the optimiser.")] = 0.01,
     temperature: Annotated[float, typer.Option(help="What similarities are divided by in the loss.")] = 0.05,
@@ -107,9 +111,9 @@ def train(
 
         model = training.train(
             captions, gallery, pairs, head.value, queries, combination, towers.value, judged, seed, rate=rate,
-            dimensions=dimensions, hidden=hidden, dropout=dropout, epochs=epochs, batch=batch, temperature=temperature,
-            weight_decay=weight_decay, patience=patience, checkpoint=checkpoint, resume=resume, device=device,
-            threads=threads, progress=watch,
+            dimensions=dimensions, hidden=hidden, dropout=dropout, head_rate=head_rate, epochs=epochs, batch=batch,
+            temperature=temperature, weight_decay=weight_decay, patience=patience, checkpoint=checkpoint, resume=resume,
+            device=device, threads=threads, progress=watch,
         )  # fmt: skip
     files.save(model, output)
     if curve is not None:

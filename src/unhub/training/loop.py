@@ -92,10 +92,16 @@ class _Lap:
     ) -> None:  # fmt: skip
         self.network, self.data, self.validation, self.settings = network, data, validation, settings
         self.number, self.peak, self.watch = number, settings.rates[number], watch
+        of_head = {id(one) for one in network.head.parameters()}
         learnt = [one for one in network.modules.parameters() if one.requires_grad]
+        parts = (
+            ([one for one in learnt if id(one) not in of_head], self.peak),
+            ([one for one in learnt if id(one) in of_head], settings.head_peak(self.peak)),
+        )
         # In one pass over the weights, where their kind allows it: several times faster on a processor.
         fused = all(one.is_floating_point() and one.device.type in ("cpu", "cuda") for one in learnt)
-        self.optimiser = torch.optim.AdamW(learnt, self.peak, weight_decay=settings.weight_decay, fused=fused)
+        groups = [{"params": part, "lr": peak, "peak": peak} for part, peak in parts if part]
+        self.optimiser = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=fused)
         self.per_epoch = -(-len(data.pairs) // settings.batch)
 
     def start(self, initial: Weights, current: Current | None) -> Current:
@@ -118,7 +124,7 @@ class _Lap:
         for step, batch in enumerate(batches):
             at = (number - 1) * self.per_epoch + step
             for group in self.optimiser.param_groups:
-                group["lr"] = settings.rate_at(self.peak, at, settings.epochs * self.per_epoch)
+                group["lr"] = settings.rate_at(group["peak"], at, settings.epochs * self.per_epoch)
             loss = self.network.loss(self.data, batch, settings)
             value = loss.item()
             if not math.isfinite(value):

@@ -19,6 +19,7 @@ Rates: TypeAlias = float | Sequence[float] | NDArray[np.number]
 
 RATES = (3e-4, 1e-3, 3e-3)  # tried in turn where none is given and there is validation
 RATE = 1e-3  # where there is none to choose by
+TRANSFORMER_RATE = 1e-4  # the most that cg-wf's stands: at those of small towers it stops telling queries apart
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,10 @@ class Settings:
 
     towers: `linear`, `mlp`, `none`, or `modules` for a pair of one's own. dimensions: of the joint space. hidden: of
     the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: a signed square root of the features
-    of texts or items first, or None to take it where no feature is negative. warmup: the share of the steps in which
-    the rate rises. patience: epochs without a better validation after which a rate is given up; None never does.
-    Numbers of numpy become Python's own, which JSON takes.
+    of texts or items first, or None to take it where no feature is negative. head_rate: of the head's weights, where
+    that of the towers is higher; None is 0.0001 for `cg-wf` beside towers that learn, else the towers' own. warmup: the
+    share of the steps in which the rate rises. patience: epochs without a better validation after which a rate is given
+    up; None never does. Numbers of numpy become Python's own, which JSON takes.
     """
 
     head: str = "cg-wf"
@@ -42,6 +44,7 @@ class Settings:
     hidden: int = 512
     dropout: float = 0.0
     root: bool | None = None
+    head_rate: float | None = None
     epochs: int = 30
     batch: int = 48
     warmup: float = 5 / 30
@@ -62,6 +65,8 @@ class Settings:
         for name, low, high in (("dropout", 0, 1), ("warmup", 0, 1), ("weight_decay", 0, math.inf)):
             self._set(name, _number(getattr(self, name), name, low, high, f"of at least {low} and under {high}"))
         self._set("rates", tuple(_positive(rate, "rate") for rate in self.rates))
+        if self.head_rate is not None:
+            self._set("head_rate", _positive(self.head_rate, "head_rate"))
         self._set("temperature", _positive(self.temperature, "temperature"))
         for name in ("combination", "mixed", *(("root",) if self.root is not None else ())):
             self._set(name, _flag(getattr(self, name), name))
@@ -75,6 +80,12 @@ class Settings:
     def sizes(self) -> tuple[int, ...]:
         """The numbers of queries that training meets, and validation measures."""
         return (1, self.queries) if self.combination and self.queries > 1 else (self.queries,)
+
+    def head_peak(self, peak: float) -> float:
+        """Return the highest rate of the head's weights where that of the towers is `peak`."""
+        if self.head_rate is not None:
+            return min(peak, self.head_rate)
+        return min(peak, TRANSFORMER_RATE) if self.head == "cg-wf" and self.towers != "none" else peak
 
     def rate_at(self, peak: float, step: int, steps: int) -> float:
         """Return the learning rate of a step (from 0) of so many: a linear rise from above 0, then a half cosine."""

@@ -43,6 +43,7 @@ def train(
     hidden: int = 512,
     dropout: float = 0.0,
     root: bool | None = None,
+    head_rate: float | None = None,
     epochs: int = 30,
     batch: int = 48,
     warmup: float = 5 / 30,
@@ -84,8 +85,9 @@ def train(
     where = prepare.device_of(device)
     settings = Settings(
         head=head, queries=queries, combination=combination, towers=kind, seed=seed, rates=rates, dimensions=dimensions,
-        hidden=hidden, dropout=dropout, root=root, epochs=epochs, batch=batch, warmup=warmup, temperature=temperature,
-        weight_decay=weight_decay, patience=patience, mixed=prepare.mixes(where) if mixed is None else mixed,
+        hidden=hidden, dropout=dropout, root=root, head_rate=head_rate, epochs=epochs, batch=batch,
+        warmup=warmup, temperature=temperature, weight_decay=weight_decay, patience=patience,
+        mixed=prepare.mixes(where) if mixed is None else mixed,
     )  # fmt: skip
     data = prepare.read(texts, items, relevance, settings)
     judged = None if validation is None else prepare.read(*validation, settings, validation=True)
