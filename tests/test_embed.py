@@ -478,3 +478,15 @@ def test_version_4_of_transformers_returned_the_vectors_themselves(clip: Path, m
     monkeypatch.setattr(encoder._model, "get_text_features", lambda input_ids: as_tensor(input_ids)[None])
     with pytest.raises(ValueError, match=r"get_text_features of CLIPModel gives Tensor of shape \(1, 5, 12\)"):
         encoder.texts(TEXTS)
+
+
+@pytest.mark.parametrize("given", ["a red square", [], ["a red square", None], None])
+def test_an_encoder_takes_a_list_of_texts_and_no_single_one(clip: Path, given: Any) -> None:
+    encoder = unhub.load_encoder(clip, device="cpu")
+    with pytest.raises(ValueError, match="texts must be a list"):
+        encoder.texts(given)
+
+
+def test_an_encoder_takes_a_list_of_paths_and_no_single_one(clip: Path) -> None:
+    with pytest.raises(ValueError, match=r"paths must be a list .*write \['a.png'\]"):
+        unhub.load_encoder(clip, device="cpu").images("a.png")

@@ -420,7 +420,7 @@ def test_what_is_left_out_is_counted_and_said() -> None:
     assert found.notes == (
         "2 items have no text and can only be found in place of others.",
         "3 texts describe no item and are left out.",
-        "2 items that texts describe are not there.",
+        "2 pairs name an item that is not there.",
         "Size 3 is over 4 items; 34 items with fewer texts are left out of it.",
         "No item has 7 texts: size 7 is left out.",
         "There are only 4 items at some size; intervals are rough under 30.",

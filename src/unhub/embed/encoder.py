@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -97,10 +97,12 @@ class Encoder:
 
     def images(self, paths: Sequence[str | os.PathLike[str]]) -> Float32:
         """Return a unit vector for each image, all in one batch."""
+        _check_several(paths, "paths", str | os.PathLike)
         return self.pictures([self.prepare(open_image(path)) for path in paths])
 
     def texts(self, texts: Sequence[str]) -> Float32:
         """Return a unit vector for each text, all in one batch; what is too long is cut off."""
+        _check_several(texts, "texts", str)
         cut = {"truncation": True, "max_length": self._longest} if self._longest is not None else {}
         inputs = self._tokenizer(list(texts), padding=self._padding, return_tensors="np", **cut)
         return unit_or_zero(self._features("texts", inputs))
@@ -255,3 +257,13 @@ def _transformers() -> ModuleType:
 def _version() -> tuple[int, int]:
     major, minor, *_ = _transformers().__version__.split(".")
     return int(major), int(minor)
+
+
+def _check_several(given: object, name: str, kind: type | UnionType) -> None:
+    """Raise a ValueError unless a list of at least one of a kind is given; a text is a sequence too, of letters."""
+    one = isinstance(given, str | os.PathLike)
+    if one or not isinstance(given, Sequence) or not given:
+        raise ValueError(f"{name} must be a list of at least one, got {given!r}{f'; write [{given!r}]' if one else ''}")
+    strange = next((value for value in given if not isinstance(value, kind)), None)
+    if strange is not None or None in given:
+        raise ValueError(f"{name} must be a list of {name}, got {type(strange).__name__} among them")

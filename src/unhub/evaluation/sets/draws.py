@@ -145,8 +145,9 @@ class Draws:
             item, text = divmod(int(strange[0]), len(text_ids))
             then, today = ("described", "does not") if strange[0] in before else ("did not describe", "does")
             raise ValueError(
-                f"draws were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, which by "
-                f"this relevance it {today}, as with {len(strange) - 1} more; draw anew, or give that relevance"
+                f"the draws were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, "
+                f"which by this relevance it {today}, as with {len(strange) - 1} more; draw anew, or give that "
+                "relevance"
             )
         sizes = {size: one.moved(texts, items) for size, one in self.sizes.items()}
         return Draws(text_ids, item_ids, captions, sizes, self.count, self.seed)

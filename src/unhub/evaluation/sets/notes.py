@@ -26,7 +26,7 @@ def _left_out(draws: Draws, captions: Captions, truth: Truth) -> Iterator[str]:
     if idle:
         yield f"{_count(idle, 'text describes no item and is', 'texts describe no item and are')} left out."
     if truth.absent:
-        yield f"{_count(truth.absent, 'item that a text describes is', 'items that texts describe are')} not there."
+        yield f"{_count(truth.absent, 'pair names', 'pairs name')} an item that is not there."
     for size, one in draws.sizes.items():
         if not len(one.items):
             yield f"No item has {_count(size, 'text', 'texts')}: size {size} is left out."
