@@ -25,9 +25,10 @@ from unhub.vectors import Float32, Float64, spans
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
 SHORT_TAU = 0.05  # bfloat16 rounds by up to 2**-9, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
+TILE_ENTRIES = 4 << 20  # or as many as this, where rows are short
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
-MEASURED_COLUMNS = 32  # of which the remaining error is measured; fewer where they would be over a hundredth
-FEWEST_COLUMNS = 8
+# How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
+FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
 FAINT = 1e-20  # a column total below this was built from entries that float32 may have flushed to zero
 
 
@@ -81,6 +82,8 @@ class _Balancing:
         self.recomputes = self.kept_as == "recomputed"
         self.stale = True
         self.parts = split(self.m, effort.threads)
+        self.watched = _watched(self.m, self.n)
+        self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
     def run(self, iterations: int, tolerance: float | None) -> Solution:
         self.effort.total += self.m * self.n * (iterations + 1 if self.recomputes else 1)
@@ -107,18 +110,14 @@ class _Balancing:
         return float(np.abs(np.exp(log_alpha - self._log_alpha()) - 1).sum() / self.m)
 
     def _column_error(self, log_alpha: Float64) -> float | None:
-        """L1 distance of the column marginals from uniform, measured on some columns by multiplying them anew.
+        """L1 distance of the column marginals from uniform, measured on some columns from their scores, not from K.
 
         The last step has set them, so this is what rounding left, above all that of a K kept in bfloat16.
         """
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
-        passes = self.effort.passes
-        columns = min(max(self.n // 100, FEWEST_COLUMNS), MEASURED_COLUMNS)
-        some = np.unique(np.linspace(0, self.n - 1, columns).astype(np.int64))
-        error = float(np.abs(np.expm1((self._exact(some, log_alpha) - self.h[some]) / self.tau)).mean())
-        self.effort.passes = passes  # an account of the passes, not one of them
-        return error
+        exponents = self.watched_scores / self.tau + (log_alpha - self.h[self.watched, None] / self.tau)
+        return float(np.abs(np.exp(exponents).sum(axis=1) * self.n - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64], log_alpha: Float64) -> Float64:
         """The beta step of some columns from their scores, not from K."""
@@ -147,6 +146,7 @@ class _Balancing:
             here = slice(*span)
             tile = own[: span[1] - span[0]] if self.full is None else self.full[here]
             self.similarity.queries_by_items(self.similarity.queries(span), self.items, tile)
+            self.watched_scores[:, here] = tile[:, self.watched].T
             subtotals = np.zeros(self.n, np.float32)
             kernels.soften_rows(tile, shift, 1 / self.tau, subtotals, self.row_logs[here])
             if self.short is not None:
@@ -203,5 +203,11 @@ def _choose(keep: str, whole: int, tau: float, memory: int) -> str:
     return "fp32" if whole <= memory else "recomputed"
 
 
+def _watched(m: int, n: int) -> NDArray[np.int64]:
+    """Return the positions of the columns that the remaining error is measured on."""
+    most = min(n // 100, WATCHED_BYTES // (4 * m), MOST_WATCHED)
+    return np.unique(np.linspace(0, n - 1, max(most, FEWEST_WATCHED)).astype(np.int64))
+
+
 def _rows_per_tile(n: int) -> int:
-    return max(8, min(1024, TILE_BYTES // (4 * n)))
+    return max(8, min(max(1024, TILE_ENTRIES // n), TILE_BYTES // (4 * n)))

@@ -46,15 +46,14 @@ def inspect(
 
     def check(span: Span) -> Hashes:
         block = vectors.block(*span)
-        _check_block(block, span[0], name, similarity)
-        return _hash_rows(block, keys)
+        hashes, squares = _hash_rows(block, keys)
+        _check_block(block, squares, span[0], name, similarity)
+        return hashes
 
     return np.concatenate(list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions)))))
 
 
-def _check_block(block: Float32, first: int, name: str, similarity: Kind) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", block, block)
+def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:
     suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
     for row in suspects:
         if not np.isfinite(block[row]).all():
@@ -74,13 +73,13 @@ def _keys(dimensions: int) -> Hashes:
     return np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)
 
 
-def _hash_rows(block: Float32, keys: Hashes) -> Hashes:
-    """Return a hash of each row's bits: the sum over pairs of values of (first + key) * (second + key), scrambled."""
+def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:
+    """Return a hash of each row's bits (see `hash_rows`), scrambled, and its sum of squares."""
     if block.shape[1] % 2:
         block = np.pad(block, ((0, 0), (0, 1)))
-    sums = np.empty(len(block), np.uint64)
-    kernels.hash_rows(np.ascontiguousarray(block).view(np.uint64), keys, sums)
-    return _mix(sums)
+    sums, squares = np.empty(len(block), np.uint64), np.empty(len(block), np.float32)
+    kernels.hash_rows(block, block.view(np.uint64), keys, sums, squares)
+    return _mix(sums), squares
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -15,8 +15,8 @@ from unhub.effort import Effort, Progress
 from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
-# BLAS likes tiles of this size better than ones that fit the second-level cache; numpy goes over one several times.
-TILE_ITEMS, TILE_QUERIES = (1280, 4096) if kernels.NAME == "numba" else (1024, 2048)
+# BLAS likes tiles of this size better than ones that fit the second-level cache.
+TILE_ITEMS, TILE_QUERIES = 4096, 2560
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
 STATE_BYTES = 64 << 20  # what prepared items and their running values may take
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unhub import kernels
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, spans
 
 Span: TypeAlias = tuple[int, int]
@@ -59,10 +60,14 @@ class Dot:
         return self.item_vectors.dimensions
 
     def queries(self, span: Span) -> Block:
-        return self.query_vectors.unit_block(*span, self.kind)
+        return self._ready(self.query_vectors, span)
 
     def items(self, span: Span) -> Block:
-        return self.item_vectors.unit_block(*span, self.kind)
+        return self._ready(self.item_vectors, span)
+
+    def _ready(self, vectors: Vectors, span: Span) -> Float32:
+        block = vectors.block(*span)
+        return block if self.kind == "dot" else kernels.unit_rows(block)
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
         np.matmul(items, queries.T, out=out)

@@ -256,8 +256,12 @@ def rows_per_block(dimensions: int) -> int:
 def unit(block: Float32) -> Float32:
     """Return the rows scaled to length one."""
     lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
-    ordinary = (lengths > 1e-15) & (lengths < 1e18)
-    if ordinary.all():
+    if are_ordinary(lengths):
         return cast("Float32", block * (np.float32(1) / lengths)[:, None])
     wide = block.astype(np.float64)  # squares of such rows leave the range of float32
     return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
+
+
+def are_ordinary(lengths: Float32) -> bool:
+    """Return whether rows of these lengths have squares within the range of float32."""
+    return bool(((lengths > 1e-15) & (lengths < 1e18)).all())

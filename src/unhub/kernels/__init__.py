@@ -23,3 +23,4 @@ hash_rows = chosen.hash_rows
 place_rows = chosen.place_rows
 shorten = chosen.shorten
 soften_rows = chosen.soften_rows
+unit_rows = chosen.unit_rows

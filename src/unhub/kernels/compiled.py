@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, larger, lowest_bit, over_mask
-from unhub.vectors import Float32, Float64
+from unhub.vectors import Float32, Float64, are_ordinary, unit
 
 NAME = "numba"
 
@@ -16,11 +16,13 @@ NAME = "numba"
 REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
 jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
 exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
+door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")  # NaN comes in here
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20
 HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF, NOWHERE = np.float32(0), np.float32(1), np.float32(0.5), np.float32(-np.inf)
+FAR_ABOVE = np.float32(8)  # in units of 1 / beta
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
@@ -37,12 +39,12 @@ def _largest(values: Float32) -> Any:
 
 
 @exact_jit
-def exp_(x: Any) -> Any:
-    """exp of a float32 at or below about 80; less than -86.9 counts as that, which is zero beside the row's largest.
+def exp2_(x: Any) -> Any:
+    """2**x of a float32 at or below about 120; less than -125.5 counts as that, which is zero beside the row's largest.
 
     Adding MAGIC rounds to a whole number and leaves it in the lowest bits, from where it is added to the exponent.
     """
-    scaled = larger(x * LOG2E, FLOOR)
+    scaled = larger(x, FLOOR)
     shifted = scaled + MAGIC
     r = scaled - (shifted - MAGIC)
     power = ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5))))
@@ -50,23 +52,40 @@ def exp_(x: Any) -> Any:
 
 
 @jit
+def _sum_and_largest(row: Float32, slope: Any, level: Any) -> Any:
+    """Return the sum of 2**(slope * score - level) and the largest score, in one look at the row."""
+    total, largest = ZERO, row[0]
+    for j in range(len(row)):
+        value = row[j]
+        largest = larger(largest, value)
+        total += exp2_(slope * value - level)
+    return total, largest
+
+
+@jit
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
-    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); `peak` is the running maximum."""
-    rows, columns = tile.shape
-    for i in range(rows):
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas).
+
+    `peak` is the largest score of the row's first tile. It follows the running maximum only where that is so far above
+    that the exponents would lose precision, so that most rows are looked at once.
+    """
+    steepest = betas[0]
+    for b in range(len(betas)):
+        steepest = larger(steepest, betas[b])
+    for i in range(tile.shape[0]):
         row = tile[i]
-        largest = _largest(row)
-        if largest > peak[i]:
-            for b in range(len(betas)):
-                sums[i, b] *= np.exp(np.float64(betas[b]) * (np.float64(peak[i]) - np.float64(largest)))
-            peak[i] = largest
-        top = peak[i]
+        if peak[i] == NOWHERE:
+            peak[i] = _largest(row)
         for b in range(len(betas)):
-            beta = betas[b]
-            total = ZERO
-            for j in range(columns):
-                total += exp_(beta * (row[j] - top))
-            sums[i, b] += np.float64(total)
+            slope = betas[b] * LOG2E
+            total, largest = _sum_and_largest(row, slope, slope * peak[i])
+            if b == 0 and steepest * (largest - peak[i]) > FAR_ABOVE:
+                for c in range(len(betas)):
+                    sums[i, c] *= np.exp(np.float64(betas[c]) * (np.float64(peak[i]) - np.float64(largest)))
+                peak[i] = largest
+                total, largest = _sum_and_largest(row, slope, slope * peak[i])
+            rounding = np.float64(slope * peak[i]) - np.float64(slope) * np.float64(peak[i])
+            sums[i, b] += np.float64(total) * np.exp2(rounding)
 
 
 @jit
@@ -275,7 +294,7 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray)
 def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
     """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
     rows, columns = tile.shape
-    slope = np.float32(beta)
+    slope = np.float32(beta) * LOG2E
     for i in range(rows):
         row = tile[i]
         largest = row[0] - h[0]
@@ -284,7 +303,7 @@ def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: F
             largest = larger(largest, row[j])
         total = ZERO
         for j in range(columns):
-            value = exp_(slope * (row[j] - largest))
+            value = exp2_(slope * (row[j] - largest))
             row[j] = value
             total += value
         scale = ONE / total
@@ -364,18 +383,40 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: 
             totals[j] += share * _lengthen(last[j])
 
 
-@jit
-def hash_rows(words: np.ndarray, keys: np.ndarray, sums: np.ndarray) -> None:
-    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64.
+@door_jit
+def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndarray, squares: Float32) -> None:
+    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64; and its squares as floats.
 
-    A half is a float32, of which -0.0 counts as 0.0.
+    `words` are the same rows as `block`. A half is a float32, of which -0.0 counts as 0.0.
     """
-    rows, columns = words.shape
-    for i in range(rows):
-        total = np.uint64(0)
-        for j in range(columns):
-            low, high = words[i, j] & HALF_WORD, words[i, j] >> np.uint64(32)
+    for i in range(len(block)):
+        row, pairs = block[i], words[i]
+        total, square = np.uint64(0), ZERO
+        for j in range(len(pairs)):
+            low, high = pairs[j] & HALF_WORD, pairs[j] >> np.uint64(32)
             low = np.uint64(0) if low == MINUS_ZERO else low
             high = np.uint64(0) if high == MINUS_ZERO else high
             total += (low + keys[2 * j]) * (high + keys[2 * j + 1])
-        sums[i] = total
+        for j in range(len(row)):
+            square += row[j] * row[j]
+        sums[i], squares[i] = total, square
+
+
+@door_jit
+def _scale_rows(block: Float32, out: Float32, lengths: Float32) -> None:
+    for i in range(len(block)):
+        row, scaled = block[i], out[i]
+        square = ZERO
+        for j in range(len(row)):
+            square += row[j] * row[j]
+        lengths[i] = np.sqrt(square)
+        scale = ONE / lengths[i]
+        for j in range(len(row)):
+            scaled[j] = row[j] * scale
+
+
+def unit_rows(block: Float32) -> Float32:
+    """Return the rows scaled to length one; each is read from memory once."""
+    out, lengths = np.empty_like(block), np.empty(len(block), np.float32)
+    _scale_rows(block, out, lengths)
+    return out if are_ordinary(lengths) else unit(block)

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.vectors import Float32, Float64, spans
+from unhub.vectors import unit as unit_rows
 
 NAME = "numpy"
+NEAR_ZERO = 20  # in units of 1 / beta: float32's rounding of the exponent is then some 1e-6
 CACHE_ENTRIES = 1 << 17  # what is reduced at a time: half a megabyte stays in a core's second-level cache
 
 
@@ -18,15 +20,21 @@ def _slabs(tile: NDArray[np.generic]) -> list[slice]:
 
 
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
-    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up.
+
+    `peak` is the running maximum, or 0 where that is so near that nothing need be taken off, which saves a pass.
+    """
     ones = np.ones(tile.shape[1], np.float32)
     for rows in _slabs(tile):
         slab = tile[rows]
-        top = np.maximum(peak[rows], slab.max(axis=1))
+        largest = slab.max(axis=1)
+        near = np.abs(largest) * betas.max() <= NEAR_ZERO
+        top = np.maximum(peak[rows], np.where(near, np.float32(0), largest))
         drop = peak[rows].astype(np.float64) - top
         sums[rows] *= np.exp(drop[:, None] * betas)
         peak[rows] = top
-        np.subtract(slab, top[:, None], out=slab)
+        if top.any():
+            np.subtract(slab, top[:, None], out=slab)
         for b, beta in enumerate(betas):
             work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
             sums[rows, b] += np.exp(work, out=work) @ ones
@@ -147,8 +155,15 @@ def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float32
         balance_rows(wide, scale, totals, sums[rows])
 
 
-def hash_rows(words: NDArray[np.uint64], keys: NDArray[np.uint64], sums: NDArray[np.uint64]) -> None:
-    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64."""
+def hash_rows(
+    block: Float32, words: NDArray[np.uint64], keys: NDArray[np.uint64], sums: NDArray[np.uint64], squares: Float32
+) -> None:
+    """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64; and its squares as floats.
+
+    `words` are the same rows as `block`. A half is a float32, of which -0.0 counts as 0.0.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.einsum("ij,ij->i", block, block, out=squares)
     for rows in _slabs(words):
         low, high = words[rows] & np.uint64(0xFFFFFFFF), words[rows] >> np.uint64(32)
         for half in (low, high):
