@@ -51,8 +51,8 @@ test: $(DEV_STAMP) browser ## run the tests, then again without numba
 	$(PYTEST)
 	UNHUB_NO_NUMBA=1 $(PYTEST) -m "not once"
 
-demo: $(STAMP) ## run a short example on generated data
-	$(RUN) examples/demo.py
+demo: $(STAMP) ## search emoji by description, before and after
+	$(RUN) -m unhub demo
 
 check: $(DEV_STAMP) ## lint, formatting, types
 	$(RUN) -m ruff check .

@@ -1,5 +1,6 @@
 """The command line prints and writes what the library returns."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import unhub
-from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, program, succeed, write_fitted, write_inputs
+from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, here, program, succeed, write_fitted, write_inputs
 from corrections import bias
+from unhub.correction import Cost
 from unhub.files import read_manifest
 from unhub.methods import METHODS
 
@@ -101,7 +103,8 @@ def test_search_prints_a_table_with_ids_as_they_are(fitted: Path) -> None:
 
 def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
     for form in ("table", "json", "npz"):
-        assert succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", f"hits.{form}") == ""
+        told = succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", f"hits.{form}")
+        assert told == f"wrote hits.{form}: the hits of 3 queries\n"
     with np.load(fitted / "hits.npz") as hits:
         assert hits["queries"].tolist() == [0, 1, 2]
         assert hits["ids"].shape == hits["scores"].shape == (3, 10)
@@ -109,6 +112,9 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
             [hit["id"] for hit in answer["hits"]] for answer in json.loads((fitted / "hits.json").read_text())
         ] == hits["ids"].tolist()
     assert (fitted / "hits.table").read_text() == succeed(fitted, *SEARCH, "queries.npy")
+    assert succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--quiet") == ""
+    told = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--json"))
+    assert told == {"path": "hits.json", "queries": 3, "k": 10}
 
 
 def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path) -> None:
@@ -128,16 +134,25 @@ def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path
 
 
 def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> None:
-    answers = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json"))
-    assert [len(answer["hits"]) for answer in answers] == [40, 40, 40]
+    done = here(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json")
+    assert [len(answer["hits"]) for answer in json.loads(done.stdout)] == [40, 40, 40]
+    assert (done.returncode, done.stderr) == (
+        0, "unhub: note: -k is 50, but there are 40 items: all are returned, no more\n"
+    )  # fmt: skip
+    assert succeed(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json", "--quiet") == done.stdout
 
 
 @pytest.mark.once
 def test_info_says_what_a_file_is(tmp_path: Path) -> None:
     unhub.save(bias(np.arange(6)), tmp_path / "one.unhub")
     printed = succeed(tmp_path, "info", "one.unhub")
-    for words in ("dis:tau=0.02", "cosine, 64 dimensions", "numba, kept fp32", "queries 1e-09, items 3e-07", "µ"):
+    for words in ("dis:tau=0.02", "cosine, 64 dimensions", "the matrix, in float32", "queries 1e-09, items 3e-07", "µ"):
         assert words in printed
+    kernel = [line.split() for line in printed.splitlines() if line.startswith("kernel")]
+    assert kernel == [["kernel", "numba"]]
+    kept_nothing = dataclasses.replace(bias(np.arange(6)), cost=Cost(kernel="numba"))
+    unhub.save(kept_nothing, tmp_path / "two.unhub")
+    assert "nothing" not in succeed(tmp_path, "info", "two.unhub")
 
 
 @pytest.mark.once

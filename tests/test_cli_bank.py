@@ -29,6 +29,17 @@ def test_every_figure_is_printed_with_its_meaning_and_the_conclusion_last(folder
     assert printed.splitlines()[-1] == f"tiny: {report.conclusion}"
 
 
+def test_on_a_narrow_terminal_the_meanings_go_on_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = unhub.judge_bank(ITEMS, BANK, QUERIES)
+    for width in (60, 80):
+        monkeypatch.setattr("unhub.cli.folding.terminal_width", lambda width=width: width)
+        lines = succeed(folder, *COMMAND, "--queries", "queries.npy").splitlines()
+        assert max(map(len, lines)) <= width
+        meanings = " ".join(" ".join(line.split()) for line in lines)
+        words = [word for row in report.cells() for word in row[2].split()]
+        assert re.search(".*".join(map(re.escape, words)), meanings)
+
+
 def test_json_is_the_report(folder: Path) -> None:
     printed = json.loads(succeed(folder, *COMMAND, "--queries", "queries.npy", "--json", "--seed", "3", run=program))
     report = unhub.judge_bank(ITEMS, BANK, QUERIES, seed=3)

@@ -1,6 +1,7 @@
 """`unhub embed` writes what the library writes, says what it skipped, and goes on after a kill."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "videos").mkdir()
     media.write_video(folder / "videos" / "one.mp4", 12)
     (folder / "captions.txt").write_text("\n".join(TEXTS))
+    (folder / "lines.jsonl").write_text('{"words": "a red square"}\n')
     (folder / "captions.csv").write_text("key,caption\n" + "".join(f"k{at},{one}\n" for at, one in enumerate(TEXTS)))
     return folder
 
@@ -74,7 +76,7 @@ def test_the_command_writes_what_the_library_writes(folder: Path) -> None:
     ):  # fmt: skip
         output = f"out of {source}"
         told = json.loads(succeed(folder, "embed", source, *MODEL, "-o", output, "--json", *options))
-        for name in ("path", "created", "source"):
+        for name in ("path", "created", "source", "already"):
             del told[name]
         expected = {name: value for name, value in library.manifest.items() if name in told}
         assert {**told, "model": None} == {**expected, "model": None}
@@ -105,12 +107,20 @@ def test_skipped_inputs_are_a_warning_and_a_list(folder: Path) -> None:
 
 def test_long_texts_are_said_to_be_cut(folder: Path) -> None:
     (folder / "long.txt").write_text("red\n" + "red " * 40)
-    assert "1 texts, to 12 tokens" in succeed(folder, "embed", "long.txt", *MODEL, "-o", "captions")
+    assert "1 text, to 12 tokens" in succeed(folder, "embed", "long.txt", *MODEL, "-o", "captions")
 
 
 def test_mistakes_are_one_line_that_names_the_option(folder: Path) -> None:
     texts = ("embed", "captions.txt", *MODEL, "-o", "captions")
     assert fail(folder, *texts, "--column", "text").startswith("--column is 'text', but only a table has columns")
+    for source, wanted in (("captions.csv", "text"), ("lines.jsonl", "text")):
+        said = fail(folder, "embed", source, *MODEL, "-o", "captions")
+        assert re.search(f"`{wanted}` is wanted.*; --column names the column that holds the texts$", said)
+    said = fail(folder, "embed", "captions.csv", *MODEL, "-o", "captions", "--column", "caption", "--id-column", "no")
+    assert said.endswith("`no` is wanted, once; --id-column names the column that holds the ids")
+    assert fail(folder, "embed", "images", "--kind", "texts", *MODEL, "-o", "captions") == (
+        "images: texts are read from .txt, .csv, .tsv, .jsonl, .parquet files, not from a folder"
+    )
     assert fail(folder, *texts, "--frames", "3") == "--frames: is for videos; these are texts"
     assert fail(folder, *texts, "--device", "toaster").startswith("--device: 'toaster' is not a device")
     assert fail(folder, "embed", "images", "--model", "nothing", "-o", "x").startswith("--model: 'nothing' cannot")
@@ -119,13 +129,25 @@ def test_mistakes_are_one_line_that_names_the_option(folder: Path) -> None:
         "say it: --kind images, --kind texts or --kind videos"
     )
     assert fail(folder, "embed", "images", *MODEL, "-o", "captions.txt").startswith("--output: ")
-    succeed(folder, *texts)
-    assert succeed(folder, *texts) != ""
+    assert succeed(folder, *texts).startswith("wrote  ")
+    assert succeed(folder, *texts).startswith("complete already  captions\n")
+    assert json.loads(succeed(folder, *texts, "--json"))["already"] is True
     other = ("embed", "captions.txt", "--model", "other model", "-o", "captions")
     assert "another model (model); name another output, or --restart" in fail(folder, *other)
     before = (folder / "captions" / "embeddings.npy").read_bytes()
     succeed(folder, *other, "--restart")
     assert (folder / "captions" / "embeddings.npy").read_bytes() != before
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhub.embed.embed.batches", interrupt)
+    done = here(folder, "embed", "captions.txt", *MODEL, "-o", "captions")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "unhub: stopped; the same command goes on where it was\n"
+
+
+def interrupt(*given: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")

@@ -21,6 +21,7 @@ from command import BANK, ITEMS, NAMES, fail, program, succeed, write_fitted, wr
 from unhub.cli.evaluate import evaluate as eval_command
 from unhub.cli.folding import folded, width_of
 from unhub.cli.hubs import FIGURES
+from unhub.cli.reversal import turned
 from unhub.evaluation.evaluate import DEFAULT_MEASURES
 from unhub.evaluation.hubness import Figures
 
@@ -99,6 +100,36 @@ def test_eval_reversed_asks_with_the_items(folder: Path) -> None:
     direct = unhub.evaluate(GALLERY, QUERIES, backwards, fitted)
     assert printed == json.loads(json.dumps({**direct.to_dict(), "corrections": {}}))
     assert printed["items"] == 60
+
+
+def test_eval_reversed_blames_the_option_that_was_given(folder: Path) -> None:
+    said = fail(folder, *EVAL, "--reverse", "--correction", "fitted.unhub")
+    asked = EVAL[EVAL.index("--queries") + 1]
+    assert said.startswith("--correction: fitted.unhub was fitted on other rows than those of --queries, which are")
+    assert f"fit one with `unhub fit --items {asked}` and a --bank of past items (queries: " in said
+    for name, option in (("items", "--items"), (Path(asked).stem, "--queries")):
+        rows = np.load(folder / f"{name}.npy")
+        np.save(folder / "zero.npy", np.where(np.arange(len(rows))[:, None] == 2, 0, rows))
+        said = fail(folder, *EVAL, "--reverse", option, "zero.npy")
+        assert said.startswith(f"{option}: row 2 is all zeros")
+
+
+def test_eval_reversed_takes_a_correction_of_the_queries_and_speaks_of_items_that_ask(folder: Path) -> None:
+    past = np.load(folder / "queries.npy")
+    unhub.save(unhub.fit(QUERIES, past, method="nnn:k=3"), folder / "turned.unhub")
+    shown = succeed(folder, *EVAL, "--reverse", "--correction", "turned.unhub")
+    backwards = unhub.Relevance(list(TRUTH.values()), list(TRUTH))
+    direct = unhub.evaluate(GALLERY, QUERIES, backwards, {"turned.unhub": unhub.load(folder / "turned.unhub")})
+    assert shown.startswith(str(direct).removesuffix("\n".join(direct.notes)))
+    for note in direct.notes:
+        assert turned(note) in shown.splitlines()
+
+
+def test_what_is_said_of_queries_is_said_of_items_where_they_ask() -> None:
+    said = "queries: 2 of 9 items, such as 'items', are no bank_items of a query; an item has a row, this query none"
+    assert turned(said) == (
+        "items: 2 of 9 queries, such as 'items', are no bank_items of an item; a query has a row, this item none"
+    )
 
 
 def test_eval_over_seeds_prints_the_spread_of_the_library(folder: Path) -> None:
@@ -234,8 +265,10 @@ def test_on_a_narrow_terminal_the_values_and_the_gain_stand_in_two_tables(folder
     lines = on_terminal(folder, 80, *EVAL, "--correction", "fitted.unhub", "--quiet")
     assert max(map(len, lines)) <= 80
     heads = [line.split() for line in lines if line.startswith("ranking")]
-    assert heads[0] == ["ranking", *DEFAULT_MEASURES, "skewness@10"]
-    assert heads[1:] == [["ranking", "R@1", "interval", "gain", "in", "R@1", "p"]]
+    assert heads[0][: len(DEFAULT_MEASURES) + 1] == ["ranking", *DEFAULT_MEASURES]
+    shown = " ".join(word for head in heads for word in head[1:])
+    assert shown == f"{' '.join(DEFAULT_MEASURES)} R@1 interval gain in R@1 p skewness@10"
+    assert len(heads) == 2
     whole = on_terminal(folder, 300, *EVAL, "--correction", "fitted.unhub", "--quiet")
     direct = unhub.evaluate(QUERIES, GALLERY, TRUTH, {"fitted.unhub": unhub.load(folder / "fitted.unhub")})
     assert whole == str(direct).splitlines()[:-1]  # all but the note
@@ -247,6 +280,14 @@ def test_long_texts_are_cut_on_a_terminal(folder: Path) -> None:
     assert max(map(len, shown)) == 24
     (hub,) = unhub.worst_hubs(QUERIES, GALLERY, count=1).hubs
     assert shown[0] == f"  1. {hub.id}  text of [b]{hub.id}"[:23] + "…"
+
+
+def test_the_figures_of_hubs_keep_to_a_narrow_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = succeed(folder, "hubs", *BOTH, "--correction", "fitted.unhub", "--count", "1")
+    monkeypatch.setattr("unhub.cli.folding.terminal_width", lambda: 60)
+    narrow = succeed(folder, "hubs", *BOTH, "--correction", "fitted.unhub", "--count", "1")
+    assert max(map(len, whole.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
+    assert sorted(whole.replace("─", "").split()) == sorted(narrow.replace("─", "").split())
 
 
 def test_a_table_is_folded_into_parts_that_hold_every_column_once() -> None:

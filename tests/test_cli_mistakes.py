@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from children import child
 from command import BANK, FIT, ITEMS, SEARCH, fail, program, succeed, write_fitted, write_inputs
 from unhub.cli.errors import in_options
 
@@ -86,12 +87,16 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         (("queries.npy", "--items", "other.npy"), "^--items: item .* has other contents"),
         (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense': "),
         (("queries.npy", "--strength", "nan"), "^--strength must be finite"),
+        (("queries.npy", "--strength", "-0.5"), "^--strength: -0.5 is below 0"),
+        (("missing.parquet",), r"^--queries: No such file or directory: missing\.parquet$"),
+        (("ending",), "^--queries: ending: no reader for a file whose name has no ending; there are"),
         (("queries.npy", "--json", "--format", "table"), "^--json: --format table is asked for too"),
         (("queries.npy", "-o", "nowhere/hits.json"), "--output: .*there is no folder"),
     ],
 )
 def test_a_mistake_in_a_search_is_one_line(fitted: Path, change: tuple[str, ...], words: str) -> None:
     np.save(fitted / "other.npy", ITEMS[::-1])
+    (fitted / "ending").touch()
     assert re.search(words, fail(fitted, *SEARCH, *change))
 
 
@@ -99,7 +104,34 @@ def test_a_missing_option_or_command_is_one_line(folder: Path) -> None:
     assert "--items" in fail(folder, "fit", "-o", "out.unhub", run=program)
     assert "nonsense" in fail(folder, "nonsense", run=program)
     assert "FILE: " in fail(folder, "info", "none.unhub")
+    assert fail(folder, "info", "items.npy") == "FILE: items.npy: truncated, or not a file that unhub saved"
     assert "is a folder" in fail(folder, "info", ".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (("study", "temprature"), "temperature"),
+        (("multi", "train", "--head", "cgwf"), "cg-wf"),
+        (("fit", "--similarity", "Cosin"), "cosine"),
+        (("serach",), "search"),
+    ],
+)
+def test_a_misspelt_choice_is_answered_with_the_nearest(folder: Path, arguments: tuple[str, ...], near: str) -> None:
+    said = fail(folder, *arguments)
+    assert said.endswith(f" Did you mean {near!r}?")
+    assert "Value error" not in said
+
+
+def test_a_choice_that_is_near_nothing_is_answered_with_all(folder: Path) -> None:
+    assert fail(folder, "fit", "--similarity", "xyz").endswith("'xyz' is not one of 'cosine', 'dot'.")
+
+
+def test_a_file_that_is_missing_is_said_to_be_so_before_an_extra_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide(monkeypatch, "pyarrow")
+    assert fail(folder, *FIT, "--items", "rows.parquet") == "--items: No such file or directory: rows.parquet"
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
@@ -161,6 +193,41 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path: Path, endless: tuple[st
     assert sorted(os.listdir(tmp_path)) == ["bank.npy", "items.npy"]
 
 
+@pytest.mark.parametrize("module", ["typer", "numpy"])
+def test_ctrl_c_while_something_is_imported_is_one_line(tmp_path: Path, module: str) -> None:
+    write_inputs(tmp_path)
+    process = child(f"""
+import importlib.abc, os, signal
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+os.chdir({str(tmp_path)!r})
+sys.argv = ["unhub", *{FIT!r}]
+from unhub.cli import main
+main()
+""")
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
+
+
+def test_ctrl_c_inside_exec_gives_the_exit_code_too(tmp_path: Path) -> None:
+    # Python itself ends `python -m` by the signal where a plain KeyboardInterrupt comes up there.
+    (tmp_path / "sitecustomize.py").write_text("""
+import importlib.abc, os, signal, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            exec("os.kill(os.getpid(), signal.SIGINT)", {"os": os, "signal": signal})
+sys.meta_path.insert(0, Interrupting())
+""")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "unhub", "methods"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "unhub: stopped\n")
+
+
 def wait_for_the_fit(child: subprocess.Popen[str]) -> None:
     """Wait until the child has mapped its bank, or for ten seconds on a system that does not tell."""
     maps, deadline = Path(f"/proc/{child.pid}/maps"), time.monotonic() + 10
@@ -208,6 +275,10 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, argumen
         ("k must be at least 1", "-k must be at least 1"),
         ("give bank= too; index='exact' will do", "give --bank too; --index exact will do"),
         ("refit with mergeable=True, or use unhub.remove", "refit with --mergeable, or use unhub remove"),
+        ("merging needs what fit(..., mergeable=True) keeps", "merging needs what `unhub fit --mergeable` keeps"),
+        ("which unhub.fit makes; read it with unhub.load", "which unhub fit makes; read it with unhub info"),
+        ("out.unhub.fit: no reader", "out.unhub.fit: no reader"),
+        ("the items have names: Vectors(ids, rows)", "the items have names: give --item-ids"),
         ("--bank-items: bank_items.npy is empty", "--bank-items: bank_items.npy is empty"),
         ("has columns ['bank_items']; `id` is wanted", "has columns ['bank_items']; `id` is wanted"),
         ('it has "bank_items\'s", no bank_items', 'it has "bank_items\'s", no --bank-items'),
@@ -215,5 +286,6 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, argumen
     ],
 )
 def test_what_the_library_says_of_arguments_is_said_of_options(said: str, shown: str) -> None:
-    options = {"bank": "--bank", "bank_items": "--bank-items", "k": "-k", "index": "--index"}
+    named = {"bank": "--bank", "bank_items": "--bank-items", "item_ids": "--item-ids"}
+    options = {**named, "k": "-k", "index": "--index"}
     assert in_options(said, options) == shown

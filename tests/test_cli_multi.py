@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -109,6 +110,19 @@ def test_eval_prints_tables_and_notes(folder: Path) -> None:
     assert printed == f"{tables}\n{legend}\n{notes}\n"
     quiet = succeed(folder, *EVAL, "--sizes", "1,2", "--correction", "fitted.unhub", "--quiet")
     assert quiet == f"{tables}\n"
+
+
+def test_on_a_narrow_terminal_one_interval_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhub.cli.folding.terminal_width", lambda: 80)
+    shown = succeed(folder, *EVAL, "--sizes", "1,2")
+    assert max(map(len, shown.splitlines())) <= 80
+    heads = [re.split("  +", line)[1:] for line in shown.splitlines() if line.startswith(("sets  ", "area  "))]
+    assert heads == [[*DEFAULT_MEASURES, "R@1 interval", "sd of R@1"], ["over sa"], ["AUC_2 of R@1"]]
+
+
+def test_a_single_query_is_compared_with_no_combination(folder: Path) -> None:
+    assert "over sa" not in succeed(folder, *EVAL, "--sizes", "1").splitlines()[0]
+    assert "over sa" in succeed(folder, *EVAL, "--sizes", "2").splitlines()[0]
 
 
 def test_the_defaults_of_eval_are_those_of_the_library(folder: Path) -> None:
@@ -243,7 +257,7 @@ def test_search_writes_every_format(folder: Path) -> None:
     table = succeed(folder, *SEARCH, "-k", "2", run=program)
     assert table.splitlines()[0].split() == ["set", "place", "score", "item"]
     assert len(table.splitlines()) == 2 + 3 * 2
-    assert succeed(folder, *SEARCH, "-k", "2", "-o", "hits.npz") == ""
+    assert succeed(folder, *SEARCH, "-k", "2", "-o", "hits.npz") == "wrote hits.npz: the hits of 3 sets\n"
     with np.load(folder / "hits.npz") as hits:
         assert hits["sets"].tolist() == ["b", "a", "c"] and hits["ids"].shape == hits["scores"].shape == (3, 2)
     whole = succeed(folder, *SEARCH, "-k", "2", "--strength", "0", "--index", "faiss:Flat", "--json")
@@ -283,11 +297,16 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
             ("--queries", "wide.npy", "--model", "model.safetensors"),
             "--queries has 9 dimensions, this tower was trained on 8",
         ),
-        (("--sets", "strange.csv"), "--sets: strange.csv: 1 unknown id(s), for example 'no text'"),
+        (("--sets", "strange.csv"), "--sets: strange.csv: 1 query id is not among the queries, for example 'no text'"),
         (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is wanted"),
         (("--sets", "texts.txt"), "--sets: texts.txt: sets are read from .csv, .tsv, .jsonl, .parquet files"),
         (("--sets", "none.csv"), "--sets: "),
         (("--combine", "SA"), "--combine must be sa, ra, mf, ts-wf or a trained Model, got 'SA' (did you mean 'sa'?)"),
+        (
+            ("--combine", "lg-wf"),
+            "--combine: lg-wf is a head with trained weights; give the file of `unhub multi train",
+        ),
+        (("--strength", "-1"), "--strength: -1 is below 0"),
         (("--format", "npz"), "--format: npz is not for a terminal"),
         (("-o", "sets.csv"), "--output: sets.csv is an input of this command"),
         (("--queries", "names.txt"), "--queries: names.txt: no reader"),

@@ -15,6 +15,7 @@ import unhub
 from captioned import Captioned, captioned
 from command import here
 from unhub.training import train
+from unhub.training.checkpoints import Checkpoint, State
 
 pytestmark = pytest.mark.once
 
@@ -100,6 +101,27 @@ def test_a_stopped_training_goes_on_from_its_checkpoint(folder: Path) -> None:
     assert refused.returncode == 2
     assert refused.stderr == "unhub: --checkpoint: state exists; go on from it with --resume, or name another file\n"
     assert here(folder, *TRAIN, *options, "--resume").returncode == 0
+
+
+def test_ctrl_c_says_how_to_go_on_once_there_is_something_to_go_on_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--rate", "0.01", "--checkpoint", "state", "--quiet")
+    kept: list[Path] = []
+
+    def write(checkpoint: Checkpoint, state: State) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(checkpoint.path)
+        keep(checkpoint, state)
+
+    keep = Checkpoint.write
+    monkeypatch.setattr(Checkpoint, "write", write)
+    stopped = here(folder, *TRAIN, *options)
+    assert (stopped.returncode, stopped.stdout) == (130, "")
+    assert stopped.stderr == "unhub: stopped; the same command with --resume goes on from state\n"
+    (folder / "state").unlink()
+    assert here(folder, *TRAIN, *options).stderr == "unhub: stopped\n"
 
 
 def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Embedding: what transformers gives for each input alone, whatever the batch; broken inputs aside."""
 
 import json
+import logging
 import shutil
 import sys
 import warnings
@@ -371,6 +372,13 @@ def test_the_output_may_not_lie_within_the_inputs(images: Path) -> None:
 def test_a_loaded_encoder_serves_again_and_embeds_queries(clip: Path, images: Path, tmp_path: Path) -> None:
     encoder = unhub.load_encoder(clip, device="cpu")
     made = unhub.embed_images(images, encoder, tmp_path / "gallery")
+    assert repr(encoder) == f"<Encoder {clip}: CLIPModel on cpu, full precision>"
+    assert (
+        repr(made)
+        == f"<Embedded {tmp_path / 'gallery'}: {len(made.vectors)} images, {made.vectors.dimensions} dimensions>"
+    )
+    assert not made.already
+    assert unhub.embed_images(images, encoder, tmp_path / "gallery").already
     np.testing.assert_allclose(encoder.images([images / "plain.jpg"])[0], rows_of(made)[6], atol=CLOSE)
     queries = encoder.texts(TEXTS[:2])
     np.testing.assert_allclose(queries, [ByHand(clip).text(text) for text in TEXTS[:2]], atol=1e-6)
@@ -427,6 +435,22 @@ def test_a_model_that_is_no_dual_encoder_is_refused(tmp_path: Path) -> None:
 def test_a_model_that_cannot_be_found_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"model: 'no-one/nothing' cannot be loaded"):
         unhub.load_encoder("no-one/nothing")
+
+
+def test_the_retries_of_a_download_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("huggingface_hub.utils._http")
+    spoke: list[bool] = []
+
+    def fail(*given: Any, **options: Any) -> None:
+        spoke.append(logger.isEnabledFor(logging.WARNING))
+        raise OSError("no network\nand more on that")
+
+    before = logging.getLogger("huggingface_hub").level
+    monkeypatch.setattr(import_module("transformers").AutoModel, "from_pretrained", fail)
+    with pytest.raises(ValueError, match=r"^model: 'no-one/nothing' cannot be loaded: no network$"):
+        unhub.load_encoder("no-one/nothing")
+    assert spoke == [False]
+    assert logging.getLogger("huggingface_hub").level == before
 
 
 @pytest.mark.parametrize("device", ["toaster", "cuda:7"])

@@ -154,6 +154,13 @@ def test_the_table_has_the_figures_of_evaluate(labelled: unhub.Report) -> None:
     assert labelled.findings.rows[0].values["R@1"].value == pytest.approx(DATA.recall(DATA.scores, 1))
 
 
+def test_the_share_of_the_worst_hubs_is_told_in_plain_words(labelled: unhub.Report) -> None:
+    counts = oracles.k_occurrence(DATA.scores, 10)
+    share = f"{counts.max() / counts.sum():.1%}"  # 1% of 90 items is one
+    assert ["places taken by the item returned most", share] in [row[:2] for row in labelled.cells()[1]]
+    assert "places taken by the item returned most" in Reader(labelled.html).words
+
+
 def test_the_numbers_are_there_as_json(labelled: unhub.Report) -> None:
     told = json.loads(json.dumps(labelled.to_dict()))
     assert told["verdict"] == labelled.verdict.word

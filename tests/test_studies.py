@@ -4,22 +4,28 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import flickr8k
 import oracles
 import shapes
 import unhub
+from unhub.evaluation.charts import DASHES, tick_settings
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.data_studies import _over_draws, _usual_sizes
 from unhub.evaluation.judging import skewness_of
+from unhub.evaluation.pictures import STYLE
 from unhub.evaluation.spread import spread, usual_methods
+from unhub.evaluation.tables import as_text
 
 pytestmark = pytest.mark.once  # fits and places as elsewhere
 
@@ -216,6 +222,84 @@ def test_every_study_is_a_table_numbers_and_a_picture(name: str, tmp_path: Path)
     if study.form != "grid":
         assert all(line in words for line in study.lines)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["study.png", "study.svg"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_below_a_table_every_value_is_rounded_as_in_it(name: str) -> None:
+    study = STUDIES[name](*GIVEN)
+    below = str(study).partition(as_text(*study.cells()))[2]
+    assert below
+    assert not re.search(r"\d\.\d{4,}", below)
+    if study.raw is not None:
+        assert f"raw: {study.raw.value:.2f} [{study.raw.low:.2f}, {study.raw.high:.2f}]" in below.splitlines()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_best_is_named_where_there_is_a_choice_and_said_to_be_picked_here(name: str) -> None:
+    study = STUDIES[name](*GIVEN)
+    told, drawn = study.to_dict(), study.chart.words
+    line, setting, value = study.best
+    if name in ("bank-size", "growth"):
+        assert told["best"] is None
+        assert not re.search("best|picked", f"{study} {drawn}", re.IGNORECASE)
+    else:
+        assert told["best"] == {"line": line, "setting": setting, **value.to_dict()}
+        assert f"best: {value:.2f}, {study.lines_of} {line}, {study.parameter} {setting}" in str(study)
+        assert f"Best: {value:.2f}, " in drawn
+        assert "The best was picked on these very queries" in str(study)
+        assert any("picked on these very queries" in note for note in json.loads(json.dumps(told))["notes"])
+
+
+def ticks(settings: Sequence[float]) -> list[str]:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.plot(settings, settings)
+    tick_settings(axes, settings)
+    return [one.get_text() for one in axes.get_xticklabels()]
+
+
+def test_the_least_and_the_greatest_setting_are_named_on_an_axis() -> None:
+    assert ticks([0.0284, 0.0567, 0.0851, 0.113, 0.17, 0.227, 0.34, 0.454]) == [
+        "0.0284", "0.0567", "0.113", "0.227", "0.454"
+    ]  # fmt: skip
+    assert ticks([10, 32, 100, 316, 1000, 3162, 10_000, 12_000]) == [
+        "10",
+        "32",
+        "100",
+        "316",
+        "1,000",
+        "3,162",
+        "12,000",
+    ]
+    assert ticks([1.0, 1.01]) == ["1", "1.01"]
+    assert ticks([1.0, 1.01, 1.5, 99, 100]) == ["1", "100"]
+    assert ticks([7]) == ["7"]
+
+
+def test_the_frame_of_the_best_cell_is_seen_on_any_colour() -> None:
+    study = STUDIES["k-alpha"](*GIVEN)
+    figure = Figure()
+    study.chart.draw(figure)
+    frames = [one for one in figure.axes[0].patches if isinstance(one, Rectangle)]
+    line, setting, _ = study.best
+    spot = (study.settings.index(setting) - 0.5, list(study.lines).index(line) - 0.5)
+    assert [frame.get_xy() for frame in frames] == [spot, spot]
+    wide, narrow = sorted(frames, key=lambda frame: -frame.get_linewidth())
+    assert (to_hex(wide.get_edgecolor()), to_hex(narrow.get_edgecolor())) == ("#ffffff", "#111111")
+    assert not any(frame.get_clip_on() for frame in frames)
+
+
+def test_the_dashes_of_raw_are_whole_in_a_legend() -> None:
+    figure, size = Figure(), STYLE["legend.fontsize"]
+    STUDIES["temperature"](*GIVEN).chart.draw(figure)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert isinstance(size, int)
+    (dashed,) = (line for line in figure.axes[0].lines if line.get_label() == "raw")
+    dash, gap = DASHES
+    room = legend.handlelength * size
+    assert dashed.get_linewidth() * (2 * dash + gap) <= room < dashed.get_linewidth() * 2 * (dash + gap)
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -21,6 +21,7 @@ import unhub
 from captioned import Captioned, captioned
 from unhub.combine import distinct_weights
 from unhub.model import Model, Preparation, Training
+from unhub.training.curve import curve
 from unhub.training.heads import HEADS, Weighing, exported
 from unhub.training.loop import Step
 from unhub.training.pairs import NOBODY, Pairs
@@ -530,3 +531,12 @@ def test_a_curve_is_drawn(tmp_path: Path) -> None:
     assert "epoch" in (tmp_path / "loss.svg").read_text()
     with pytest.raises(ValueError, match="no history to draw"):
         unhub.training.draw_curve(replace(model, training=type(model.training)()), tmp_path / "none.png")
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+def test_the_epochs_of_a_curve_are_whole_numbers(epochs: int) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    curve(small(epochs=epochs)).draw(figure)
+    shown = [tick for tick in figure.axes[-1].get_xticks() if 1 <= tick <= epochs]
+    assert shown
+    assert all(tick == int(tick) for tick in shown)

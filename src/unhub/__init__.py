@@ -1,6 +1,6 @@
 """Correct hubness in cross-modal vector search: fit one number per item on past queries, rank by what is left."""
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as type checkers know it: importing typing takes longer than all the rest here
 
 if TYPE_CHECKING:
     from unhub import training

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from unhub.cli.display import progress, table
+from unhub.cli.display import progress
 from unhub.cli.fit import Similarity
+from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import read_given, read_optional
 
 
@@ -37,7 +38,5 @@ def bank(
     elif quiet:
         typer.echo(report.verdict)
     else:
-        table(("figure", "value", "what it means"), report.cells())
-        for note in report.notes:
-            typer.echo(note)
-        typer.echo(f"{report.verdict}: {report.conclusion}")
+        show_words((("figure", "value", "what it means"), report.cells()))
+        tell(*report.notes, f"{report.verdict}: {report.conclusion}")

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from unhub.files.models import ModelManifest, TowerManifest
 
 
+# What the cost of a fit says it kept, where that is one word.
+KEPT = {
+    "nothing": "",
+    "fp32": "the matrix, in float32",
+    "bf16": "the matrix, in bfloat16",
+    "recomputed": "nothing: the matrix was computed anew for each iteration",
+}
+
+
 class Advance(Protocol):
     """Moves a bar on; a label may take the place of the one before."""
 
@@ -78,7 +87,8 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("bank", _set(manifest["bank"])),
         ("bank items", _set(manifest["bank_items"])),
         ("cost", f"{_passes(cost['passes'])}, {cost['seconds']:.2f} s, {_size(cost['peak_memory'])} peak memory"),
-        ("kernel", f"{cost['kernel']}, kept {cost['kept']}"),
+        ("kernel", cost["kernel"]),
+        ("kept", KEPT.get(cost["kept"], cost["kept"])),
         ("iterations", f"{cost['iterations']}" if cost["iterations"] else ""),
         ("marginal errors", _errors(cost["row_error"], cost["column_error"])),
         *(("note", note) for note in cost["notes"]),

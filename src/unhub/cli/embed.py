@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import progress, table
+from unhub.cli.errors import saying_how_to_go_on
 
 if TYPE_CHECKING:
     from unhub.embed.embed import Embedded
@@ -83,15 +84,15 @@ def embed(
         "texts": partial(embed_texts, source, column=column, id_column=id_column),
         "videos": partial(embed_videos, source, frames=frames or FRAMES),
     }
-    with progress("embed", quiet) as advance:
+    with saying_how_to_go_on(lambda: "the same command goes on where it was"), progress("embed", quiet) as advance:
         made = calls[chosen](
             model=model, output=output, batch=batch, device=device, precision=precision.value, threads=threads,
             restart=restart, progress=advance,
         )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps({"path": str(output), **made.manifest}, indent=2))
+        typer.echo(json.dumps({"path": str(output), "already": made.already, **made.manifest}, indent=2))
     elif not quiet:
-        table(("wrote", str(output)), _facts(made))
+        table(("complete already" if made.already else "wrote", str(output)), _facts(made))
     _warn(made, brief=quiet or as_json)
 
 
@@ -105,11 +106,12 @@ def _refuse(options: Mapping[str, object], wanted: str, chosen: str) -> None:
 def _facts(made: Embedded) -> list[tuple[str, str]]:
     """Return what was written, as (name, value) for people."""
     manifest = made.manifest
+    cut = "1 text" if made.truncated == 1 else f"{made.truncated:,} texts"
     rows = [
         (manifest["kind"], f"{manifest['rows']:,} of {manifest['inputs']['count']:,}"),
         ("vectors", f"{manifest['dimensions']} dimensions, {manifest['dtype']}, of length one"),
         ("model", f"{manifest['model']['name']} ({manifest['model']['type']})"),
-        ("truncated", f"{made.truncated:,} texts, to {manifest['settings'].get('longest')} tokens"),
+        ("truncated", f"{cut}, to {manifest['settings'].get('longest')} tokens"),
     ]
     return [row for row in rows if made.truncated or row[0] != "truncated"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -19,6 +19,19 @@ EncodedItems: TypeAlias = Annotated[
         help="The items are what `unhub multi encode` wrote; the way to use a correction with --model.",
     ),
 ]
+
+
+def check_combinations(names: Iterable[str]) -> None:
+    """Refuse heads that are trained by name: their weights are in a file."""
+    from unhub.combine import COMBINATIONS
+    from unhub.model.heads import HEADS
+
+    for name in names:
+        if name in HEADS and name not in COMBINATIONS:
+            raise ValueError(
+                f"--combine: {name} is a head with trained weights; give the file of `unhub multi train --head {name}` "
+                "with --model"
+            )
 
 
 def encode(

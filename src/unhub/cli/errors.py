@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
@@ -18,6 +19,11 @@ MISTAKES = (ValueError, FileNotFoundError, PermissionError, IsADirectoryError, N
 OUT_OF_LUCK = (OSError, MemoryError)
 QUOTED = r"(?<!\w)(?:'[^']*'|\"[^\"]*\"|`[^`]*`)"  # and no apostrophe
 BROKEN_PIPE = 141  # as of a program that the signal ended: 128 + SIGPIPE
+STOPPED = 130  # likewise: 128 + SIGINT
+
+
+class Stopped(Exception):
+    """Ctrl-C; its text, if it has one, says how to go on."""
 
 
 class Command(TyperCommand):
@@ -30,6 +36,8 @@ class Command(TyperCommand):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python says so as it flushes at the end
             sys.exit(BROKEN_PIPE)
+        except KeyboardInterrupt as error:
+            raise Stopped(*error.args) from error  # typer would make a mere exit code of it
         except MISTAKES as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("-")}
             raise ValueError(in_options(_message(error), options)) from error
@@ -56,8 +64,12 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         rf"(?<![-\w/])({'|'.join(name for name in options if '_' in name) or '$.'})\b(?!\.\w|/)",  # no file's name
     ):
         text = re.sub(f"{QUOTED}|{pattern}", option, text)
+    text = re.sub(r"\bfit\(\.\.\., ([a-z]+)=True\)", r"`unhub fit --\1`", text)
     text = re.sub(r"\b([a-z]+)=True\b", r"--\1", text)
-    return re.sub(r"\bunhub\.(extend|merge|remove)\b", r"unhub \1", text)
+    named = options.get("new_item_ids") or options.get("item_ids")
+    text = text.replace("Vectors(ids, rows)", f"give {named}" if named else "Vectors(ids, rows)")
+    text = re.sub(r"(?<![\w./-])unhub\.load\b", "unhub info", text)
+    return re.sub(r"(?<![\w./-])unhub\.(fit|extend|merge|remove)\b", r"unhub \1", text)
 
 
 @contextmanager
@@ -69,19 +81,37 @@ def argument(name: str) -> Iterator[None]:
         raise ValueError(f"{name}: {_message(error)}") from error
 
 
+@contextmanager
+def saying_how_to_go_on(how: Callable[[], str]) -> Iterator[None]:
+    """Say on ctrl-C what takes up the work again."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(how()) from error
+
+
 def report(error: Exception) -> int:
     """Print an error as one line and return the exit code; an error that is our own fault is raised again."""
-    if isinstance(error, typer.Abort):
-        return 130
+    if isinstance(error, (Stopped, typer.Abort)):
+        typer.echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
+        return STOPPED
     if not isinstance(error, (UsageError, *MISTAKES, *OUT_OF_LUCK)):
         raise error
     typer.echo(f"unhub: {' '.join(_message(error).split())}", err=True)
     return 2 if isinstance(error, (UsageError, *MISTAKES)) else 1
 
 
+def _with_the_nearest(text: str) -> str:
+    """Return what typer says of a wrong choice with the nearest of those there are, as it says of commands."""
+    text = text.replace(": Value error, ", ": ")
+    choice = re.search(r"'([^']*)' is not one of ('.*')\.$", text)
+    near = difflib.get_close_matches(choice[1].lower(), re.findall(r"'([^']*)'", choice[2]), n=1) if choice else []
+    return f"{text} Did you mean {near[0]!r}?" if near else text
+
+
 def _message(error: Exception) -> str:
     if isinstance(error, UsageError):
-        return str(error.format_message())  # type: ignore[attr-defined]  # str() leaves the option's name out
+        return _with_the_nearest(error.format_message())  # type: ignore[attr-defined]  # str() leaves the option out
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__

@@ -13,8 +13,9 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
-from unhub.cli.folding import Table, show, terminal_width, width_of
+from unhub.cli.folding import show, show_brief, tell
 from unhub.cli.inputs import read_named, read_optional
+from unhub.cli.reversal import check_reversed, turned, turning
 
 SEEDS = 3  # random parts of the bank, where their size is given alone
 
@@ -91,11 +92,12 @@ def evaluate(
     size = max(1, len(past) // 2) if past is not None and halved else bank_size
     if reverse:
         gallery, asked, answers = asked, gallery, answers.reversed()
+        check_reversed(saved, gallery, queries, threads)
     corrections = dict(saved)
     kind: Kind | None = None if similarity is None else similarity.value
     shown: Evaluation | OverSeeds
     if past is not None and size is not None:
-        with progress("evaluate", quiet) as advance:
+        with turning(reverse), progress("evaluate", quiet) as advance:
             shown = over_seeds(
                 asked, gallery, answers, past, method or [], size, seeds or SEEDS, chosen, bank_items=past_items,
                 corrections=corrections, runs=runs, similarity=kind, threads=threads, progress=advance,
@@ -103,13 +105,13 @@ def evaluate(
         evaluation = shown.evaluation
     else:
         if method:
-            with progress("fit", quiet) as advance:
+            with turning(reverse), progress("fit", quiet) as advance:
                 fitted = unhub.fit(
                     gallery, past, method=method, bank_items=past_items, similarity=kind or "cosine", threads=threads,
                     progress=advance,
                 )  # fmt: skip
             corrections |= name_corrections(fitted)
-        with progress("evaluate", quiet) as advance:
+        with turning(reverse), progress("evaluate", quiet) as advance:
             shown = evaluation = unhub.evaluate(
                 asked, gallery, answers, corrections, chosen, runs=runs, similarity=kind, threads=threads,
                 progress=advance,
@@ -121,17 +123,17 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({**shown.to_dict(), "corrections": specs}, indent=2, ensure_ascii=False))
         return
-    for number, one in enumerate(_brief(shown) if isinstance(shown, Evaluation) else [shown.cells()]):
-        if number:
-            typer.echo()
-        show(one)
+    if isinstance(shown, Evaluation):
+        show_brief(shown.cells(), len(chosen))
+    else:
+        show(shown.cells())
     if not quiet:
         brackets = ["In brackets: 95% intervals, by bootstrap."] if isinstance(shown, Evaluation) else []
         marked = [f"* is the best by {chosen[0]}."] if len(shown.rows) > 1 else []
         names = [f"{path} is {spec}." for path, spec in specs.items()]
         half = [f"--bank-size is not given: {size:,} queries are half of the bank."] if halved else []
-        for note in (" ".join(brackets + marked), *names, *half, *shown.notes):
-            typer.echo(note)
+        notes = [turned(note) if reverse else note for note in shown.notes]
+        tell(" ".join(brackets + marked), *names, *half, *notes)
 
 
 def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
@@ -139,26 +141,6 @@ def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
     for name, value in options.items():
         if where and value is not None:
             raise ValueError(f"{name}: {why}")
-
-
-def _brief(evaluation: Evaluation) -> list[Table]:
-    """Return the whole table where it fits, else one of the values alone and one of the intervals that matter most."""
-    heads, rows = evaluation.cells()
-    width = terminal_width()
-    if width is None or width_of((heads, rows)) <= width:
-        return [(heads, rows)]
-    measures = len(evaluation.measures)
-    skewness = [len(heads) - 1] if evaluation.rows[0].hubness is not None else []
-    values = [
-        [row[0], *(cell.partition(" [")[0] for cell in row[1 : 1 + measures]), *(row[at] for at in skewness)]
-        for row in rows
-    ]
-    first = str(evaluation.measures[0])
-    intervals = [[row[0], row[1].partition(" ")[2], *row[1 + measures : 3 + measures]] for row in rows]
-    return [
-        ([*heads[: 1 + measures], *(heads[at] for at in skewness)], values),
-        ([heads[0], f"{first} interval", *heads[1 + measures : 3 + measures]], intervals),
-    ]
 
 
 def _write_ranks(evaluation: Evaluation, path: Path) -> None:

@@ -1,20 +1,22 @@
-"""Tables that fit the terminal they are shown on; piped, nothing is folded or cut."""
+"""Tables and sentences that fit the terminal they are shown on; piped, nothing is folded or cut."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import typer
 
-from unhub.cli.display import table
+from unhub.cli.display import table, wrapped
 from unhub.evaluation.tables import widths_of
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 GAP = 2  # between two columns
+LEAST = 24  # columns for words, however narrow the terminal is
 
 
 def terminal_width() -> int | None:
@@ -35,6 +37,45 @@ def show(shown: Table) -> None:
         if number:
             typer.echo()
         table(*part)
+
+
+def show_words(shown: Table) -> None:
+    """Print a table whose last column is of words, which go on below where the terminal is too narrow for them."""
+    heads, rows = shown
+    width = terminal_width()
+    if width is not None:
+        last = len(heads) - 1
+        room = max(LEAST, width - sum(GAP + one for one in widths_of(heads, rows)[:last]))
+        rows = [line for row in rows for line in wrapped(row, {last: room})]
+    table(heads, rows)
+
+
+def tell(*sentences: str) -> None:
+    """Print sentences, each on a line of its own, which is broken between words where the terminal is too narrow."""
+    width = terminal_width()
+    for one in sentences:
+        typer.echo(one if width is None else textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False))
+
+
+def show_brief(shown: Table, measures: int) -> None:
+    """Print a table as it is where it fits, else with one interval alone, that of the first of so many measures.
+
+    The measures are the columns after the first one; the interval that stays comes after their values.
+    """
+    width = terminal_width()
+    heads, rows = shown
+    if width is not None and width_of(shown) > width:
+        heads = [*heads[: 1 + measures], f"{heads[1]} interval", *heads[1 + measures :]]
+        rows = [
+            [
+                row[0],
+                *(cell.partition(" [")[0] for cell in row[1 : 1 + measures]),
+                row[1].partition(" ")[2],
+                *row[1 + measures :],
+            ]
+            for row in rows
+        ]
+    show((heads, rows))
 
 
 def folded(shown: Table, width: int) -> Iterator[Table]:

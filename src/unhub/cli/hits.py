@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
+import typer
+
 if TYPE_CHECKING:
     from unhub.search import Hits
     from unhub.vectors import Ids
@@ -34,8 +36,10 @@ def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Writ
     return WRITERS[Format.json if as_json else form or _named_format(output)]
 
 
-def write_hits(write: Write, asked: Ids, hits: Hits, output: Path | None, word: str = "query") -> None:
-    """Write the hits to a file, which appears whole or not at all, or to stdout."""
+def write_hits(
+    write: Write, asked: Ids, hits: Hits, output: Path | None, word: str, quiet: bool, as_json: bool
+) -> None:
+    """Write the hits to stdout, or to a file, which appears whole or not at all, and say so."""
     from unhub import files
 
     if output is None:
@@ -43,6 +47,22 @@ def write_hits(write: Write, asked: Ids, hits: Hits, output: Path | None, word: 
         return
     with files.replacing(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         write(asked, hits, file, word)
+    if as_json:
+        typer.echo(json.dumps({"path": str(output), PLURALS[word]: len(asked), "k": hits.ids.shape[1]}, indent=2))
+    elif not quiet:
+        typer.echo(f"wrote {output}: the hits of {len(asked):,} {word if len(asked) == 1 else PLURALS[word]}")
+
+
+def check_strength(strength: float) -> None:
+    """Refuse to add to a score what a correction takes off."""
+    if strength < 0:
+        raise ValueError(f"--strength: {strength:g} is below 0; 0 is no correction, 1 all of it")
+
+
+def note_few_items(k: int, items: int, quiet: bool) -> None:
+    """Say on stderr that there are fewer items than are asked for."""
+    if k > items and not quiet:
+        typer.echo(f"unhub: note: -k is {k:,}, but there are {items:,} items: all are returned, no more", err=True)
 
 
 def _named_format(output: Path | None) -> Format:

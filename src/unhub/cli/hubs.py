@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress, table
+from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
-from unhub.cli.folding import terminal_width
+from unhub.cli.folding import show_words, tell, terminal_width
 from unhub.cli.inputs import read_named
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ def hubs(
         typer.echo(json.dumps(_as_json(found, said, meant), indent=2, ensure_ascii=False))
         return
     if not quiet:
-        table(*_figures(found))
-        typer.echo(
-            f"\nOf {len(gallery):,} items, the worst hubs among the {found.before.k} best of {len(asked):,} queries:"
-        )
+        among = f"among the {found.before.k} best of {len(asked):,} queries"
+        tell(f"How often each of {len(gallery):,} items is {among}:", "")
+        show_words(_figures(found))
+        tell("", "The worst hubs:")
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):
         for line in _lines(number, hub, found, said, meant):
@@ -100,7 +100,7 @@ def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
         ]
         for figure, (form, meaning) in FIGURES.items()
     ]
-    return ["figure", *shown, "what it says of how often items are returned"], rows
+    return ["figure", *shown, "what it says of the counts"], rows
 
 
 def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: list[str] | None) -> list[str]:

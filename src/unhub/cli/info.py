@@ -10,6 +10,7 @@ import typer
 
 from unhub.cli.display import facts, model_facts, table, wrapped
 from unhub.cli.errors import argument
+from unhub.cli.folding import show_words
 
 if TYPE_CHECKING:
     from unhub.files.corrections import Manifest
@@ -45,7 +46,7 @@ def info(
         return
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     heads = ("file", f"{file} (format {manifest['format']}, checksum right)")
-    table(heads, [*rows, ("written", f"{manifest['created']} by {versions}")])
+    show_words((heads, [*rows, ("written", f"{manifest['created']} by {versions}")]))
 
 
 def methods(quiet: Quiet = False, as_json: Json = False) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import progress
-from unhub.cli.encoding import EncodedItems, corrected_items, encode
+from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
-from unhub.cli.folding import show
+from unhub.cli.folding import show, show_brief, tell
 from unhub.cli.inputs import check_outputs, read_named
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def evaluate(
     from unhub.evaluation.pictures import check_drawable
     from unhub.evaluation.sets.draws import DRAWS
 
+    check_combinations(combine or [])
     inputs = (texts, items, relevance, text_ids, item_ids, model, load_draws, *(correction or ()))
     check_outputs({"--save-draws": save_draws, "--curve": curve}, *inputs)
     with argument("--curve"):
@@ -110,14 +111,13 @@ def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json:
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "corrections": specs}, indent=2, ensure_ascii=False))
         return
-    show(found.cells())
+    show_brief(found.cells(), len(found.measures))
     if found.areas:
         typer.echo()
         show(found.area_cells())
     if not quiet:
-        typer.echo("In brackets: 95% intervals over the items, by bootstrap; sd: over repetitions of the draws.")
-        for note in (*(f"{path} is {spec}." for path, spec in specs.items()), *found.notes):
-            typer.echo(note)
+        brackets = "In brackets: 95% intervals over the items, by bootstrap; sd: over repetitions of the draws."
+        tell(brackets, *(f"{path} is {spec}." for path, spec in specs.items()), *found.notes)
 
 
 def _numbers(text: str) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from unhub.cli.display import progress
-from unhub.cli.encoding import EncodedItems, corrected_items, encode
+from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
-from unhub.cli.hits import Format, hits_writer, write_hits
+from unhub.cli.hits import Format, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import check_outputs, read_named
 
 
@@ -40,7 +40,7 @@ def search(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write instead of stdout.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Search with several queries for each target."""
@@ -48,6 +48,8 @@ def search(
     from unhub.search import searcher
 
     write = hits_writer(form, as_json, output)
+    check_strength(strength)
+    check_combinations([] if combine is None else [combine])
     check_outputs({"--output": output}, items, item_ids, correction, queries, query_ids, sets, model)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
@@ -66,6 +68,7 @@ def search(
     with corrected_items(trained is not None and not encoded_items), progress("index", quiet) as advance:
         ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
     how = combine or trained or "sa"
+    note_few_items(k, len(ready), quiet)
     with progress("search", quiet) as advance:
         hits = ready.search_sets(rows, k=k, combine=how, strength=strength, progress=advance)
-    write_hits(write, named.ids, hits, output, "set")
+    write_hits(write, named.ids, hits, output, "set", quiet, as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import model_facts, progress, table
-from unhub.cli.errors import argument
+from unhub.cli.errors import argument, saying_how_to_go_on
 from unhub.cli.inputs import check_outputs, read_named
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def train(
         pairs = files.read_relevance(relevance)
     captions, gallery = read_named(texts, text_ids, "--texts", "--text-ids"), read_named(items, item_ids)
     judged = _validation(validation_relevance, validation_texts, validation_items, captions, gallery)
-    with progress("train", quiet) as advance:
+    with saying_how_to_go_on(lambda: _how_to_go_on(checkpoint)), progress("train", quiet) as advance:
 
         def watch(step: Step) -> None:
             if advance is not None:
@@ -123,6 +123,12 @@ def train(
         typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
     elif not quiet:
         table(("wrote", str(output)), model_facts(manifest))
+
+
+def _how_to_go_on(checkpoint: Path | None) -> str:
+    """Return what goes on with a training that was stopped; nothing where no epoch of it was kept."""
+    kept = checkpoint is not None and checkpoint.exists()
+    return f"the same command with --resume goes on from {checkpoint}" if kept else ""
 
 
 def _validation(

@@ -13,6 +13,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
+from unhub.cli.folding import show, tell
 from unhub.cli.inputs import read_given, read_named
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def report(
     if as_json:
         typer.echo(json.dumps({"path": str(output), **made.to_dict()}, indent=2, ensure_ascii=False))
     elif not quiet:
-        typer.echo(f"{made}\nwrote {output}")
+        tell(*made.verdict.sentences, "")
+        show(made.cells())
+        tell(*made.notes, f"wrote {output}")
 
 
 def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:

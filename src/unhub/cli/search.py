@@ -9,7 +9,7 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
-from unhub.cli.hits import Format, hits_writer, write_hits
+from unhub.cli.hits import Format, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import read_given, read_named
 
 
@@ -27,7 +27,7 @@ def search(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write instead of stdout.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Search with a saved correction."""
@@ -35,6 +35,7 @@ def search(
     from unhub.search import searcher
 
     write = hits_writer(form, as_json, output)
+    check_strength(strength)
     with argument("--output"):
         if output is not None:
             files.check_target(output, items, item_ids, correction, queries)
@@ -44,6 +45,7 @@ def search(
     asked = read_given(queries, "--queries")
     with progress("index", quiet) as advance:
         ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
+    note_few_items(k, len(ready), quiet)
     with progress("search", quiet) as advance:
         hits = ready.search(asked, k=k, strength=strength, progress=advance)
-    write_hits(write, asked.ids, hits, output)
+    write_hits(write, asked.ids, hits, output, "query", quiet, as_json)

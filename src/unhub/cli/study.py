@@ -13,6 +13,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
+from unhub.cli.folding import show, tell
 from unhub.cli.inputs import read_given, read_named
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ def study(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
     elif not quiet:
-        typer.echo(str(found))
-        if output is not None:
-            typer.echo(f"wrote {output}")
+        tell(found.title, "")
+        show(found.cells())
+        tell(*found.sentences, *([] if output is None else [f"wrote {output}"]))
 
 
 def _banks(given: list[str], several: bool) -> dict[str, Vectors]:

@@ -11,7 +11,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
-from unhub.cli.folding import show
+from unhub.cli.folding import show, tell
 from unhub.cli.inputs import read_given, read_named, read_optional
 
 
@@ -69,6 +69,4 @@ def tune(
     elif not quiet:
         if tuning.table:
             show(tuning.cells())
-        for line in (tuning.reason, *tuning.notes):
-            typer.echo(line)
-        typer.echo(f"Wrote {tuning.best.spec} to {output}.")
+        tell(tuning.reason, *tuning.notes, f"Wrote {tuning.best.spec} to {output}.")

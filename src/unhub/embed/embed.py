@@ -30,13 +30,17 @@ BATCH = 32
 LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedded:
-    """What was written: the vectors, mapped from `path`, and what the manifest says of them."""
+    """What was written: the vectors, mapped from `path`, and what the manifest says of them.
+
+    already: it was complete before, and nothing had to be done.
+    """
 
     path: Path
     vectors: Vectors
     manifest: Manifest
+    already: bool = False
 
     @property
     def skipped(self) -> list[Left]:
@@ -47,6 +51,10 @@ class Embedded:
     def truncated(self) -> int:
         """How many texts were longer than what the model reads of them."""
         return self.manifest["truncated"]
+
+    def __repr__(self) -> str:
+        told = self.manifest
+        return f"<Embedded {self.path}: {told['rows']} {told['kind']}, {told['dimensions']} dimensions>"
 
 
 def embed_images(
@@ -152,7 +160,7 @@ def _embed(
         differs = difference(task, read_embedding_manifest(target))
         if differs:
             raise ValueError(f"output: {target} was made with {differs}; {REMEDY}")
-        return _read(target)
+        return _read(target, already=True)
     work = Work(target, task, restart)
     try:
         with closing(batches(inputs, encoder, work.done, size, threads, progress)) as made:
@@ -187,8 +195,8 @@ def _manifest(task: Task, work: Work, inputs: Inputs) -> Manifest:
     }
 
 
-def _read(path: Path) -> Embedded:
-    return Embedded(path, read_vectors(path), read_embedding_manifest(path))
+def _read(path: Path, already: bool = False) -> Embedded:
+    return Embedded(path, read_vectors(path), read_embedding_manifest(path), already)
 
 
 def _encoder(model: Source | Encoder, device: str | None, precision: Precision) -> Encoder:

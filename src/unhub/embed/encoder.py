@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,13 @@ class Encoder:
         self._model = model
         self._torch = _torch()
 
+    def __repr__(self) -> str:
+        return f"<Encoder {self.name}: {type(self._model).__name__} on {self.device}, {self._precision} precision>"
+
+    @property
+    def _precision(self) -> str:
+        return "half" if self.half else "full"
+
     @cached_property
     def identity(self) -> Encoded:
         """The name and class of the model and a hash of its weights, wherever they lie."""
@@ -70,7 +78,7 @@ class Encoder:
 
     def settings(self, kind: Kind) -> dict[str, str | int | None]:
         """Return what, beside the weights, decides about the vectors of a kind."""
-        precision: dict[str, str | int | None] = {"precision": "half" if self.half else "full"}
+        precision: dict[str, str | int | None] = {"precision": self._precision}
         if kind == "texts":
             return {**precision, "longest": self._longest, "padding": str(self._padding)}
         written = self._processor.to_json_string()
@@ -225,11 +233,14 @@ def _loading(name: str) -> Iterator[None]:
     """Load in silence, with bars for downloads where someone is watching; errors say that it is about the model."""
     from safetensors import SafetensorError
 
-    logging = _transformers().utils.logging
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
+    told = _transformers().utils.logging
+    before, bars = told.get_verbosity(), told.is_progress_bar_enabled()
+    told.set_verbosity_error()
     if not sys.stderr.isatty():
-        logging.disable_progress_bar()
+        told.disable_progress_bar()
+    hub = logging.getLogger("huggingface_hub")  # which has a line or two to say for each of its retries
+    level = hub.level
+    hub.setLevel(logging.ERROR)
     try:
         yield
     except ImportError:
@@ -237,9 +248,10 @@ def _loading(name: str) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ValueError(f"model: {name!r} cannot be loaded: {_first_line(error)}") from error
     finally:
-        logging.set_verbosity(before)
+        hub.setLevel(level)
+        told.set_verbosity(before)
         if bars:
-            logging.enable_progress_bar()
+            told.enable_progress_bar()
 
 
 def _first_line(error: Exception) -> str:

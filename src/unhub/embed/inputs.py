@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from unhub.embed.encoder import Kind
-from unhub.files.columns import TABLES
+from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
-from unhub.files.texts import LINES, read_texts
+from unhub.files.texts import LINES, Texts, read_texts
 from unhub.vectors import Ids, as_ids
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def find_texts(source: Source | Sequence[str], column: str | None, id_column: st
         if value is not None and (path is None or path.suffix.lower() not in TABLES):
             raise ValueError(f"{name} is {value!r}, but only a table has columns: {', '.join(TABLES)}")
     if isinstance(source, str | os.PathLike):
-        read = read_texts(source, column=column or "text", id_column=id_column)
+        read = _read_texts(source, column or "text", id_column)
         texts, named, name = [str(text) for text in read.texts], read.ids, read.source
     else:
         texts, named, name = list(source), None, f"{len(source)} texts"
@@ -100,6 +100,14 @@ def find_texts(source: Source | Sequence[str], column: str | None, id_column: st
         raise ValueError("texts: none are given")
     given = ids if ids is not None else named if named is not None else np.arange(len(texts))
     return TextInputs(as_ids(given, len(texts), "ids" if ids is not None else name), texts, name)
+
+
+def _read_texts(source: Source, column: str, id_column: str | None) -> Texts:
+    try:
+        return read_texts(source, column=column, id_column=id_column)
+    except NoColumn as error:
+        option, holds = ("column", "texts") if error.column == column else ("id_column", "ids")
+        raise ValueError(f"{error}; {option}= names the column that holds the {holds}") from None
 
 
 def kind_of(source: Source) -> Kind:

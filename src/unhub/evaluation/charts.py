@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from unhub.evaluation.study import Study
 
 
+FRAME = (("#ffffff", 4.4), ("#111111", 1.8))  # black inside white, to be seen on light cells and on dark ones
+DASHES = (4, 2.4)  # of which two and the gap between them fill the line of a legend
+APART = 0.16  # of the axis: as near as two names of settings may stand
+
+
 def curves(study: Study) -> Picture:
     """Draw a line for each method over the settings, with a band for its interval."""
 
@@ -32,7 +37,7 @@ def curves(study: Study) -> Picture:
         _draw_raw(axes, study.raw)
         if study.log:
             axes.set_xscale("log")
-            _tick_settings(axes, study.settings)
+            tick_settings(axes, study.settings)
         axes.set_xlabel(study.parameter)
         axes.set_ylabel(_measure(study))
         axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
@@ -73,6 +78,7 @@ def grid(study: Study) -> Picture:
         values = np.array([[one.value for one in line] for line in study.lines.values()])
         raw = study.raw.value if study.raw is not None else float(values.mean())
         reach = float(np.abs(values - raw).max()) or 1.0
+        form = ".2f" if np.abs(values).max() < 10 else ".1f"
         image = axes.imshow(
             values, cmap="PuOr_r" if study.falls else "PuOr", vmin=raw - reach, vmax=raw + reach, aspect="auto",
             interpolation="none", origin="lower",
@@ -80,12 +86,14 @@ def grid(study: Study) -> Picture:
         for row, column in np.ndindex(values.shape):
             strong = abs(values[row, column] - raw) > 0.6 * reach
             axes.text(
-                column, row, f"{values[row, column]:.1f}", ha="center", va="center", fontsize=7,
+                column, row, f"{values[row, column]:{form}}", ha="center", va="center", fontsize=7,
                 color="#ffffff" if strong else "#111111",
             )  # fmt: skip
         name, setting, _ = study.best
         spot = (study.settings.index(setting) - 0.5, list(study.lines).index(name) - 0.5)
-        axes.add_patch(Rectangle(spot, 1, 1, fill=False, edgecolor=INKS["ink"], linewidth=1.8))
+        for colour, width in FRAME:
+            frame = Rectangle(spot, 1, 1, fill=False, edgecolor=colour, linewidth=width, clip_on=False, zorder=3)
+            axes.add_patch(frame)
         axes.set_xticks(range(len(study.settings)), [str(one) for one in study.settings])
         axes.set_yticks(range(len(study.lines)), list(study.lines))
         axes.set_xlabel(study.parameter)
@@ -94,7 +102,7 @@ def grid(study: Study) -> Picture:
         if np.any(values != raw):  # else the bar has no length
             bar.ax.set_ylim(min(float(values.min()), raw), max(float(values.max()), raw))
         bar.ax.axhline(raw, color="#111111", linewidth=1.2)
-        bar.set_label(f"{_measure(study)}; the line is raw, {raw:.1f}")
+        bar.set_label(f"{_measure(study)}; the line is raw, {raw:{form}}")
         bar.outline.set_visible(False)
 
     return Picture(study.name, study.title, _words(study), draw, size=(6.2, 4.2))
@@ -117,22 +125,28 @@ def _columns(values: Sequence[Interval]) -> Float64:
 
 def _draw_raw(axes: Axes, raw: Interval | None) -> None:
     if raw is not None:
-        axes.axhline(raw.value, color=INKS["raw"], linewidth=1.6, linestyle=(0, (5, 3)), label=RAW, zorder=1.5)
+        axes.axhline(raw.value, color=INKS["raw"], linewidth=1.6, linestyle=(0, DASHES), label=RAW, zorder=1.5)
 
 
-def _tick_settings(axes: Axes, settings: Sequence[float | str]) -> None:
-    """Name the settings themselves, as many as there is room for, and the last one."""
-    step = -(-len(settings) // 6)
-    kept = settings[::-step][::-1]
-    axes.set_xticks([float(one) for one in kept], [f"{one:,.3g}" if float(one) < 1000 else f"{one:,.0f}"
-                                                   for one in map(float, kept)])  # fmt: skip
+def tick_settings(axes: Axes, settings: Sequence[float | str]) -> None:
+    """Name the settings themselves on a log scale: the least, the greatest, and as many others as there is room for."""
+    values = sorted({float(one) for one in settings})
+    first, last = np.log(values[0]), np.log(values[-1])
+    kept = values[:1]
+    for value in values[1:]:
+        # Where there is no room, the greatest takes the place of the one before it, unless that is the least.
+        if value == values[-1] and len(kept) > 1 and np.log(value / kept[-1]) < APART * (last - first):
+            kept.pop()
+        if value == values[-1] or np.log(value / kept[-1]) >= APART * (last - first):
+            kept.append(value)
+    axes.set_xticks(kept, [f"{one:,.3g}" if one < 1000 else f"{one:,.0f}" for one in kept])
     axes.minorticks_off()
 
 
 def name_lines(axes: Axes) -> None:
     """Put the legend above the axes, where it hides nothing."""
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.6, columnspacing=1.2, borderaxespad=0.2
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.9, columnspacing=1.2, borderaxespad=0.2
     )
 
 
@@ -141,6 +155,6 @@ def _measure(study: Study) -> str:
 
 
 def _words(study: Study) -> str:
-    name, setting, value = study.best
-    raw = "" if study.raw is None else f", against {study.raw} raw"
-    return f"{study.title}. Best: {study.lines_of} {name}, {study.parameter} {setting}, {study.measure} {value}{raw}."
+    raw = "" if study.raw is None else f" Raw: {study.raw}."
+    best = f" Best: {study.best_words}." if study.chooses else ""
+    return f"{study.title}.{raw}{best}"

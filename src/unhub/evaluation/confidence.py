@@ -30,9 +30,10 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return format(self, ".2f")
+        return format(self)
 
     def __format__(self, form: str) -> str:
+        form = form or ".2f"
         return f"{self.value:{form}} {self.brackets(form)}"
 
     def brackets(self, form: str = ".2f") -> str:

@@ -55,8 +55,8 @@ def study_bank_size(
     }  # fmt: skip
     return Study(
         "bank-size", f"Bank size: {judge.name} as the bank grows", "bank queries", tried, judge.name, judge.falls,
-        lines, values[RAW], f"one standard deviation on each side of the mean of {seeds} random banks", log=True,
-        notes=("The whole bank was fitted once, so it has no spread.",) if len(past) in tried else (),
+        lines, values[RAW], f"one standard deviation on each side of the mean of {seeds} random banks", chooses=False,
+        log=True, notes=("The whole bank was fitted once, so it has no spread.",) if len(past) in tried else (),
     )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def study_bank_source(
     lines = {label: tuple(values[f"{label} {name}"] for name in banks) for label in methods or ("is", "nnn")}
     return Study(
         "bank-source", f"Bank source: {judge.name} with each bank", "bank", tuple(banks), judge.name, judge.falls,
-        lines, values[RAW], OVER_QUERIES, form="bars",
+        lines, values[RAW], OVER_QUERIES, chooses=True, form="bars",
         notes=tuple(f"{name}: {len(as_vectors(bank, name)):,} queries." for name, bank in banks.items()),
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def study_growth(
             line.append(values[name])
     return Study(
         "growth", f"Gallery growth: {judge.name} as items are added", "items", tried, judge.name, judge.falls,
-        {name: tuple(line) for name, line in lines.items()}, None, OVER_QUERIES, log=True,
+        {name: tuple(line) for name, line in lines.items()}, None, OVER_QUERIES, chooses=False, log=True,
         notes=(f"{len(followed.queries):,} queries at every size.",),
     )  # fmt: skip
 

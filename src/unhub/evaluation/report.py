@@ -23,7 +23,7 @@ from unhub.evaluation.reporting.labels import ByIdOrRow, Labels, Paths
 from unhub.evaluation.reporting.made import facts
 from unhub.evaluation.reporting.page import Page
 from unhub.evaluation.reporting.shown import Shown
-from unhub.evaluation.reporting.tables import HUBNESS
+from unhub.evaluation.reporting.tables import hubness_rows
 from unhub.evaluation.reporting.verdict import LEAK_NOTE, Verdict, verdict_on
 from unhub.evaluation.setting import Corrections, Setting, name_corrections
 from unhub.evaluation.steps import Steps
@@ -69,15 +69,18 @@ class Report:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text: the measures and the figures of hubness of each ranking."""
         findings = self.findings
         rows = [
             [str(measure), *(str(row.values[str(measure)]) for row in findings.rows)]
             for measure in findings.measures
             if findings.rows
         ]
-        rows += [[name, *(show(one) for one in findings.hubness)] for name, show in HUBNESS.items()]
-        return "\n".join([*self.verdict.sentences, "", as_text(["", *findings.names], rows), *self.notes])
+        return ["", *findings.names], [*rows, *hubness_rows(findings)]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.verdict.sentences, "", as_text(*self.cells()), *self.notes])
 
 
 def report(

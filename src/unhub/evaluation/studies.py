@@ -16,7 +16,6 @@ from unhub.vectors import Kind, VectorsLike, as_vectors
 
 WITH_TEMPERATURE = ("is", "sn")
 TIMES_SPREAD = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures, in spreads of the similarities
-CHOSEN_HERE = "The best setting was seen on these queries: measure it on others before you trust its figure."
 
 
 def study_temperature(
@@ -30,7 +29,7 @@ def study_temperature(
     skewness, which does not.
     """
     gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
-    names, notes = tuple(methods or WITH_TEMPERATURE), [CHOSEN_HERE]
+    names, notes = tuple(methods or WITH_TEMPERATURE), list[str]()
     for name in names:
         if ":" in name:
             bare = name.partition(":")[0]
@@ -38,7 +37,7 @@ def study_temperature(
     if temperatures is None:
         unit = spread(gallery, bank, similarity=similarity, seed=seed, threads=threads)
         temperatures = [float(f"{times * unit:.3g}") for times in TIMES_SPREAD]
-        notes.insert(0, f"The spread of the similarities is {unit:.3g}; the temperatures are 0.25 to 4 times that.")
+        notes.append(f"The spread of the similarities is {unit:.3g}; the temperatures are 0.25 to 4 times that.")
     tried = numbers(temperatures, "temperatures")
     specs = [f"{method}:tau={tau!r}" for method in names for tau in tried]
     steps = Steps(progress, 2)
@@ -47,7 +46,7 @@ def study_temperature(
     lines = {method: tuple(values[f"{method}:tau={tau!r}"] for tau in tried) for method in names}
     return Study(
         "temperature", f"Temperature: {judge.name} as tau grows", "tau", tried, judge.name, judge.falls,
-        lines, values[RAW], OVER_QUERIES, log=True, notes=tuple(notes),
+        lines, values[RAW], OVER_QUERIES, chooses=True, log=True, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -70,5 +69,5 @@ def study_k_and_alpha(
     }
     return Study(
         "k-alpha", f"nnn: {judge.name} for each k and alpha", "k", tried, judge.name, judge.falls, lines, values[RAW],
-        OVER_QUERIES, form="grid", lines_of="alpha", notes=(CHOSEN_HERE,),
+        OVER_QUERIES, chooses=True, form="grid", lines_of="alpha",
     )  # fmt: skip

@@ -13,6 +13,7 @@ from unhub.evaluation.pictures import Picture
 from unhub.evaluation.tables import as_text
 
 OVER_QUERIES = "95% interval over the queries"
+PICKED_HERE = "The best was picked on these very queries: measure it on others before you trust its figure."
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +21,8 @@ class Study:
     """A value of the measure for each setting of a parameter: `lines[name][i]` is of `settings[i]`.
 
     raw: without a correction, None where it changes with the settings and is a line itself. falls: lower is better.
-    ranges: what an interval spans. lines_of: what tells the lines apart. form: how it is drawn, one of `curves`, `bars`
-    and `grid`; log: on a log scale.
+    ranges: what an interval spans. chooses: the settings are there to choose from, so that a best is worth naming.
+    lines_of: what tells the lines apart. form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Study:
     lines: Mapping[str, tuple[Interval, ...]]
     raw: Interval | None
     ranges: str
+    chooses: bool
     form: str = "curves"
     lines_of: str = "method"
     log: bool = False
@@ -74,7 +76,8 @@ class Study:
             "settings": list(self.settings),
             "raw": None if self.raw is None else self.raw.to_dict(),
             "lines": {name: [value.to_dict() for value in values] for name, values in self.lines.items()},
-            "notes": list(self.notes),
+            "best": self._best() if self.chooses else None,
+            "notes": [*self._caution, *self.notes],
         }
 
     @property
@@ -86,13 +89,30 @@ class Study:
         """Draw the study into a .png or .svg file; this needs matplotlib, the extra `plot`, and no display."""
         self.chart.save(path)
 
-    def __str__(self) -> str:
+    def _best(self) -> dict[str, object]:
+        name, setting, value = self.best
+        return {"line": name, "setting": setting, **value.to_dict()}
+
+    @property
+    def _caution(self) -> list[str]:
+        return [PICKED_HERE] if self.chooses else []
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is to be said below the table: raw, the best where there is one to choose, and what the figures are."""
         raw = [] if self.raw is None else [f"raw: {self.raw}"]
+        best = [f"best: {self.best_words}"] if self.chooses else []
+        return [*raw, *best, f"In brackets: {self.ranges}.", *self._caution, *self.notes]
+
+    @property
+    def best_words(self) -> str:
+        """The best value and where it was found."""
         name, setting, value = self.best
         shown = show(self.settings)[self.settings.index(setting)]
-        best = f"best: {value}, {self.lines_of} {name}, {self.parameter} {shown}"
-        brackets = f"In brackets: {self.ranges}."
-        return "\n".join([self.title, "", as_text(*self.cells()), *raw, best, brackets, *self.notes])
+        return f"{value}, {self.lines_of} {name}, {self.parameter} {shown}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, "", as_text(*self.cells()), *self.sentences])
 
 
 def show(settings: Sequence[float | str]) -> list[str]:

@@ -41,6 +41,14 @@ class Column:
     default: str | None = None
 
 
+class NoColumn(ValueError):
+    """A table without a column that is wanted."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 def id_column(name: str) -> Column:
     """Return a column of ids, which become integers where all are plain ones."""
     return Column(name, (int, str), _names, "an integer or a string that is not empty")
@@ -145,7 +153,7 @@ def _object(path: Path, number: int, line: str, columns: Sequence[Column]) -> di
         raise ValueError(f"{path}: line {number} is not an object such as {{{columns[0].name!r}: ...}}")
     for column in columns:
         if column.default is None and column.name not in one:
-            raise ValueError(f"{path}: line {number} has keys {list(one)}; `{column.name}` is wanted")
+            raise NoColumn(f"{path}: line {number} has keys {list(one)}; `{column.name}` is wanted", column.name)
     return one
 
 
@@ -186,7 +194,7 @@ def _places(path: Path, columns: Sequence[Column], heads: Sequence[str]) -> list
     """Return where each column stands under the heads, None for one that may be missing and is."""
     for column in columns:
         if heads.count(column.name) != 1 and (column.default is None or column.name in heads):
-            raise ValueError(f"{path}: has columns {list(heads)}; `{column.name}` is wanted, once")
+            raise NoColumn(f"{path}: has columns {list(heads)}; `{column.name}` is wanted, once", column.name)
     return [heads.index(column.name) if column.name in heads else None for column in columns]
 
 

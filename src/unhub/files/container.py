@@ -51,7 +51,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
             manifest = _parse_manifest(path, written["unhub"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is not a dict)
     except SafetensorError as error:
-        raise ValueError(f"{path}: truncated, or not a file that unhub saved ({error})") from None
+        raise ValueError(f"{path}: truncated, or not a file that unhub saved") from error
     if checksum(written["unhub"], tensors) != written["checksum"]:
         raise ValueError(f"{path}: corrupted, its checksum does not match its contents; save it again")
     for array in tensors.values():

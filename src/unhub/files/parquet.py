@@ -56,6 +56,7 @@ def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
+    path.stat()  # a file that is not there is FileNotFoundError, whatever is installed
     pyarrow = optional("pyarrow", "parquet", f"reading {path}")
     parquet = optional("pyarrow.parquet", "parquet", f"reading {path}")
     with path.open("rb") as stream:

@@ -58,10 +58,16 @@ def _read(path: Path) -> Found:
     if path.suffix.lower() in READERS:
         return READERS[path.suffix.lower()](path)
     path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
+    named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
     raise ValueError(
-        f"{path}: no reader for files named *{path.suffix}; there are {', '.join(READERS)} and the folders of "
-        "`unhub embed` and clip-retrieval"
+        f"{path}: no reader for {named}; there are {', '.join(READERS)} and the folders of `unhub embed` and "
+        "clip-retrieval"
     )
+
+
+def kind_of(path: Path) -> str:
+    """Return what a path is, for an error that says what is not read."""
+    return "a folder" if path.is_dir() else f"*{path.suffix}" if path.suffix else "a file whose name has no ending"
 
 
 def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.generic]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from unhub.evaluation.relevance import Relevance
 from unhub.evaluation.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
+from unhub.files.readers import kind_of
 
 QRELS = ("qid", "iter", "docid", "grade")
 QRELS_SUFFIXES = (".qrels", ".txt")
@@ -31,7 +32,7 @@ def read_relevance(path: str | os.PathLike[str]) -> Relevance:
         columns = read_columns(path, GRADED)
     elif suffix not in TABLES and suffix not in QRELS_SUFFIXES and not _is_qrels(path):
         raise ValueError(
-            f"{path}: relevance is read from {', '.join((*TABLES, *QRELS_SUFFIXES))} files, not from *{path.suffix}"
+            f"{path}: relevance is read from {', '.join((*TABLES, *QRELS_SUFFIXES))} files, not from {kind_of(path)}"
         )
     else:
         columns = gather(path, split_lines(path, QRELS, (0, 2, 3)), GRADED)

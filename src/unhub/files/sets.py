@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.files.columns import TABLES, id_column, read_columns
+from unhub.files.readers import kind_of
 from unhub.vectors import Ids, Vectors, as_ids, positions_of, take
 
 COLUMNS = (id_column("set_id"), id_column("query_id"))
@@ -36,6 +37,11 @@ class NamedSets:
         wanted, known = self.query_ids, queries.ids
         if wanted.dtype.kind != known.dtype.kind:  # the ids of one side look like integers: both are compared as texts
             wanted, known = wanted.astype(np.str_), known.astype(np.str_)
+        unknown = wanted[~np.isin(wanted, known)]
+        if len(unknown):
+            each = np.unique(unknown)
+            words = "1 query id is" if len(each) == 1 else f"{len(each):,} query ids are"
+            raise ValueError(f"{self.source}: {words} not among the queries, for example {unknown[0].item()!r}")
         places = positions_of(wanted, known, self.source)
         return [take(queries.rows, places[start:stop]) for start, stop in pairwise(self.starts.tolist())]
 
@@ -45,7 +51,7 @@ def read_sets(path: str | os.PathLike[str]) -> NamedSets:
     path = Path(path)
     if path.suffix.lower() not in TABLES:
         path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
-        raise ValueError(f"{path}: sets are read from {', '.join(TABLES)} files, not from *{path.suffix}")
+        raise ValueError(f"{path}: sets are read from {', '.join(TABLES)} files, not from {kind_of(path)}")
     set_ids, query_ids = read_columns(path, COLUMNS)
     names, first, back = np.unique(set_ids, return_index=True, return_inverse=True)
     numbers = np.argsort(np.argsort(first))[back]  # of each row's set, as they come

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
-from unhub.files.readers import read_lines
+from unhub.files.readers import kind_of, read_lines
 from unhub.vectors import Ids, as_ids, positions_of
 
 LINES = ".txt"
@@ -63,7 +63,7 @@ def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column:
             raise ValueError(f"{path}: must be UTF-8 text ({error})") from None
     if path.suffix.lower() not in TABLES:
         path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
-        raise ValueError(f"{path}: texts are read from {LINES}, {', '.join(TABLES)} files, not from *{path.suffix}")
+        raise ValueError(f"{path}: texts are read from {LINES}, {', '.join(TABLES)} files, not from {kind_of(path)}")
     if id_column is None:
         (texts,) = read_columns(path, [columns.text_column(column)])
         return Texts(texts.astype(object), None, str(path))

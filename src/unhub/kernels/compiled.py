@@ -16,7 +16,8 @@ NAME = "numba"
 REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
 jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
 exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
-door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")  # NaN comes in here
+# At the door, NaN may come in.
+door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20

@@ -7,8 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Float32, Float64, spans
-from unhub.vectors import unit as unit_rows
+from unhub.vectors import Float32, Float64, spans, unit
 
 NAME = "numpy"
 NEAR_ZERO = 20  # in units of 1 / beta: float32's rounding of the exponent is then some 1e-6
@@ -172,3 +171,8 @@ def hash_rows(
         high += keys[1::2]
         low *= high
         sums[rows] = low.sum(axis=1)
+
+
+def unit_rows(block: Float32) -> Float32:
+    """Return the rows scaled to length one."""
+    return unit(block)

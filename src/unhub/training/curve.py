@@ -27,12 +27,15 @@ def curve(model: Model) -> Picture:
     validated = training.chosen.kept.recall is not None
 
     def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         parts = figure.subplots(2 if validated else 1, sharex=True, squeeze=False)[:, 0]
         _draw(parts[0], model, "loss", "loss", "raw")
         if validated:
             _draw(parts[1], model, "recall", "validation R@1", "fixed")
             name_lines(parts[1])
         parts[-1].set_xlabel("epoch")
+        parts[-1].xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
     kept = training.chosen.kept
     words = f"Epoch {kept.number} at rate {training.rate:g} was kept: loss {kept.loss:.3f}"

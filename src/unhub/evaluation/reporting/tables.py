@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.evaluate import Row
-from unhub.evaluation.hubness import Hubness
+from unhub.evaluation.hubness import Hubness, top_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.reporting.findings import Findings
 from unhub.evaluation.reporting.markup import Child, Markup, breakable, join, table, tag
@@ -17,7 +17,7 @@ HUBNESS: dict[str, Callable[[Hubness], str]] = {
     "skewness": lambda one: f"{one.figures.skewness:.2f}",
     "never returned": lambda one: f"{one.figures.anti_hubs:.1%}",
     "the worst hub": lambda one: f"{one.figures.largest:,}×",
-    "places of the top 1%, or of one item": lambda one: f"{one.figures.top_share:.1%}",
+    "places taken by {top}": lambda one: f"{one.figures.top_share:.1%}",
     "places to move for equal shares": lambda one: f"{one.figures.robin_hood:.1%}",
 }
 
@@ -68,9 +68,14 @@ def comparison(findings: Findings) -> Markup:
         for measure in findings.measures
         if findings.rows
     ]
-    for name, show in HUBNESS.items():
-        rows.append([name, *(show(one) for one in findings.hubness)])
+    rows += [[*row] for row in hubness_rows(findings)]
     return table(heads, rows)
+
+
+def hubness_rows(findings: Findings) -> list[list[str]]:
+    """Return the figures of hubness by name, one for each ranking."""
+    top = top_of(len(findings.setting.item_ids))
+    return [[name.format(top=top), *(show(one) for one in findings.hubness)] for name, show in HUBNESS.items()]
 
 
 def _cell(row: Row, measure: Measure) -> Markup:

@@ -76,7 +76,8 @@ class SetEvaluation:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text; a single query is the same under every combination and stands once."""
         first = self.measures[0]
-        corrected, several = len(self.rankings) > 1, len(self.combinations) > 1
+        corrected = len(self.rankings) > 1
+        several = len(self.combinations) > 1 and max(self.sizes) > 1
         heads = ["sets", *map(str, self.measures), f"sd of {first}"]
         heads += [f"{first.gain} over raw"] * corrected + [f"over {self.combinations[0]}"] * several
         lines = [

@@ -1,0 +1,239 @@
+"""`unhub demo`: search emoji by description, on real data that comes with the package."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhub.cli.display import progress
+from unhub.cli.errors import argument
+from unhub.cli.folding import show, terminal_width, width_of
+
+if TYPE_CHECKING:
+    from unhub.demo.finding import Answer, Finder
+    from unhub.demo.space import Space
+    from unhub.evaluation.sets.result import SetEvaluation
+
+PROSE = 100  # columns of a text at most, and of one that is piped
+
+
+def demo(
+    query: Annotated[
+        list[str] | None,
+        typer.Option(help="Answer this description and end; several of one emoji with ; between; repeatable."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report on the emoji too, for example demo.html (extra plot).")
+    ] = None,
+    files: Annotated[
+        Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and end.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, no explanations and no prompt.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Search emoji by description: what hubs do to real searches, and what a correction changes."""
+    _import_plain_kernels()
+    from unhub.demo.finding import Finder
+    from unhub.demo.page import check_page
+    from unhub.demo.space import load_space
+
+    _check_alone({"--query": query, "--report": report, "--files": files})
+    with argument("--report"):
+        if report is not None:
+            check_page(report)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # where the encoding has no emoji, the rest is still told
+    finder = Finder(load_space(), threads)
+    if files is not None:
+        _copy(finder.space, files, quiet, as_json)
+    elif query:
+        _answer(finder, query, quiet, as_json)
+    elif as_json:
+        _print_json(finder, report, quiet)
+    else:
+        _print(finder, report, quiet)
+        if sys.stdin.isatty() and sys.stdout.isatty() and not quiet:
+            _prompt(finder)
+        elif not quiet:
+            typer.echo("\nAsk something yourself: unhub demo --query 'birthday cake'")
+
+
+def _import_plain_kernels() -> None:
+    """Import the kernels as plain numpy, which is as fast at this size, where numba would compile for seconds first."""
+    before = os.environ.get("UNHUB_NO_NUMBA")
+    os.environ["UNHUB_NO_NUMBA"] = "1"
+    try:
+        import unhub.kernels  # noqa: F401
+    finally:
+        del os.environ["UNHUB_NO_NUMBA"]
+        if before is not None:
+            os.environ["UNHUB_NO_NUMBA"] = before
+
+
+def _check_alone(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value]
+    if len(given) > 1:
+        raise ValueError(f"{given[1]}: {given[0]} is given too; give one of them")
+
+
+def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
+    from unhub.demo import hubs, lines, tables
+    from unhub.demo.examples import choose_examples
+
+    space, width = finder.space, _width()
+    _heading("Search emoji by description", first=True)
+    if not quiet:
+        _say(lines.what_is_shown(space))
+    asked = space.descriptions("test", "keyword")
+    with progress("measure", quiet) as advance:
+        measured = tables.measure(space, asked, finder.threads, advance)
+    _heading("How often the right emoji is found")
+    _show_measures(measured)
+    if not quiet:
+        _say(lines.on_measures(measured, asked))
+    once = asked.once()
+    with progress("hubs", quiet) as advance:
+        found = hubs.find_hubs(space, once, finder.threads, advance)
+    _heading(f"How evenly the emoji are shown, {found.before.k} for each keyword")
+    show(tables.hubness_cells(found))
+    _heading(lines.hubs_title(found))
+    if not quiet:
+        _say([lines.on_hubs(found, once, space)])
+    for number, one in enumerate(hubs.swallowed(found, once), start=1):
+        _echo(lines.hub_lines(number, one, once, space, width))
+    with progress("examples", quiet) as advance:
+        examples = choose_examples(finder, advance)
+    _heading(lines.examples_title(examples))
+    if not quiet:
+        _say([lines.on_examples(examples)])
+    for example in examples.shown:
+        _echo(lines.example_lines(example, width))
+    if report is not None:
+        _write_report(space, report, finder.threads, quiet)
+        typer.echo(f"\nwrote {report}")
+
+
+def _print_json(finder: Finder, report: Path | None, quiet: bool) -> None:
+    from unhub.demo import hubs, tables
+    from unhub.demo.examples import choose_examples
+
+    space = finder.space
+    asked = space.descriptions("test", "keyword")
+    with progress("measure", quiet) as advance:
+        measured = tables.measure(space, asked, finder.threads, advance)
+    once = asked.once()
+    found = hubs.find_hubs(space, once, finder.threads)
+    told = {
+        "items": len(space.items),
+        "queries": len(asked),
+        "correction": space.correction.spec,
+        "sets": measured.to_dict(),
+        "hubs": hubs.to_dict(found, once, space),
+        "examples": choose_examples(finder).to_dict(),
+        **({} if report is None else {"report": str(report)}),
+    }
+    if report is not None:
+        _write_report(space, report, finder.threads, quiet)
+    typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+
+
+def _write_report(space: Space, path: Path, threads: int | None, quiet: bool) -> None:
+    from unhub.demo.page import write_page
+
+    with progress("report", quiet) as advance:
+        write_page(space, path, shlex.join(["unhub", *sys.argv[1:]]), threads, advance)
+
+
+def _copy(space: Space, folder: Path, quiet: bool, as_json: bool) -> None:
+    from unhub.demo.copies import write_files
+
+    with argument("--files"):
+        names = write_files(space, folder)
+    if as_json:
+        typer.echo(json.dumps({"path": str(folder), "files": names}, indent=2))
+    elif not quiet:
+        typer.echo(f"wrote {folder}: {', '.join(names)}")
+
+
+def _answer(finder: Finder, queries: Iterable[str], quiet: bool, as_json: bool) -> None:
+    with argument("--query"):
+        answers = [finder.find(text) for text in queries]
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in answers], indent=2, ensure_ascii=False))
+        return
+    for number, answer in enumerate(answers):
+        if number:
+            typer.echo()
+        if not quiet:
+            typer.echo(_styled(answer.text, bold=True))
+        _show_answer(answer)
+
+
+def _prompt(finder: Finder) -> None:
+    from unhub.demo.prompt import converse
+
+    with contextlib.suppress(ImportError):  # as on Windows, whose terminal has its own
+        import readline  # noqa: F401  # input() then has a history and arrow keys
+    _heading("Your turn")
+    _say(["Describe an emoji, in one way or in several with ; between them. An empty line ends."])
+    converse(finder, lambda: input("> "), _show_answer, typer.echo)
+
+
+def _show_answer(answer: Answer) -> None:
+    from unhub.demo.lines import answer_lines
+
+    _echo(answer_lines(answer, _width()))
+
+
+def _show_measures(measured: SetEvaluation) -> None:
+    """Print the table with as many intervals as there is room for, the sure changes in colour."""
+    from unhub.demo.tables import set_cells, verdicts
+    from unhub.evaluation.tables import as_text
+
+    width = terminal_width()
+    shown = set_cells(measured)
+    if width is not None and width_of(shown) > width:
+        shown = set_cells(measured, intervals=False)
+    if width is not None and width_of(shown) > width:
+        show(shown)
+        return
+    colours = {True: "green", False: "red", None: None}
+    head, rule, *rows = as_text(*shown).splitlines()
+    _echo((head, rule))
+    for line, cells, better in zip(rows, shown[1], verdicts(measured), strict=True):
+        typer.echo(line.removesuffix(cells[-1]) + _styled(cells[-1], fg=colours[better]))
+
+
+def _heading(text: str, first: bool = False) -> None:
+    typer.echo(("" if first else "\n") + _styled(text, bold=True))
+
+
+def _say(paragraphs: Iterable[str]) -> None:
+    from unhub.demo.lines import paragraph
+
+    for one in paragraphs:
+        _echo(paragraph(one, _width()))
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+
+
+def _width() -> int:
+    return min(PROSE, terminal_width() or PROSE)
+
+
+def _styled(text: str, fg: str | None = None, bold: bool = False) -> str:
+    """Return a text in colour or bold, which a pipe does not get, nor a terminal that is asked for none."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or not (fg or bold) else typer.style(text, fg=fg, bold=bold or None)

@@ -1,0 +1,62 @@
+"""Copies: the data of the demo as files that every other command reads."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from unhub.demo.space import FOLDER, Space, Split
+from unhub.files import vector_writer
+from unhub.replacing import check_target
+
+SPLITS: tuple[Split, ...] = ("bank", "val", "test")
+
+
+def write_files(space: Space, folder: Path, source: Path | None = None) -> list[str]:
+    """Copy the shipped files to a new folder, add the queries as vectors, and return the names of the files.
+
+    Of each split: NAME.npz are its texts as vectors, NAME.csv says which emoji each asks for (query_id, item_id), and
+    NAME_texts.csv what it says (id, text). names.csv is what the emoji are called. The folder appears whole or not at
+    all; one that is there must be empty.
+    """
+    target = _new_folder(folder)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        shutil.copytree(source or FOLDER, part)
+        _write(part / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))
+        for split in SPLITS:
+            asked = space.descriptions(split)
+            ids = asked.vectors.ids.tolist()
+            emoji = space.items.ids[asked.items].tolist()
+            vector_writer(part / f"{split}.npz")(asked.vectors, part / f"{split}.npz")
+            _write(part / f"{split}.csv", ("query_id", "item_id"), zip(ids, emoji, strict=True))
+            _write(part / f"{split}_texts.csv", ("id", "text"), zip(ids, asked.texts, strict=True))
+        if target.is_dir():
+            target.rmdir()
+        os.replace(part, target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return sorted(path.name for path in target.iterdir())
+
+
+def _new_folder(folder: Path) -> Path:
+    """Return where the folder will stand; raise where it cannot, or where there is something already."""
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise ValueError(f"{folder} is not empty; name a new folder")
+        return check_target(folder / "items.npz").parent
+    if folder.exists():
+        raise NotADirectoryError(f"{folder} is a file; name a new folder")
+    return check_target(folder)
+
+
+def _write(path: Path, heads: tuple[str, str], rows: Iterable[tuple[object, object]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(heads)
+        writer.writerows(rows)

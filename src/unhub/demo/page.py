@@ -1,0 +1,41 @@
+"""The page of the demo: the report on the emoji, with their characters in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import unhub
+from unhub.demo.space import Space
+from unhub.effort import Progress
+from unhub.evaluation.report import Report
+from unhub.extras import optional
+from unhub.replacing import check_target
+
+TITLE = "Emoji by description: hubs, before and after"
+
+
+def check_page(path: Path) -> None:
+    """Raise where the page could not be written, before anything is computed."""
+    check_target(path)
+    optional("matplotlib.figure", "plot", "a report")
+
+
+def write_page(
+    space: Space, path: Path, command: str, threads: int | None = None, progress: Progress | None = None
+) -> Report:
+    """Write the report on the test keywords, with the correction that was fitted on the texts of the bank."""
+    asked = space.descriptions("test", "keyword")
+    labels = [f"{in_colour(emoji)} {name}" for emoji, name in zip(space.items.ids.tolist(), space.names, strict=True)]
+    return unhub.report(
+        space.items, space.descriptions("bank").vectors, asked.vectors, asked.relevance, path=path, item_texts=labels,
+        query_texts=asked.texts, corrections=[space.correction], title=TITLE, command=command, threads=threads,
+        progress=progress,
+    )  # fmt: skip
+
+
+def in_colour(emoji: str) -> str:
+    """Return an emoji as it must stand on a page to have its colours.
+
+    Some fonts for texts draw single characters, such as faces, in black; a variation selector asks for the emoji font.
+    """
+    return f"{emoji}\N{VARIATION SELECTOR-16}" if len(emoji) == 1 else emoji

@@ -1,0 +1,95 @@
+"""Space: the emoji, their descriptions and a text tower, as they come with the package."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.correction import Correction
+from unhub.demo.words import Words, load_words
+from unhub.evaluation.relevance import Relevance
+from unhub.files import load, read_vectors
+from unhub.model import Model
+from unhub.vectors import Float32, Vectors, positions_of
+
+Split: TypeAlias = Literal["train", "bank", "val", "test"]
+FOLDER = Path(__file__).with_name("emoji")
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptions:
+    """Texts, their vectors in the joint space, and the emoji that each asks for: its character, its place among all."""
+
+    texts: tuple[str, ...]
+    rows: Float32
+    emoji: NDArray[np.str_]
+    items: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The texts as queries, with the ids 0, 1, 2, ..."""
+        return Vectors(np.arange(len(self)), self.rows)
+
+    @property
+    def relevance(self) -> Relevance:
+        """Which text asks for which emoji."""
+        return Relevance(np.arange(len(self)), self.emoji)
+
+    def once(self) -> Descriptions:
+        """Return each text once, where it first stands: repeats are answered alike, and make any answer a hub."""
+        kept = np.sort(np.unique(self.texts, return_index=True)[1])
+        return Descriptions(tuple(self.texts[row] for row in kept), self.rows[kept], self.emoji[kept], self.items[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Emoji and texts in one joint space.
+
+    items: the emoji, by character. names: what each is called. words, model: how a new text gets there. correction:
+    fitted on the texts of the split `bank`, its method chosen on `val`.
+    """
+
+    items: Vectors
+    names: tuple[str, ...]
+    words: Words
+    model: Model
+    correction: Correction
+    described: tuple[tuple[str, str, str, str], ...]  # text, emoji, kind, split
+
+    def encode(self, texts: Sequence[str]) -> Float32:
+        """Return texts as unit vectors of the joint space, (texts, dimensions)."""
+        return cast("Float32", self.model.encode_texts(self.words.rows(texts)).rows)
+
+    def descriptions(self, split: Split, kind: str | None = None) -> Descriptions:
+        """Return the texts of a split, perhaps only the names or only the keywords."""
+        rows = [row for row in self.described if row[3] == split and kind in (None, row[2])]
+        texts, emoji = tuple(row[0] for row in rows), np.array([row[1] for row in rows])
+        return Descriptions(texts, self.encode(texts), emoji, positions_of(emoji, self.items.ids, "emoji"))
+
+
+@cache
+def load_space(folder: Path = FOLDER) -> Space:
+    """Read the space that comes with the package, or one that demo/build.py wrote to a folder."""
+    with (folder / "descriptions.csv").open(encoding="utf-8", newline="") as file:
+        described = tuple((row["text"], row["emoji"], row["kind"], row["split"]) for row in csv.DictReader(file))
+    items = read_vectors(folder / "items.npz")
+    with np.load(folder / "items.npz") as archive:
+        names = tuple(archive["names"].tolist())
+    return Space(
+        items,
+        names,
+        load_words(folder / "words.safetensors"),
+        load(folder / "model.safetensors", "model"),
+        load(folder / "correction.unhub", "correction"),
+        described,
+    )

@@ -1,0 +1,90 @@
+"""Words: a text as the weighted mean of the vectors of its word pieces, with a table small enough to ship."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.container import FORMAT, WHAT, read_container, write_container
+from unhub.vectors import Float32
+
+WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
+CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Pieces of words and a vector for each: table[i] * scales[i], which holds the piece's weight too."""
+
+    pieces: tuple[str, ...]
+    table: NDArray[np.int8]
+    scales: Float32
+
+    @staticmethod
+    def of(pieces: Sequence[str], vectors: Float32) -> Words:
+        """Return a table of these vectors, each rounded to 255 steps."""
+        scales = np.maximum(np.abs(vectors).max(axis=1), 1e-12).astype(np.float32) / np.float32(127)
+        return Words(tuple(pieces), np.rint(vectors / scales[:, None]).astype(np.int8), scales)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {piece: place for place, piece in enumerate(self.pieces)}
+
+    def split(self, text: str) -> list[str]:
+        """Return the pieces of a text, the longest known one first; a word that has an unknown part is left out."""
+        return [piece for word in WORD.findall(plain(text)) for piece in self._cut(word)]
+
+    def _cut(self, word: str) -> list[str]:
+        found: list[str] = []
+        start = 0
+        while start < len(word):
+            piece = next((one for one in _beginnings(word, start) if one in self._places), None)
+            if piece is None:
+                return []
+            found.append(piece)
+            start += len(piece.removeprefix(CONTINUED) if start else piece)
+        return found
+
+    def rows(self, texts: Sequence[str]) -> Float32:
+        """Return the sum of the vectors of each text's pieces, scaled to length one, (texts, dimensions)."""
+        out = np.empty((len(texts), self.table.shape[1]), np.float32)
+        for row, text in enumerate(texts):
+            places = [self._places[piece] for piece in self.split(text)]
+            if not places:
+                raise ValueError(f"no word of {text!r} is known to the demo: describe it in other English words")
+            out[row] = self.scales[places] @ self.table[places].astype(np.float32)
+        lengths = np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        return np.asarray(out / lengths, np.float32)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to one file."""
+        pieces = np.frombuffer("\n".join(self.pieces).encode(), np.uint8)
+        write_container(
+            path, {"format": FORMAT, WHAT: "words"}, {"pieces": pieces, "table": self.table, "scales": self.scales}
+        )
+
+
+def load_words(path: Path) -> Words:
+    """Read a table that `Words.save` wrote."""
+    _, tensors = read_container(path)
+    pieces = tensors["pieces"].tobytes().decode().split("\n")
+    return Words(tuple(pieces), tensors["table"].astype(np.int8), tensors["scales"].astype(np.float32))
+
+
+def plain(text: str) -> str:
+    """Return the text in lower case and without accents."""
+    apart = unicodedata.normalize("NFD", text.lower())
+    return "".join(one for one in apart if unicodedata.category(one) != "Mn")
+
+
+def _beginnings(word: str, start: int) -> Iterator[str]:
+    for stop in range(len(word), start, -1):
+        yield (CONTINUED if start else "") + word[start:stop]
