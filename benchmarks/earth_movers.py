@@ -57,13 +57,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     arguments = parser.parse_args()
     for space in ("ridge", "vse_holdout"):
-        for title, items, bank, queries, _ in cases(arguments.folder, space, arguments.split):
+        for case in cases(arguments.folder, space, arguments.split):
             lines = [
-                row(name, one, items, queries, range(arguments.seeds))
-                for name, one in banks(items, bank, queries, 0)
-                if name in SHOWN and len(one) >= min(1000, len(bank) // 2)
+                row(name, one, case.items, case.queries, range(arguments.seeds))
+                for name, one in banks(case, 0)
+                if name in SHOWN and len(one) >= min(1000, len(case.bank) // 2)
             ]
-            print(f"{title}: times the yardstick\n{as_text(('bank', 'size', 'exact', 'sliced'), lines)}\n", flush=True)
+            print(
+                f"{case.title}: times the yardstick\n{as_text(('bank', 'size', 'exact', 'sliced'), lines)}\n",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

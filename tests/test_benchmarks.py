@@ -98,6 +98,8 @@ def test_bank_quality_prints_a_table_for_each_space_and_direction(tmp_path: Path
     assert {line.split()[0] for line in output.splitlines() if line.endswith("tiny")} == {
         "all", "random", "stratified", "adversarial", "near", "far", "half", "noise",
     }  # fmt: skip
+    mixed = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1", "--mix", "0.5")
+    assert mixed.count("gain in R@1") == 4 and mixed.count("same items") == 2
 
 
 def test_earth_movers_prints_both_ratios_of_every_bank(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class BankReport:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything, as JSON can hold it."""
-        ratio = {"share": self.coverage.share, "ratio": self.coverage.ratio}
+        ratio = {"share": self.coverage.share, "ratio": self.coverage.ratio, "limit": self.coverage.limit}
         figures = asdict(self)
         return {
             "verdict": self.verdict,
@@ -103,7 +103,8 @@ class BankReport:
 
 
 ADVICE = {
-    "good": "The bank resembles the queries and reaches what they reach: fit on all of it.",
+    "good": "The bank resembles the queries and asks for about as many different items as can be expected: fit on all "
+    "of it.",
     "unproven": "Nothing speaks against this bank, but only queries can tell whether it resembles them: give some "
     "hundred recent ones.",
     "small": "It is small, so prefer nnn with k 32 and alpha 0.5 to the methods that have a temperature.",
@@ -111,8 +112,8 @@ ADVICE = {
     "then search without a correction.",
     "off-domain": "The bank is not like the queries, and a correction fitted on it may do harm: collect past queries "
     "of the same source, or search without a correction.",
-    "thin": "The bank asks for few of the items, again and again, and says nothing of the others: add past queries "
-    "that ask for other things, or search without a correction.",
+    "thin": "The bank asks for some items again and again, and for fewer different ones than can be expected of as "
+    "many queries: add past queries that ask for other things, or search without a correction.",
     "leaking": "Queries to be evaluated stand in the bank: take them out of it, or no figure measured on them counts.",
 }
 
@@ -178,10 +179,15 @@ def _size(report: BankReport) -> str:
 
 def _coverage(one: Coverage) -> str:
     reached = f"of the items come first for some bank query ({one.reached:,} of {one.items:,})"
-    if one.ratio is None:
+    if one.expected is None or one.limit is None:
         return reached
-    source = "queries" if one.against == "queries" else "items asking for others"
-    return f"{reached}; {one.ratio:.2f} times what as many {source} reach{', which is narrow' if one.narrow else ''}"
+    whose = {"queries": "queries reach", "items": "items reach that ask for others"}[one.against]
+    source = whose if one.place == 1 else f"queries have in place {one.place}"
+    word = "narrow" if one.narrow else "not narrow" if one.limit > 0 else "not known"  # no ratio is under 0
+    return (
+        f"{reached}; {one.size:,} of these queries reach {one.here:,.0f}, {one.ratio:.2f} times the "
+        f"{one.expected:,.0f} that as many {source}; {word}, the limit is {max(0.0, one.limit):.2f}"
+    )
 
 
 def _shift(one: Shift) -> str:

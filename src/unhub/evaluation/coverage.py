@@ -1,4 +1,4 @@
-"""Coverage: how many items a bank reaches first, beside what as many queries would reach (Bogolin et al. 2022, 4.2)."""
+"""Coverage: how many items a bank reaches first, beside what can be expected of it (Bogolin et al. 2022, 4.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from unhub.vectors import Kind, Vectors
 Against = Literal["queries", "items"]
 
 # Shares of the expected coverage under which a bank is narrow; docs/bank.md has what was measured.
-NARROW = {"queries": 0.8, "items": 0.4}
+NARROW = {"queries": 0.75, "items": 0.4}
+PLACES = 10  # of the queries that are looked at, or fewer where that is over a twentieth of the items
 PROBES = 5000  # items that stand in for queries where there are none
 
 
@@ -26,8 +27,11 @@ class Coverage:
     """How many of the items are the first of some bank query, and whether that is few.
 
     size: of the equally large samples that are compared. here: how many items as many bank queries reach, on average.
-    expected: how many as many real queries reach; where there are none, items asking for their nearest other item.
-    None where there is nothing to compare with.
+    expected: how many items as many real queries have in one of their first places, in that which has the fewest. A
+    strong model leads each query to the item it is after, so that queries which ask for every item once reach them all;
+    past queries ask for some things twice, and for others that are not among the items. What comes next shows how far
+    these spread. Without queries, how many items are the nearest other of as many items. None where there is one item.
+    place: the place of the queries that was compared with.
     """
 
     reached: int
@@ -36,6 +40,7 @@ class Coverage:
     here: float
     expected: float | None
     against: Against
+    place: int = 1
 
     @property
     def share(self) -> float:
@@ -44,26 +49,38 @@ class Coverage:
 
     @property
     def ratio(self) -> float | None:
-        """What the bank reaches as a share of what is expected of as many queries."""
+        """What the bank reaches as a share of what is expected."""
         return None if self.expected is None else self.here / self.expected
 
     @property
-    def narrow(self) -> bool:
-        """Whether it is clearly less than expected: by more than two standard deviations of a count of draws."""
+    def limit(self) -> float | None:
+        """The ratio under which a bank is narrow, less two standard deviations of a count of draws."""
         if self.expected is None:
-            return False
-        chance = sqrt(self.expected * (1 - min(1.0, self.expected / self.size)))
-        return self.here < NARROW[self.against] * self.expected - 2 * chance
+            return None
+        chance = sqrt((1 - min(1.0, self.expected / self.size)) / self.expected)
+        return NARROW[self.against] - 2 * chance
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the bank reaches clearly less than expected."""
+        return self.ratio is not None and self.limit is not None and self.ratio < self.limit
 
 
 def first_items(
     queries: Vectors, items: Vectors, kind: Kind, *, threads: int | None = None, progress: Progress | None = None
 ) -> NDArray[np.int64]:
     """Return the position of the item that each query reaches first, (queries,)."""
+    return _best(queries, items, kind, 1, threads, progress)[:, 0]
+
+
+def _best(
+    queries: Vectors, items: Vectors, kind: Kind, places: int, threads: int | None, progress: Progress | None
+) -> NDArray[np.int64]:
+    """Return the positions of the best items of each query, best first, (queries, places)."""
     effort = Effort(threads, progress=progress)
-    found = reduce(Dot(queries, items, kind), Want(best_items=1), effort)
+    found = reduce(Dot(queries, items, kind), Want(best_items=places), effort)
     effort.finish()
-    return found.best_items[:, 0].astype(np.int64)
+    return found.best_items.astype(np.int64)
 
 
 def distinct(firsts: NDArray[np.int64], size: int) -> float:
@@ -89,30 +106,30 @@ def coverage(
 ) -> Coverage:  # fmt: skip
     """Return the coverage of a bank, given the item that each of its queries reaches first."""
     if queries is None:
-        firsts = _nearest_others(items, kind, seed, threads, progress)
+        best = _nearest_others(items, kind, seed, threads, progress)
     else:
-        firsts = first_items(queries, items, kind, threads=threads, progress=progress)
-    size = min(len(bank_firsts), len(firsts) or len(bank_firsts))
+        best = _best(queries, items, kind, max(1, min(PLACES, len(items) // 20)), threads, progress)
+    size = min(len(bank_firsts), len(best) or len(bank_firsts))
+    held = [distinct(items_of, size) for items_of in best.T] if len(best) else []
     return Coverage(
         len(np.unique(bank_firsts)),
         len(items),
         size,
         distinct(bank_firsts, size),
-        distinct(firsts, size) if len(firsts) else None,
+        min(held, default=None),
         "items" if queries is None else "queries",
+        int(np.argmin(held)) + 1 if held else 1,
     )
 
 
 def _nearest_others(
     items: Vectors, kind: Kind, seed: int, threads: int | None, progress: Progress | None
 ) -> NDArray[np.int64]:
-    """Return the other item that items, at most 5,000 of them, reach first; none where there is one item only."""
+    """Return the other item that items, at most 5,000 of them, reach first, (items, 1); none of a single item."""
     if len(items) == 1:
-        return np.empty(0, np.int64)
+        return np.empty((0, 1), np.int64)
     probes = np.arange(len(items))
     if len(items) > PROBES:
         probes = np.sort(np.random.default_rng(seed).choice(len(items), PROBES, replace=False))
-    effort = Effort(threads, progress=progress)
-    best = reduce(Dot(items.gather(probes), items, kind), Want(best_items=2), effort).best_items
-    effort.finish()
-    return np.where(best[:, 0] == probes, best[:, 1], best[:, 0]).astype(np.int64)
+    best = _best(items.gather(probes), items, kind, 2, threads, progress)
+    return np.where(best[:, 0] == probes, best[:, 1], best[:, 0])[:, None]
