@@ -165,7 +165,7 @@ def _reduce_part(
     peak = np.full(n, -np.inf, np.float32)
     sums = np.zeros((n, len(betas)))
     top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
-    buffer = np.empty(TILE_ITEMS * TILE_QUERIES, np.float32)
+    buffer = np.empty(min(n, TILE_ITEMS) * min(part[1] - part[0], TILE_QUERIES), np.float32)
     for span in spans(part[1], TILE_QUERIES, start=part[0]):
         queries = similarity.queries(span)
         best_here = best.open(span)
@@ -259,11 +259,14 @@ def nearest(
 
     def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
         group, part = job
-        reservoir = Reservoir(group[1] - group[0], k, part[1] - part[0])
+        rows = group[1] - group[0]
+        reservoir = Reservoir(rows, k, part[1] - part[0])
+        buffer = np.empty(rows * min(TILE_QUERIES, part[1] - part[0]), np.float32)
         for start, stop in spans(part[1], TILE_QUERIES, start=part[0]):
             block = items.unit_block(start, stop, similarity)
             block = np.concatenate([block, -bias[start:stop, None].astype(np.float32)], axis=1)
-            tile = longer[slice(*group)] @ block.T
+            tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
+            np.matmul(longer[slice(*group)], block.T, out=tile)
             reservoir.add(tile, start)
             effort.tick(tile.size)
         return reservoir.best()

@@ -99,7 +99,7 @@ def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
     _heading("How often the right emoji is found")
     _show_measures(measured)
     if not quiet:
-        _say(lines.on_measures(measured, asked))
+        _say(lines.on_measures(measured, asked, space.descriptions("bank")))
     once = asked.once()
     with progress("hubs", quiet) as advance:
         found = hubs.find_hubs(space, once, finder.threads, advance)

@@ -54,12 +54,14 @@ def what_is_shown(space: Space) -> list[str]:
     ]
 
 
-def on_measures(found: SetEvaluation, asked: Descriptions) -> list[str]:
+def on_measures(found: SetEvaluation, asked: Descriptions, bank: Descriptions) -> list[str]:
     """Say how to read the first table."""
+    again = 1 - len(asked.without(bank.texts)) / len(asked)
     measured = ", ".join(f"{count:,} emoji with {size}" for size, count in found.targets.items())
     return [
         f"Asked with {len(asked):,} test keywords, from which nothing was learnt: one alone, or several of the same "
-        f"emoji together. Measured on {measured}: those that have so many.",
+        f"emoji together. Measured on {measured}: those that have so many. Words come again: {again:.0%} of the "
+        "keywords had been asked for other emoji before.",
         "R@k: in how many of 100 searches the right emoji is among the first k. MdR: the median place of the right "
         "emoji; lower is better. In brackets: 95% intervals.",
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 import unhub
 from unhub.demo.space import Space
 from unhub.effort import Progress
+from unhub.evaluation.relevance import Relevance
 from unhub.evaluation.report import Report
 from unhub.extras import optional
 from unhub.replacing import check_target
@@ -23,13 +24,20 @@ def check_page(path: Path) -> None:
 def write_page(
     space: Space, path: Path, command: str, threads: int | None = None, progress: Progress | None = None
 ) -> Report:
-    """Write the report on the test keywords, with the correction that was fitted on the texts of the bank."""
-    asked = space.descriptions("test", "keyword")
+    """Write the report on the test keywords, with the correction that was fitted on the texts of the bank.
+
+    Each keyword is asked once, and every emoji of the test that it describes is an answer. Those of the bank are left
+    out, since the correction has seen them.
+    """
+    bank = space.descriptions("bank")
+    new = space.descriptions("test", "keyword").without(bank.texts)
+    asked = new.once()
+    places = {text: place for place, text in enumerate(asked.texts)}
+    relevance = Relevance([places[text] for text in new.texts], new.emoji)
     labels = [f"{in_colour(emoji)} {name}" for emoji, name in zip(space.items.ids.tolist(), space.names, strict=True)]
     return unhub.report(
-        space.items, space.descriptions("bank").vectors, asked.vectors, asked.relevance, path=path, item_texts=labels,
-        query_texts=asked.texts, corrections=[space.correction], title=TITLE, command=command, threads=threads,
-        progress=progress,
+        space.items, bank.vectors, asked.vectors, relevance, path=path, item_texts=labels, query_texts=asked.texts,
+        corrections=[space.correction], title=TITLE, command=command, threads=threads, progress=progress,
     )  # fmt: skip
 
 

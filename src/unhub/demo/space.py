@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,8 +47,15 @@ class Descriptions:
 
     def once(self) -> Descriptions:
         """Return each text once, where it first stands: repeats are answered alike, and make any answer a hub."""
-        kept = np.sort(np.unique(self.texts, return_index=True)[1])
-        return Descriptions(tuple(self.texts[row] for row in kept), self.rows[kept], self.emoji[kept], self.items[kept])
+        return self._some(np.sort(np.unique(self.texts, return_index=True)[1]))
+
+    def without(self, texts: Iterable[str]) -> Descriptions:
+        """Return those whose text is not among these."""
+        return self._some(np.flatnonzero(~np.isin(self.texts, list(texts))))
+
+    def _some(self, kept: NDArray[np.int64]) -> Descriptions:
+        texts = tuple(self.texts[row] for row in kept)
+        return Descriptions(texts, self.rows[kept], self.emoji[kept], self.items[kept])
 
 
 @dataclass(frozen=True, eq=False)
