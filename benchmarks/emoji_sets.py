@@ -1,0 +1,128 @@
+"""Several keywords of one emoji, on the emoji benchmark: combined, or joined into one text; and banks of such sets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+import unhub
+from emoji_data import SEED, Source, Work
+from unhub.combine import as_combination, combine_queries
+from unhub.demo.space import Descriptions, Space, Split
+from unhub.effort import Effort
+from unhub.evaluation.measures import parse_measures
+from unhub.evaluation.relevance import Relevance
+from unhub.evaluation.sets.draws import Drawn
+from unhub.evaluation.sets.placing import Counts
+from unhub.evaluation.sets.result import SetEvaluation
+from unhub.evaluation.sets.rows import Area, Labels, SetRow, areas_of, rows_of
+from unhub.evaluation.setting import RAW, Setting
+from unhub.evaluation.tuning import Tuning
+from unhub.vectors import Float32, Vectors
+
+SIZES = (1, 2, 3, 4, 5)
+SHOWN = (1, 3, 5)
+MEASURES = ("R@1", "R@5", "R@10", "MdR")
+DRAWS = 20  # sets of each emoji and size: more would change the figures less than the intervals are wide
+BANK_DRAWS = 5  # sets of each emoji in a bank of sets, and of those that judge it
+CORRECTED = "corrected"
+JOINED = "one text"
+SET_METHODS = ("is", "nnn", "sn")
+
+
+class Compared(NamedTuple):
+    """Ways to combine the same sets: what `evaluate_sets` found, and beside it the sets as one text each.
+
+    The rows and areas of `joined` are of the model's head and of one text, so that their difference is paired.
+    """
+
+    found: SetEvaluation
+    head: str
+    joined: tuple[SetRow, ...]
+    areas: tuple[Area, ...]
+
+
+def compare(space: Space, work: Work) -> Compared:
+    """Ask for the test emoji with 1 to 5 of their keywords, raw and corrected, every way with the very same sets."""
+    asked = space.descriptions("test", "keyword")
+    draws = unhub.Draws.of(asked.vectors, space.items, asked.relevance, SIZES, DRAWS, SEED)
+    head = as_combination(space.model, space.items.dimensions).name
+    found = unhub.evaluate_sets(
+        asked.vectors, space.items, asked.relevance, draws=draws, combine=[space.model, "sa", "ra"],
+        correction={CORRECTED: space.correction}, measures=MEASURES, resamples=work.resamples, seed=SEED,
+        threads=work.threads,
+    )  # fmt: skip
+    # Both are one vector for each set, so they are ranked as single queries and counted as sets.
+    sizes = {size: drawn for size, drawn in draws.sizes.items() if len(drawn.items)}
+    counts = {}
+    for size, drawn in sizes.items():
+        both = [
+            _placed(space, drawn, rows, work) for rows in (combined(space, asked, drawn), _joined(space, asked, drawn))
+        ]
+        counts[size] = Counts(*(np.stack(side) for side in zip(*both, strict=True)))
+    labels, measures = Labels((head, JOINED), (RAW, CORRECTED)), parse_measures(MEASURES)
+    every = (len(space.items), labels, measures, work.resamples, SEED)
+    rows = [row for size, drawn in sizes.items() for row in rows_of(size, drawn, counts[size], *every)]
+    return Compared(found, head, tuple(rows), tuple(areas_of(sizes, counts, *every)))
+
+
+def combined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
+    """Return what the model's head makes of each set, (sets, dimensions)."""
+    rows = texts.vectors.unit_block(0, len(texts), "cosine")[drawn.texts]
+    return combine_queries(rows, as_combination(space.model, rows.shape[2]), np.arange(len(rows)))
+
+
+def _joined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
+    """Return each set as the vector of its texts in a row."""
+    return space.encode([" ".join(texts.texts[place] for place in places) for places in drawn.texts.tolist()])
+
+
+def _placed(space: Space, drawn: Drawn, rows: Float32, work: Work) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many items are better than and equal to each set's emoji, raw and corrected, (rankings, sets) each."""
+    setting = Setting.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
+    truth = setting.truth(wanted(space, drawn))
+    placed = setting.place(truth, setting.rankings(), Effort(work.threads))
+    return np.stack([one.better for one in placed]), np.stack([one.equal for one in placed])
+
+
+def wanted(space: Space, drawn: Drawn) -> Relevance:
+    """Return which emoji each set asks for; sets are numbered from 0."""
+    return Relevance(np.arange(len(drawn.texts)), space.items.ids[drawn.items[drawn.owners]])
+
+
+class SetBank(NamedTuple):
+    """A bank on `val`: how many keywords each of its queries is made of, how many queries, what each size asked got."""
+
+    made_of: int
+    queries: int
+    tuned: dict[int, Tuning]
+
+
+def compare_banks(source: Source, work: Work) -> list[SetBank]:
+    """Fit on single texts of the bank and on sets of them, and ask for the emoji of `val` with one, three and five.
+
+    Each bank gets, for each size, its best setting among those that `tune` tries of `is`, `nnn` and `sn`.
+    """
+    space = source.space
+    asked, banks = _sets(space, "val", "keyword"), _sets(space, "bank", None)
+    banks[1] = (space.descriptions("bank").vectors, banks[1][1])  # all of them, not some of each emoji
+
+    def tuned(bank: Vectors) -> dict[int, Tuning]:
+        return {
+            size: unhub.tune(space.items, bank, *sets, methods=SET_METHODS, seed=SEED, threads=work.threads)
+            for size, sets in asked.items()
+        }
+
+    return [SetBank(made_of, len(bank), tuned(bank)) for made_of, (bank, _) in banks.items()]
+
+
+def _sets(space: Space, split: Split, kind: str | None) -> dict[int, tuple[Vectors, Relevance]]:
+    """Return the sets of a split's texts as one vector each, by size, and which emoji they ask for."""
+    texts = space.descriptions(split, kind)
+    draws = unhub.Draws.of(texts.vectors, space.items, texts.relevance, SHOWN, BANK_DRAWS, SEED)
+    return {
+        size: (Vectors(np.arange(len(drawn.texts)), combined(space, texts, drawn)), wanted(space, drawn))
+        for size, drawn in draws.sizes.items()
+        if len(drawn.items)
+    }
