@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError:
+    raise SystemExit("demo/build.py needs the extras train and embed: pip install '.[train,embed]'") from None
 
 import unhub
 from catalogue import VENDORS, Described, Emoji, SplitName, describe, part_of, read_emoji

@@ -25,7 +25,7 @@ from unhub.vectors import Float32, Float64, spans
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
 SHORT_TAU = 0.05  # bfloat16 rounds by up to 2**-9, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
-TILE_ENTRIES = 4 << 20  # or as many as this, where rows are short
+TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
@@ -82,7 +82,7 @@ class _Balancing:
         self.recomputes = self.kept_as == "recomputed"
         self.stale = True
         self.parts = split(self.m, effort.threads)
-        self.watched = _watched(self.m, self.n)
+        self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
     def run(self, iterations: int, tolerance: float | None) -> Solution:
@@ -116,8 +116,11 @@ class _Balancing:
         """
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
-        exponents = self.watched_scores / self.tau + (log_alpha - self.h[self.watched, None] / self.tau)
-        return float(np.abs(np.exp(exponents).sum(axis=1) * self.n - 1).mean())
+        totals = [
+            np.exp((scores.astype(np.float64) - self.h[column]) / self.tau + log_alpha).sum()
+            for column, scores in zip(self.watched, self.watched_scores, strict=True)
+        ]
+        return float(np.abs(np.array(totals) * self.n - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64], log_alpha: Float64) -> Float64:
         """The beta step of some columns from their scores, not from K."""
@@ -205,9 +208,9 @@ def _choose(keep: str, whole: int, tau: float, memory: int) -> str:
 
 def _watched(m: int, n: int) -> NDArray[np.int64]:
     """Return the positions of the columns that the remaining error is measured on."""
-    most = min(n // 100, WATCHED_BYTES // (4 * m), MOST_WATCHED)
-    return np.unique(np.linspace(0, n - 1, max(most, FEWEST_WATCHED)).astype(np.int64))
+    wanted = min(max(n // 100, FEWEST_WATCHED), MOST_WATCHED, max(1, WATCHED_BYTES // (4 * m)))
+    return np.unique(np.linspace(0, n - 1, wanted).astype(np.int64))
 
 
 def _rows_per_tile(n: int) -> int:
-    return max(8, min(max(1024, TILE_ENTRIES // n), TILE_BYTES // (4 * n)))
+    return max(8, min(max(1024, TILE_ENTRIES // n), MOST_ROWS, TILE_BYTES // (4 * n)))

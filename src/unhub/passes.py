@@ -16,7 +16,8 @@ from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 # BLAS likes tiles of this size better than ones that fit the second-level cache.
-TILE_ITEMS, TILE_QUERIES = 4096, 2560
+TILE_ITEMS, TILE_QUERIES = 2560, 2560
+SEARCHED = 1280  # queries at a time in a search: each thread keeps what it found for as many
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
 STATE_BYTES = 64 << 20  # what prepared items and their running values may take
 
@@ -252,8 +253,8 @@ def nearest(
     weights = np.ones(len(queries)) if weights is None else weights
     bias = np.zeros(len(items)) if bias is None else bias
     longer = np.concatenate([queries, weights[:, None].astype(np.float32)], axis=1)
-    rounds = -(-len(queries) // (TILE_ITEMS * effort.threads))
-    few = len(queries) <= TILE_ITEMS  # a few queries share the threads by items, many by queries
+    rounds = -(-len(queries) // (SEARCHED * effort.threads))
+    few = len(queries) <= SEARCHED  # a few queries share the threads by items, many by queries
     groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * effort.threads))))
     parts = split(len(items), effort.threads if few else 1)
 

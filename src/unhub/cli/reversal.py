@@ -26,7 +26,9 @@ OTHER = {
 
 def turned(text: str) -> str:
     """Return what the library says of its queries as said of the items of the command, and the other way round."""
-    return re.sub(rf"{QUOTED}|\b(?:{'|'.join(OTHER)})\b", lambda match: OTHER.get(match[0], match[0]), text)
+    return re.sub(
+        rf"{QUOTED}|(?<![\w./])(?:{'|'.join(OTHER)})(?![\w/]|\.\w)", lambda match: OTHER.get(match[0], match[0]), text
+    )
 
 
 @contextmanager

@@ -19,7 +19,8 @@ SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 def write_files(space: Space, folder: Path, source: Path | None = None) -> list[str]:
     """Copy the shipped files to a new folder, add the queries as vectors, and return the names of the files.
 
-    Of each split: NAME.npz are its texts as vectors, NAME.csv says which emoji each asks for (query_id, item_id), and
+    Of each split: NAME.npz are its texts as vectors, each once, NAME.csv says which emoji each asks for (query_id,
+    item_id), and
     NAME_texts.csv what it says (id, text). names.csv is what the emoji are called. The folder appears whole or not at
     all; one that is there must be empty.
     """
@@ -29,12 +30,11 @@ def write_files(space: Space, folder: Path, source: Path | None = None) -> list[
         shutil.copytree(source or FOLDER, part)
         _write(part / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))
         for split in SPLITS:
-            asked = space.descriptions(split)
-            ids = asked.vectors.ids.tolist()
-            emoji = space.items.ids[asked.items].tolist()
+            asked, relevance = space.descriptions(split).joined()
+            pairs = zip(relevance.query_ids.tolist(), relevance.item_ids.tolist(), strict=True)
             vector_writer(part / f"{split}.npz")(asked.vectors, part / f"{split}.npz")
-            _write(part / f"{split}.csv", ("query_id", "item_id"), zip(ids, emoji, strict=True))
-            _write(part / f"{split}_texts.csv", ("id", "text"), zip(ids, asked.texts, strict=True))
+            _write(part / f"{split}.csv", ("query_id", "item_id"), pairs)
+            _write(part / f"{split}_texts.csv", ("id", "text"), enumerate(asked.texts))
         if target.is_dir():
             target.rmdir()
         os.replace(part, target)

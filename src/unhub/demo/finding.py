@@ -92,5 +92,5 @@ class Finder:
 
     def _unknown(self, descriptions: tuple[str, ...]) -> Iterator[str]:
         for word in WORD.findall(plain(" ".join(descriptions))):
-            if not self.space.words.split(word):
+            if word.isalnum() and not self.space.words.split(word):
                 yield word

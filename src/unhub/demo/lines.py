@@ -47,7 +47,7 @@ def what_is_shown(space: Space) -> list[str]:
         f"{len(space.items):,} emoji can be searched by description. A model puts descriptions and pictures into one "
         "space, and a search shows the emoji that are nearest to what you wrote. Some emoji are nearer to everything "
         "than others are: these hubs turn up in search after search, even where nobody means them, and take the places "
-        "of the emoji that are meant.",
+        "of the emoji that are meant. How strong that is here, and what it costs, is measured below.",
         f"unhub looked at{past} descriptions from the past and learnt how much each emoji is favoured. That is one "
         f"number for each, which it takes off when it ranks ({space.correction.spec}). It was not told which emoji "
         "those descriptions meant, and the model stays as it is.",
@@ -59,11 +59,11 @@ def on_measures(found: SetEvaluation, asked: Descriptions, bank: Descriptions) -
     again = 1 - len(asked.without(bank.texts)) / len(asked)
     measured = ", ".join(f"{count:,} emoji with {size}" for size, count in found.targets.items())
     return [
-        f"Asked with {len(asked):,} test keywords, from which nothing was learnt: one alone, or several of the same "
-        f"emoji together. Measured on {measured}: those that have so many. Words come again: {again:.0%} of the "
-        "keywords had been asked for other emoji before.",
+        f"Asked with {len(asked):,} test keywords: one alone, or several of the same emoji together. None was learnt "
+        f"from as a word for its emoji, but words come again: {again:.0%} had been asked before, for other emoji. "
+        f"Measured on {measured}: those that have so many.",
         "R@k: in how many of 100 searches the right emoji is among the first k. MdR: the median place of the right "
-        "emoji; lower is better. In brackets: 95% intervals.",
+        "emoji; lower is better. In brackets: 95% intervals; a change in green or red is beyond chance.",
     ]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import unhub
 from unhub.demo.space import Space
 from unhub.effort import Progress
-from unhub.evaluation.relevance import Relevance
 from unhub.evaluation.report import Report
 from unhub.extras import optional
 from unhub.replacing import check_target
@@ -30,10 +29,7 @@ def write_page(
     out, since the correction has seen them.
     """
     bank = space.descriptions("bank")
-    new = space.descriptions("test", "keyword").without(bank.texts)
-    asked = new.once()
-    places = {text: place for place, text in enumerate(asked.texts)}
-    relevance = Relevance([places[text] for text in new.texts], new.emoji)
+    asked, relevance = space.descriptions("test", "keyword").without(bank.texts).joined()
     labels = [f"{in_colour(emoji)} {name}" for emoji, name in zip(space.items.ids.tolist(), space.names, strict=True)]
     return unhub.report(
         space.items, bank.vectors, asked.vectors, relevance, path=path, item_texts=labels, query_texts=asked.texts,

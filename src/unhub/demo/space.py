@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from unhub.files import load, read_vectors
 from unhub.model import Model
 from unhub.vectors import Float32, Vectors, positions_of
 
-Split: TypeAlias = Literal["train", "bank", "val", "test"]
+Split: TypeAlias = Literal["bank", "val", "test"]
 FOLDER = Path(__file__).with_name("emoji")
 
 
@@ -48,6 +48,12 @@ class Descriptions:
     def once(self) -> Descriptions:
         """Return each text once, where it first stands: repeats are answered alike, and make any answer a hub."""
         return self._some(np.sort(np.unique(self.texts, return_index=True)[1]))
+
+    def joined(self) -> tuple[Descriptions, Relevance]:
+        """Return each text once, and every emoji that it asks for here."""
+        asked = self.once()
+        places = {text: place for place, text in enumerate(asked.texts)}
+        return asked, Relevance([places[text] for text in self.texts], self.emoji)
 
     def without(self, texts: Iterable[str]) -> Descriptions:
         """Return those whose text is not among these."""
@@ -81,7 +87,15 @@ class Space:
         """Return the texts of a split, perhaps only the names or only the keywords."""
         rows = [row for row in self.described if row[3] == split and kind in (None, row[2])]
         texts, emoji = tuple(row[0] for row in rows), np.array([row[1] for row in rows])
-        return Descriptions(texts, self.encode(texts), emoji, positions_of(emoji, self.items.ids, "emoji"))
+        encoded, places = self._encoded
+        vectors = encoded[[places[text] for text in texts]]
+        return Descriptions(texts, vectors, emoji, positions_of(emoji, self.items.ids, "emoji"))
+
+    @cached_property
+    def _encoded(self) -> tuple[Float32, dict[str, int]]:
+        """The texts that are asked or banked, encoded together: the same text has the same bits wherever it stands."""
+        texts = sorted({row[0] for row in self.described if row[3] != "train"})
+        return self.encode(texts), {text: place for place, text in enumerate(texts)}
 
 
 @cache

@@ -17,6 +17,7 @@ from unhub.files.container import FORMAT, WHAT, read_container, write_container
 from unhub.vectors import Float32
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
+LONGEST = 100  # letters of a word: a longer one is none
 CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
 
 
@@ -45,6 +46,8 @@ class Words:
     def _cut(self, word: str) -> list[str]:
         found: list[str] = []
         start = 0
+        if len(word) > LONGEST:
+            return found
         while start < len(word):
             piece = next((one for one in _beginnings(word, start) if one in self._places), None)
             if piece is None:
@@ -80,8 +83,8 @@ def load_words(path: Path) -> Words:
 
 
 def plain(text: str) -> str:
-    """Return the text in lower case and without accents."""
-    apart = unicodedata.normalize("NFD", text.lower())
+    """Return the text in lower case, without accents, ligatures and the like."""
+    apart = unicodedata.normalize("NFKD", text.casefold())
     return "".join(one for one in apart if unicodedata.category(one) != "Mn")
 
 

@@ -53,13 +53,13 @@ def exp2_(x: Any) -> Any:
 
 
 @jit
-def _sum_and_largest(row: Float32, slope: Any, level: Any) -> Any:
-    """Return the sum of 2**(slope * score - level) and the largest score, in one look at the row."""
+def _sum_and_largest(row: Float32, slope: Any, peak: Any) -> Any:
+    """Return the sum of 2**(slope * (score - peak)) and the largest score, in one look at the row."""
     total, largest = ZERO, row[0]
     for j in range(len(row)):
         value = row[j]
         largest = larger(largest, value)
-        total += exp2_(slope * value - level)
+        total += exp2_(slope * (value - peak))
     return total, largest
 
 
@@ -79,14 +79,13 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
             peak[i] = _largest(row)
         for b in range(len(betas)):
             slope = betas[b] * LOG2E
-            total, largest = _sum_and_largest(row, slope, slope * peak[i])
+            total, largest = _sum_and_largest(row, slope, peak[i])
             if b == 0 and steepest * (largest - peak[i]) > FAR_ABOVE:
                 for c in range(len(betas)):
                     sums[i, c] *= np.exp(np.float64(betas[c]) * (np.float64(peak[i]) - np.float64(largest)))
                 peak[i] = largest
-                total, largest = _sum_and_largest(row, slope, slope * peak[i])
-            rounding = np.float64(slope * peak[i]) - np.float64(slope) * np.float64(peak[i])
-            sums[i, b] += np.float64(total) * np.exp2(rounding)
+                total, largest = _sum_and_largest(row, slope, peak[i])
+            sums[i, b] += np.float64(total)
 
 
 @jit

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from unhub.vectors import Float32, Float64, spans, unit
 
 NAME = "numpy"
-NEAR_ZERO = 20  # in units of 1 / beta: float32's rounding of the exponent is then some 1e-6
 CACHE_ENTRIES = 1 << 17  # what is reduced at a time: half a megabyte stays in a core's second-level cache
 
 
@@ -19,21 +18,15 @@ def _slabs(tile: NDArray[np.generic]) -> list[slice]:
 
 
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
-    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up.
-
-    `peak` is the running maximum, or 0 where that is so near that nothing need be taken off, which saves a pass.
-    """
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
     ones = np.ones(tile.shape[1], np.float32)
     for rows in _slabs(tile):
         slab = tile[rows]
-        largest = slab.max(axis=1)
-        near = np.abs(largest) * betas.max() <= NEAR_ZERO
-        top = np.maximum(peak[rows], np.where(near, np.float32(0), largest))
+        top = np.maximum(peak[rows], slab.max(axis=1))
         drop = peak[rows].astype(np.float64) - top
         sums[rows] *= np.exp(drop[:, None] * betas)
         peak[rows] = top
-        if top.any():
-            np.subtract(slab, top[:, None], out=slab)
+        np.subtract(slab, top[:, None], out=slab)
         for b, beta in enumerate(betas):
             work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
             sums[rows, b] += np.exp(work, out=work) @ ones
