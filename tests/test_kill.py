@@ -42,7 +42,8 @@ def version_of(path: Path) -> int:
     return int(number)
 
 
-# For each line that it reads, it starts a process that saves forever and prints its number; then what ended that one.
+# For each number that it reads, it starts a process that saves that version, the next, and so on for ever, and prints
+# its own number before each save; then what ended that process.
 SAVE_FOREVER = """
 import os, sys
 from itertools import count
@@ -50,7 +51,7 @@ from test_kill import save, version
 for line in sys.stdin:
     process = os.fork()  # which is spared the imports
     if process == 0:
-        for number in count(2):
+        for number in count(int(line)):
             correction = version(number)
             print(os.getpid(), flush=True)
             save(correction, sys.argv[1])
@@ -74,20 +75,25 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
     save(version(1), target)
     duration = time.perf_counter() - began
     chance = random.Random(0)
-    seen = set()
+    before = 1
     with start(SAVE_FOREVER, str(target)) as parent:
         assert parent.stdin is not None and parent.stdout is not None and parent.stderr is not None
-        for _ in range(MOMENTS):
-            print("next", file=parent.stdin, flush=True)
-            child = parent.stdout.readline()  # it is about to save
-            assert child, parent.stderr.read()
-            time.sleep(chance.uniform(0, 4 * duration))
+        for moment in range(1, MOMENTS + 1):
+            first = 1000 * moment
+            print(first, file=parent.stdin, flush=True)
+            whole = moment % 2  # saves that are awaited; the kill falls into the one after them, or later
+            for _ in range(whole + 1):
+                child = parent.stdout.readline()  # it is about to save
+                assert child, parent.stderr.read()
+            time.sleep(chance.uniform(0, duration))
             os.kill(int(child), signal.SIGKILL)
             while (said := parent.stdout.readline()) == child:
                 pass  # it came to another save
             assert said == f"ended by {int(signal.SIGKILL)}\n"
-            seen.add(version_of(target))
-    assert len(seen) > 1, "the kills came before any save, which proves nothing"
+            left = version_of(target)
+            assert first <= left < first + 1000 or (left == before and not whole)
+            before = left
+    assert [*tmp_path.glob(".one.unhub.*.tmp")], "no kill fell into a save, which proves nothing"
 
 
 SAVE_AND_DIE = """
