@@ -1,9 +1,10 @@
 """Fits against the matrix multiply alone: each time divided by that of the multiply, in the same round.
 
 The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
-threads. Rounds interleave everything, so that a busy moment of the machine falls on all; the median ratio and the
-spread over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about half an
-hour on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
+threads. Rounds interleave everything, each in another order, so that a busy moment of the machine falls on all; a
+round of a small shape is several sweeps over all, of which each one's quickest counts. The median ratio and the spread
+over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about twenty minutes
+on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
 
 Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine
 gives free pages back to its host within seconds, and to take them again costs several times a first touch on a machine
@@ -31,9 +32,10 @@ from unhub.balance import balance
 from unhub.effort import Effort
 from unhub.passes import Want, reduce
 from unhub.similarity import Dot
-from unhub.vectors import Float32, as_vectors
+from unhub.vectors import Float32, Float64, as_vectors
 
 SHAPES = ("5000x100000", "20000x5000", "1000x100000")
+ROUND_PAIRS = 400_000_000  # a round has several sweeps where the shape has fewer pairs of an item and a query
 NNN_GRID = [f"nnn:k={1 << power},alpha={alpha}" for power in range(10) for alpha in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)]
 CASES: dict[str, tuple[list[str], float]] = {
     "IS": (["is"], 1.08),
@@ -77,20 +79,23 @@ def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list
     for name, (methods, _) in cases.items():
         contenders[name] = functools.partial(unhub.fit, items, bank, method=methods, threads=threads)
     compile_kernels()
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
+    sweeps = max(1, round(ROUND_PAIRS / product.size))
+    seconds = {name: np.full((rounds, sweeps), np.inf) for name in contenders}
+    order = list(contenders)
+    for place in range(rounds * sweeps):
+        turn = place % len(order)
+        for name in order[turn:] + order[:turn]:  # so that each comes after another in turn
             start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return table(items, bank, threads, seconds, cases)
+            contenders[name]()
+            seconds[name].flat[place] = time.perf_counter() - start
+    return table(items, bank, threads, {name: times.min(axis=1) for name, times in seconds.items()}, cases)
 
 
 def table(
     items: Float32,
     bank: Float32,
     threads: int,
-    seconds: dict[str, list[float]],
+    seconds: dict[str, Float64],
     cases: dict[str, tuple[list[str], float]],
 ) -> Table:
     """Return the table: seconds, the ratio to the better multiply of the same round, and what it must be."""
@@ -99,7 +104,7 @@ def table(
     title = f"{len(items):,} items x {len(bank):,} bank, d = {items.shape[1]}, {threads} thread(s), {kernels.NAME}"
     result = Table("", "seconds", "GFLOP/s", "ratio", "spread", "must", title=title, min_width=90)
     for name, times in seconds.items():
-        ratios = np.array(times) / multiply_seconds
+        ratios = times / multiply_seconds
         must = ""
         if name in cases:
             limit = 1.14 if name == "IS" and threads > 1 and kernels.NAME == "numba" else cases[name][1]

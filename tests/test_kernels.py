@@ -43,6 +43,8 @@ KINDS = (
     "mostly the least",
     "mostly the largest",
     "tiny",
+    "huge",
+    "far away",
 )
 
 
@@ -58,6 +60,8 @@ def tile_of(kind: str, rows: int, columns: int, rng: np.random.Generator) -> Flo
         "mostly the least": np.maximum(rng.standard_normal(shape), 1.8),
         "mostly the largest": np.minimum(rng.standard_normal(shape), -1.8),
         "tiny": rng.integers(-3, 4, shape) * 1e-45,
+        "huge": rng.standard_normal(shape) * 1e30,
+        "far away": rng.standard_normal(shape) + 1e6,
     }
     return tiles[kind].astype(np.float32)
 
@@ -104,6 +108,22 @@ def test_log_sums_are_those_of_float64_in_any_parts(
         assert_allclose(found[:, column], exact, rtol=1e-6, atol=5e-6)
 
 
+@both
+@given(seed=seeds, rows=st.integers(1, 60), columns=sizes, beta=st.sampled_from([0.01, 1.0, 20.0, 80.0]))
+@settings(max_examples=60)
+@example(seed=0, rows=300, columns=2560, beta=80.0)
+def test_powers_are_those_of_float64_in_any_parts(name: str, seed: int, rows: int, columns: int, beta: float) -> None:
+    rng = np.random.default_rng(seed)
+    tile = rng.choice([-1.0, 1.0, 0.999, *rng.uniform(-1, 1, 20)], (rows, columns)).astype(np.float32)
+    before, sums = tile.copy(), np.zeros((rows, 2))
+    for part in cut(columns, rng, 5):
+        kernel(name).add_powers(np.ascontiguousarray(tile[:, part]), np.array([beta, 1], np.float32), sums)
+    powers = np.exp(np.float64(np.float32(beta)) * tile.astype(np.float64)).sum(axis=1)
+    assert_allclose(sums[:, 0], powers, rtol=1e-6 + 2e-7 * beta)  # float32 rounds beta * score
+    assert_allclose(sums[:, 1], np.exp(tile.astype(np.float64)).sum(axis=1), rtol=1e-6)
+    assert_array_equal(tile, before)
+
+
 @needs_numba
 def test_the_compiled_exponential_is_exact_to_float32() -> None:
     exp2_ = kernel("compiled").exp2_
@@ -143,7 +163,7 @@ def assert_holds_the_largest(reservoir: Reservoir, tile: Float32, k: int, first:
     assert_array_equal(places, order + first)
     padded = np.full((len(tile), k), -np.inf, np.float32)
     padded[:, : order.shape[1]] = np.take_along_axis(tile, order, axis=1)
-    assert_array_equal(reservoir.best_values(), padded)
+    assert_array_equal(np.sort(reservoir.best_values(), axis=1)[:, ::-1], padded)
 
 
 @both
@@ -194,6 +214,24 @@ def test_a_reservoir_holds_the_largest_when_tiles_change_in_kind(
     parts = [slice(one, two) for one, two in pairwise(edges)]
     whole = np.concatenate(tiles, axis=1)
     assert_holds_the_largest(filled(name, whole, k, parts), whole, k)
+
+
+@both
+@given(
+    seed=seeds, columns=st.integers(1, 2000), k=sizes, kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=9)
+)
+@settings(max_examples=80)
+@example(seed=0, columns=1000, k=10, kinds=["normal", "huge", "normal", "equal", "far away", "normal"])
+def test_a_reservoir_holds_the_largest_whatever_the_rows_before_were_like(
+    name: str, seed: int, columns: int, k: int, kinds: list[str]
+) -> None:
+    rng = np.random.default_rng(seed)
+    tile = np.concatenate([tile_of(kind, 1, columns, rng) for kind in kinds])
+    assert_holds_the_largest(filled(name, tile, k, cut(columns, rng, 3)), tile, k)
+    best = np.argsort(-tile, axis=1, kind="stable")[:, :k]
+    none = np.zeros(columns, np.float32)
+    _, _, found = placed(name, tile, none, np.zeros(len(tile), np.float32), [[] for _ in kinds], min(k, columns))
+    assert_array_equal(found, best)
 
 
 # The best of each column.

@@ -19,12 +19,16 @@ from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 TILE_ITEMS, TILE_QUERIES = 2560, 2560
 SEARCHED = 1280  # queries at a time in a search: each thread keeps what it found for as many
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
+GENTLE = 80.0  # float32 holds sums of exp(x) for any x from minus to plus this
 STATE_BYTES = 64 << 20  # what prepared items and their running values may take
 
 
 @dataclass(frozen=True)
 class Want:
-    """What a pass should bring back: log-sums at some betas, top-k means, top values, each query's best items."""
+    """What a pass should bring back: log-sums at some betas, top-k means, top values, each query's best items.
+
+    The k of the means rise.
+    """
 
     betas: tuple[float, ...] = ()
     top_means: tuple[int, ...] = ()
@@ -87,19 +91,21 @@ class Reservoir:
         kernels.add_top(tile, first, self.k, self.values[rows], self.places[rows], self.counts[rows], self.bars[rows])
 
     def best_values(self) -> Float32:
-        """Return the k largest values of each row, largest first; -inf where there are fewer."""
-        width = int(self.counts.max(initial=0))
-        values = self.values[:, :width]
-        values[np.arange(width) >= self.counts[:, None]] = -np.inf
-        values = np.sort(values, axis=1)[:, ::-1][:, : self.k]
+        """Return the k largest values of each row, in no order; -inf where there are fewer."""
+        kernels.cut_top(self.k, self.values, self.places, self.counts)
+        values = self.values[:, : self.k]
+        fewest = int(self.counts.min(initial=self.k))
+        if fewest < self.k:
+            values[:, fewest:][np.arange(fewest, values.shape[1]) >= self.counts[:, None]] = -np.inf
         return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
 
     def best(self) -> tuple[Float32, NDArray[np.int32]]:
         """Return the k largest values and their places, best first, the lower place first among equals."""
+        kernels.cut_top(self.k, self.values, self.places, self.counts)
         width = int(self.counts.max(initial=0))
         absent = np.arange(width) >= self.counts[:, None]
         keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
-        order = np.argsort(keys, axis=1, kind="stable")[:, : self.k]  # places came in rising order
+        order = np.argsort(keys, axis=1, kind="stable")  # places came in rising order
         return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(self.places[:, :width], order, axis=1)
 
 
@@ -137,10 +143,12 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
                 log_sums[:, here] = functools.reduce(np.logaddexp, (state.log_sums for state in states))
             if want.top:
                 top = functools.reduce(_join_top, (state.top for state in states))
+                if want.top_values or len(want.top_means) > 1:
+                    top = np.sort(top, axis=1)[:, ::-1]
                 if want.top_values:
                     top_values[here] = top[:, : want.top_values]
-                for row, k in enumerate(want.top_means):
-                    top_means[row, here] = top[:, :k].mean(axis=1, dtype=np.float64)
+                if want.top_means:
+                    top_means[:, here] = _means(top, want.top_means)
     effort.passes += 1
     return Found(
         dict(zip(want.betas, log_sums, strict=True)),
@@ -162,9 +170,7 @@ def _reduce_part(
     want: Want, effort: Effort, shift: Float32 | None, best: _BestItems,
 ) -> _PartState:  # fmt: skip
     n = len(items)
-    betas = np.array(want.betas, np.float32)
-    peak = np.full(n, -np.inf, np.float32)
-    sums = np.zeros((n, len(betas)))
+    log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf)
     top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
     buffer = np.empty(min(n, TILE_ITEMS) * min(part[1] - part[0], TILE_QUERIES), np.float32)
     for span in spans(part[1], TILE_QUERIES, start=part[0]):
@@ -178,12 +184,37 @@ def _reduce_part(
             if top is not None:
                 top.add(tile, span[0], row=start)
             best_here(tile, first_item + start)
-            if len(betas):
-                kernels.add_log_sums(tile, betas, peak[start:stop], sums[start:stop])
+            log_sums.add(tile, start)
             effort.tick(tile.size)
         best.close(span)
-    log_sums = np.log(sums.T) + betas[:, None].astype(np.float64) * peak
-    return _PartState(log_sums, top.best_values() if top is not None else np.empty((n, 0), np.float32))
+    return _PartState(log_sums.found(), top.best_values() if top is not None else np.empty((n, 0), np.float32))
+
+
+class _LogSums:
+    """logsumexp(beta * score) of each row so far, for some betas, where no score is farther from zero than `bound`."""
+
+    def __init__(self, rows: int, betas: tuple[float, ...], bound: float) -> None:
+        self.betas = np.array(betas, np.float32)
+        self.gentle = self.betas * np.float32(bound) <= GENTLE  # these need no peak to be relative to
+        self.powers = np.zeros((rows, int(self.gentle.sum())))
+        self.peak = np.full(rows, -np.inf, np.float32)
+        self.sums = np.zeros((rows, len(betas) - self.powers.shape[1]))
+
+    def add(self, tile: Float32, row: int) -> None:
+        """Add a tile, whose rows are these from `row` on; it may be used up."""
+        rows = slice(row, row + len(tile))
+        if self.powers.shape[1]:
+            kernels.add_powers(tile, self.betas[self.gentle], self.powers[rows])
+        if self.sums.shape[1]:
+            kernels.add_log_sums(tile, self.betas[~self.gentle], self.peak[rows], self.sums[rows])
+
+    def found(self) -> Float64:
+        """Return them, (betas, rows)."""
+        log_sums = np.empty((len(self.betas), len(self.peak)))
+        log_sums[self.gentle] = np.log(self.powers.T)
+        steep = self.betas[~self.gentle].astype(np.float64)
+        log_sums[~self.gentle] = np.log(self.sums.T) + steep[:, None] * self.peak
+        return log_sums
 
 
 class _BestItems:
@@ -221,8 +252,15 @@ class _BestItems:
 
 
 def _join_top(first: Float32, second: Float32) -> Float32:
+    """Return the largest values of both, as many as each has, in no order."""
     both = np.concatenate([first, second], axis=1)
-    return np.sort(both, axis=1)[:, ::-1][:, : first.shape[1]]
+    return np.partition(both, first.shape[1], axis=1)[:, first.shape[1] :]
+
+
+def _means(top: Float32, counts: tuple[int, ...]) -> Float64:
+    """Return the mean of the first k values of each row, (counts, rows), for each of the rising counts k."""
+    between: Float64 = np.add.reduceat(top[:, : counts[-1]], (0, *counts[:-1]), axis=1, dtype=np.float64)
+    return np.asarray(between.cumsum(axis=1).T / np.array(counts)[:, None])
 
 
 def split(count: int, threads: int) -> list[Span]:

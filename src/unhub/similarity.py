@@ -24,6 +24,10 @@ class Similarity(Protocol):
     def width(self) -> int:
         """How many float32 a row of a prepared block takes."""
 
+    @property
+    def bound(self) -> float:
+        """No score is farther from zero than this, but for rounding."""
+
     def queries(self, span: Span) -> Block:
         """Prepare these queries for `items_by_queries` and `queries_by_items`."""
 
@@ -58,6 +62,10 @@ class Dot:
     @property
     def width(self) -> int:
         return self.item_vectors.dimensions
+
+    @property
+    def bound(self) -> float:
+        return 1.0 if self.kind == "cosine" else np.inf
 
     def queries(self, span: Span) -> Block:
         return self._ready(self.query_vectors, span)
@@ -111,6 +119,10 @@ class Dense:
     @property
     def width(self) -> int:
         return 2
+
+    @property
+    def bound(self) -> float:
+        return np.inf
 
     def queries(self, span: Span) -> Block:
         return np.arange(*span)  # a prepared block of a given matrix is where it stands

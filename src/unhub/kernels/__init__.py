@@ -16,9 +16,11 @@ else:
 NAME = chosen.NAME
 add_column_best = chosen.add_column_best
 add_log_sums = chosen.add_log_sums
+add_powers = chosen.add_powers
 add_top = chosen.add_top
 balance_rows = chosen.balance_rows
 balance_short_rows = chosen.balance_short_rows
+cut_top = chosen.cut_top
 hash_rows = chosen.hash_rows
 place_rows = chosen.place_rows
 shorten = chosen.shorten

@@ -22,7 +22,8 @@ door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20
 HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
-ZERO, ONE, HALF, NOWHERE = np.float32(0), np.float32(1), np.float32(0.5), np.float32(-np.inf)
+ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
 FAR_ABOVE = np.float32(8)  # in units of 1 / beta
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
@@ -40,16 +41,33 @@ def _largest(values: Float32) -> Any:
 
 
 @exact_jit
-def exp2_(x: Any) -> Any:
-    """2**x of a float32 at or below about 120; less than -125.5 counts as that, which is zero beside the row's largest.
+def _power(x: Any) -> Any:
+    """2**x of a float32 between about -125.5 and 120.
 
     Adding MAGIC rounds to a whole number and leaves it in the lowest bits, from where it is added to the exponent.
     """
-    scaled = larger(x, FLOOR)
-    shifted = scaled + MAGIC
-    r = scaled - (shifted - MAGIC)
+    shifted = x + MAGIC
+    r = x - (shifted - MAGIC)
     power = ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5))))
     return as_float(as_bits(power) + (as_bits(shifted) << np.int32(23)))
+
+
+@exact_jit
+def exp2_(x: Any) -> Any:
+    """2**x of a float32 at or below about 120; below -125.5 it counts as that, which is zero beside a row's largest."""
+    return _power(larger(x, FLOOR))
+
+
+@jit
+def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
+    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80."""
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        for b in range(len(betas)):
+            slope, total = betas[b] * LOG2E, ZERO
+            for j in range(len(row)):
+                total += _power(slope * row[j])
+            sums[i, b] += np.float64(total)
 
 
 @jit
@@ -106,16 +124,15 @@ def _over(values: Float32, bar: Any) -> Any:
 
 
 @jit
-def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int, guess: Any) -> Any:
+def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
     """Bisect for a bar that k to `most` values are over, from one that `over` of them are; counting vectorises.
 
-    The guess is tried first: the bar of another row is often near.
     Returns (bar, how many are over it, ceiling). At least k are over the bar. Equal values can make the count jump past
     the window: then it ends with fewer than k over the ceiling, which is their value.
     """
     low, ceiling = larger(bar, _least(values)), _largest(values)
-    middle = guess if low < guess and guess < ceiling else HALF * low + HALF * ceiling
     while True:
+        middle = HALF * low + HALF * ceiling
         if middle <= low or middle >= ceiling:
             return bar, over, ceiling
         count = _over(values, middle)
@@ -125,28 +142,32 @@ def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int, guess: A
             low, bar, over = middle, middle, count
             if over <= most:
                 return bar, over, ceiling
-        middle = HALF * low + HALF * ceiling
 
 
 @jit
-def _cut(values: Float32, places: np.ndarray, k: int) -> Any:
-    """Shorten a reservoir of over k + k/8 values to its k largest or a few more, in order; return (count, bar).
+def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
+    """Shorten a reservoir of k or more values to its k largest, or to `most`, in order; return (count, bar).
 
     Values equal to the k-th that came later are dropped: at least k of those kept are at or over the bar.
     """
-    bar, most = _least(values), k + (k >> 3)
+    bar = _least(values)
     over, ceiling = _over(values, bar), bar
     if over > most:
-        bar, over, ceiling = _raise_bar(values, k, most, bar, over, bar)
-    equals = 0
-    if over < k or over > most:  # a tie at the k-th place: take all above it, and the first of the equal ones
-        bar = ceiling
-        equals = k - _over(values, bar)
+        bar, over, ceiling = _raise_bar(values, k, most, bar, over)
     count = 0
+    if k <= over and over <= most:
+        for j in range(len(values)):  # each is written, and stays if it counts: no branch to be foretold wrongly
+            value = values[j]
+            values[count] = value
+            places[count] = places[j]
+            count += 1 if value > bar else 0
+        return count, bar
+    bar = ceiling  # a tie at the k-th place: take all above it, and the first of the equal ones
+    equals = k - _over(values, bar)
     for j in range(len(values)):
         value = values[j]
         take = value > bar
-        if not take and equals > 0 and value == bar:
+        if value == bar and equals > 0:
             take = True
             equals -= 1
         if take:
@@ -157,24 +178,16 @@ def _cut(values: Float32, places: np.ndarray, k: int) -> Any:
 
 
 @jit
-def _fill(
-    row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any, guess: Any
-) -> Any:
-    """Add one row to its reservoir of `count` values, all over the bar; return the new (count, bar)."""
+def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
+    """Add what is over the bar to a reservoir of `count` values, all over it too; return the new (count, bar)."""
     columns, room = len(row), len(values)
-    over = _over(row, bar)
-    if over > 2 * k:  # most of this row cannot matter: see so before copying any
-        bar, over, _ = _raise_bar(row, k, k + (k >> 1), bar, over, guess)
-    if over == 0:
-        return count, bar
     whole = columns - columns % WIDTH
-    j = 0
     for start in range(0, whole, WIDTH):
         mask = over_mask(row, start, bar)
         if mask == 0:
             continue
         if count + WIDTH > room:
-            count, bar = _cut(values[:count], places, k)
+            count, bar = _cut(values[:count], places, k, k + (k >> 3))
             mask = over_mask(row, start, bar)
         while mask != 0:
             j = start + int(lowest_bit(mask))
@@ -183,13 +196,56 @@ def _fill(
             places[count] = first + j
             count += 1
     if count + WIDTH > room:
-        count, bar = _cut(values[:count], places, k)
+        count, bar = _cut(values[:count], places, k, k + (k >> 3))
     for j in range(whole, columns):
         if row[j] > bar:
             values[count] = row[j]
             places[count] = first + j
             count += 1
     return count, bar
+
+
+@door_jit
+def _mean_and_deviation(values: Float32) -> Any:
+    """Return the mean and the standard deviation; 0 and 0 where float32 cannot hold their squares."""
+    shift = values[0]  # which keeps the squares small where all values are near to each other
+    total, squares = ZERO, ZERO
+    for j in range(len(values)):
+        value = values[j] - shift
+        total += value
+        squares += value * value
+    count = np.float32(len(values))
+    mean = total / count
+    square = squares / count - mean * mean
+    if not (square > ZERO and square < INFINITE):
+        return ZERO, ZERO
+    return shift + mean, np.sqrt(square)
+
+
+@jit
+def _fill(
+    row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any, height: Any
+) -> Any:
+    """Add one row to its reservoir of `count` values, all over the bar; return the new (count, bar, height).
+
+    Most of a reservoir's first row cannot matter, so it starts with a bar that is guessed: as many of the row's
+    standard deviations over its mean, `height`, as were right for the rows before. Where fewer than k values are over
+    the guess, a bar is searched for.
+    """
+    columns = len(row)
+    if count > 0 or columns <= 2 * k:
+        count, bar = _gather(row, first, k, values, places, count, bar)
+        return count, bar, height
+    mean, deviation = _mean_and_deviation(row)
+    if deviation > ZERO:
+        count, bar = _gather(row, first, k, values, places, 0, mean + height * deviation)
+    if count < k:
+        bar, _, _ = _raise_bar(row, k, k + (k >> 1), NOWHERE, columns)
+        count, bar = _gather(row, first, k, values, places, 0, bar)
+    if deviation > ZERO and bar > NOWHERE:
+        aim = np.float32(k) + np.float32(4) * np.sqrt(np.float32(k))  # chance alone rarely leaves fewer than k
+        height = (bar - mean) / deviation + np.float32(0.1) * (np.float32(count) / aim - ONE)
+    return count, bar, height
 
 
 @jit
@@ -201,10 +257,17 @@ def add_top(
     `places` says where each value stood: column j has the place first + j, and tiles come in that order, so that of
     equal values the lowest places are kept.
     """
-    guess = NOWHERE
+    height = ZERO
     for i in range(tile.shape[0]):
-        counts[i], bars[i] = _fill(tile[i], first, k, values[i], places[i], counts[i], bars[i], guess)
-        guess = bars[i]
+        counts[i], bars[i], height = _fill(tile[i], first, k, values[i], places[i], counts[i], bars[i], height)
+
+
+@jit
+def cut_top(k: int, values: Float32, places: np.ndarray, counts: np.ndarray) -> None:
+    """Shorten each reservoir that add_top filled to its k largest values, in their order."""
+    for i in range(len(values)):
+        if counts[i] > k:
+            counts[i], _ = _cut(values[i, : counts[i]], places[i], k, k)
 
 
 @jit
@@ -251,7 +314,7 @@ def place_rows(
     corrected = np.empty(columns, np.float32)
     room = min(k + max(k, 96), columns) + WIDTH
     values, places = np.empty(room, np.float32), np.empty(room, np.int32)
-    guess = NOWHERE
+    height = ZERO
     for i in range(rows):
         row, weight = tile[i], weights[i]
         for j in range(columns):
@@ -259,9 +322,9 @@ def place_rows(
         for pair in range(starts[i], starts[i + 1]):
             better[pair], equal[pair] = _over_and_equal(corrected, corrected[positions[pair]])
         if k:
-            count, guess = _fill(corrected, 0, k, values, places, 0, NOWHERE, guess)
-            if count > k + (k >> 3):
-                count, _ = _cut(values[:count], places, k)
+            count, _, height = _fill(corrected, 0, k, values, places, 0, NOWHERE, height)
+            if count > k:
+                count, _ = _cut(values[:count], places, k, k)
             _best_first(values[:count], places[:count], best[i])
 
 
@@ -345,42 +408,50 @@ def _lengthen(bits: Any) -> Any:
 
 
 @jit
-def _weigh(one: np.ndarray, two: np.ndarray, scale: Float32) -> Any:
-    first, second = ZERO, ZERO
+def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Float32) -> Any:
+    """Return the sums of four rows of bfloat16, weighted."""
+    w, x, y, z = ZERO, ZERO, ZERO, ZERO
     for j in range(len(scale)):
-        first += _lengthen(one[j]) * scale[j]
-        second += _lengthen(two[j]) * scale[j]
-    return first, second
+        w += _lengthen(a[j]) * scale[j]
+        x += _lengthen(b[j]) * scale[j]
+        y += _lengthen(c[j]) * scale[j]
+        z += _lengthen(d[j]) * scale[j]
+    return w, x, y, z
 
 
 @jit
 def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: Float64) -> None:
     """balance_rows on rows stored as bfloat16.
 
-    Two rows at a time, and in one loop with the sums of the next two, so that memory is read while there is work to do.
+    Four rows at a time, so that `totals` is read and written a quarter as often, and in one loop with the sums of the
+    next four, so that memory is read while there is work to do.
     """
     rows, columns = kept.shape
-    even = rows - rows % 2
-    if even:
-        first, second = _weigh(kept[0], kept[1], scale)
-        for i in range(0, even, 2):
-            sums[i], sums[i + 1] = first, second
-            share, other = ONE / first, ONE / second
-            one, two = kept[i], kept[i + 1]
-            ahead = min(i + 2, even - 2)  # the last pair sums itself again, for nobody
-            three, four = kept[ahead], kept[ahead + 1]
-            first, second = ZERO, ZERO
+    whole = rows - rows % 4
+    if whole:
+        w, x, y, z = _weigh(kept[0], kept[1], kept[2], kept[3], scale)
+        for i in range(0, whole, 4):
+            sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = w, x, y, z
+            to_a, to_b, to_c, to_d = ONE / w, ONE / x, ONE / y, ONE / z
+            a, b, c, d = kept[i], kept[i + 1], kept[i + 2], kept[i + 3]
+            ahead = min(i + 4, whole - 4)  # the last four sum themselves again, for nobody
+            e, f, g, h = kept[ahead], kept[ahead + 1], kept[ahead + 2], kept[ahead + 3]
+            w, x, y, z = ZERO, ZERO, ZERO, ZERO
             for j in range(columns):
-                totals[j] += share * _lengthen(one[j]) + other * _lengthen(two[j])
-                first += _lengthen(three[j]) * scale[j]
-                second += _lengthen(four[j]) * scale[j]
-    if rows % 2:
-        last = kept[rows - 1]
-        total, _ = _weigh(last, last, scale)
-        sums[rows - 1] = total
+                first = to_a * _lengthen(a[j]) + to_b * _lengthen(b[j])
+                second = to_c * _lengthen(c[j]) + to_d * _lengthen(d[j])
+                totals[j] += first + second
+                w += _lengthen(e[j]) * scale[j]
+                x += _lengthen(f[j]) * scale[j]
+                y += _lengthen(g[j]) * scale[j]
+                z += _lengthen(h[j]) * scale[j]
+    for i in range(whole, rows):
+        row = kept[i]
+        total, _, _, _ = _weigh(row, row, row, row, scale)
+        sums[i] = total
         share = ONE / total
         for j in range(columns):
-            totals[j] += share * _lengthen(last[j])
+            totals[j] += share * _lengthen(row[j])
 
 
 @door_jit

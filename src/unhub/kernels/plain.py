@@ -17,6 +17,18 @@ def _slabs(tile: NDArray[np.generic]) -> list[slice]:
     return [slice(*span) for span in spans(tile.shape[0], max(1, CACHE_ENTRIES // tile.shape[1]))]
 
 
+def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
+    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80."""
+    ones = np.ones(tile.shape[1], np.float32)
+    slabs = _slabs(tile)
+    work = np.empty_like(tile[slabs[0]])  # the tile is not written to: it may be larger than the caches
+    for rows in slabs:
+        powers = work[: len(tile[rows])]
+        for b, beta in enumerate(betas):
+            np.multiply(tile[rows], beta, out=powers)
+            sums[rows, b] += np.exp(powers, out=powers) @ ones
+
+
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
     """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
     ones = np.ones(tile.shape[1], np.float32)
@@ -70,6 +82,10 @@ def add_top(
         full = counts[rows] == k
         if merged.shape[1] == k:
             bars[rows] = np.where(full, merged.min(axis=1), bars[rows])
+
+
+def cut_top(k: int, values: Float32, places: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    """Shorten each reservoir to its k largest values: here add_top has never left more."""
 
 
 def _largest_mask(values: Float32 | Float64, k: int) -> NDArray[np.bool_]:
@@ -156,12 +172,12 @@ def hash_rows(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         np.einsum("ij,ij->i", block, block, out=squares)
+    low_keys, high_keys = keys[::2].copy(), keys[1::2].copy()
     for rows in _slabs(words):
-        low, high = words[rows] & np.uint64(0xFFFFFFFF), words[rows] >> np.uint64(32)
-        for half in (low, high):
-            half[half == np.uint64(1 << 31)] = 0  # -0.0
-        low += keys[::2]
-        high += keys[1::2]
+        pairs = (words[rows].view(np.float32) + np.float32(0)).view(np.uint64)  # -0.0 + 0.0 is 0.0
+        low, high = pairs & np.uint64(0xFFFFFFFF), pairs >> np.uint64(32)
+        low += low_keys
+        high += high_keys
         low *= high
         sums[rows] = low.sum(axis=1)
 
