@@ -1,7 +1,7 @@
 """Fits against the matrix multiply alone: each time divided by that of the multiply, in the same round.
 
 The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
-threads. Rounds interleave everything, each in another order, so that a busy moment of the machine falls on all; a
+threads. Rounds interleave everything, each in an order of chance, so that a busy moment of the machine falls on all; a
 round of a small shape is several sweeps over all, of which each one's quickest counts. The median ratio and the spread
 over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about twenty minutes
 on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -81,10 +82,10 @@ def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list
     compile_kernels()
     sweeps = max(1, round(ROUND_PAIRS / product.size))
     seconds = {name: np.full((rounds, sweeps), np.inf) for name in contenders}
-    order = list(contenders)
+    order, chance = list(contenders), random.Random(0)
     for place in range(rounds * sweeps):
-        turn = place % len(order)
-        for name in order[turn:] + order[:turn]:  # so that each comes after another in turn
+        chance.shuffle(order)  # none always comes after the same one
+        for name in order:
             start = time.perf_counter()
             contenders[name]()
             seconds[name].flat[place] = time.perf_counter() - start
