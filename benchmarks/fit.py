@@ -3,7 +3,7 @@
 The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
 threads. Rounds interleave everything, each in an order of chance, so that a busy moment of the machine falls on all; a
 round of a small shape is several sweeps over all, of which each one's quickest counts. The median ratio and the spread
-over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about twenty minutes
+over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about forty minutes
 on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
 
 Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine
