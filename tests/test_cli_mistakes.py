@@ -49,6 +49,7 @@ def fitted(folder: Path) -> Path:
         (("--method", "NNN"), "unknown method 'NNN' .*did you mean 'nnn'"),
         (("--method", "nnn", "--set", "j=3"), "unknown parameter 'j'"),
         (("--method", "nnn", "--set", "k"), "--set: 'k' is not of the form name=value"),
+        (("--method", "nnn", "--method", "is"), "--method is given 2 times; a file holds one correction"),
         (("--method", "nnn", "--set", "k=91"), "k=91 is over what exists"),
         (("--set", "tau=0"), "tau must be"),
         (("--set", "tau=0.1", "--set", "beta=3"), "two spellings"),

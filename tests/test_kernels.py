@@ -4,6 +4,7 @@ import importlib
 import os
 from itertools import pairwise, product
 from types import ModuleType
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from unhub.effort import Effort
 from unhub.kernels import plain
-from unhub.passes import Reservoir
-from unhub.vectors import Float32, Float64
+from unhub.passes import Reservoir, Want, reduce
+from unhub.similarity import Dot
+from unhub.vectors import Float32, Float64, as_vectors
 
 pytestmark = pytest.mark.once  # both kernels, in one run
 
@@ -232,6 +235,36 @@ def test_a_reservoir_holds_the_largest_whatever_the_rows_before_were_like(
     none = np.zeros(columns, np.float32)
     _, _, found = placed(name, tile, none, np.zeros(len(tile), np.float32), [[] for _ in kinds], min(k, columns))
     assert_array_equal(found, best)
+
+
+@both
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_a_reservoir_holds_the_largest_that_float32_can_hold(name: str, k: int) -> None:
+    tile = np.random.default_rng(0).uniform(-3.4e38, 3.4e38, (20, 3000)).astype(np.float32)
+    tile[10:] = np.abs(tile[10:])
+    assert_holds_the_largest(filled(name, tile, k, [slice(0, 2000), slice(2000, 3000)]), tile, k)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["cosine", "dot"])
+def test_a_pass_brings_back_all_that_is_wanted_at_once(kind: Literal["cosine", "dot"], threads: int) -> None:
+    rng = np.random.default_rng(0)
+    items, bank = rng.standard_normal((300, 16)), rng.standard_normal((3000, 16))
+    items[0] = bank[0]
+    if kind == "cosine":
+        items /= np.linalg.norm(items, axis=1, keepdims=True)
+        bank /= np.linalg.norm(bank, axis=1, keepdims=True)
+    betas, counts = (1000.0, 20.0, 80.0, 80.1, 0.1), (1, 3, 50)
+    similarity = Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), kind)
+    found = reduce(similarity, Want(betas=betas, top_means=counts, top_values=20), Effort(threads))
+    scores = items @ bank.T
+    for beta in betas:
+        # float32 rounds scores, of up to 40 here, and beta times them
+        assert_allclose(found.log_sums[beta], logsumexp(beta * scores, axis=1), rtol=1e-5, atol=2e-5)
+    best = -np.sort(-scores, axis=1)
+    assert_allclose(found.top_values, best[:, :20], rtol=1e-5, atol=1e-6)
+    for k in counts:
+        assert_allclose(found.top_means[k], best[:, :k].mean(axis=1), rtol=1e-5, atol=1e-6)
 
 
 # The best of each column.

@@ -321,7 +321,7 @@ def refusals() -> Sequence[tuple[str, ArrayLike | Vectors]]:
         (r"item 7 \(row 7\) has other contents than it was fitted on, as have 0 more of 400; refit or extend", changed),
         (r"item 0 \(row 0\) has other contents.*399 more of 400.*give the ids of rows in another order", items[::-1]),
         (
-            r"3 of 400 items are not in the correction, for example 400; refit or extend",
+            r"3 of 400 items are not in the correction, for example 400; refit or extend, or give the ids",
             Vectors(np.arange(3, N + 3), items),
         ),
         (

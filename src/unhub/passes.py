@@ -19,7 +19,7 @@ from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 TILE_ITEMS, TILE_QUERIES = 2560, 2560
 SEARCHED = 1280  # queries at a time in a search: each thread keeps what it found for as many
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
-GENTLE = 80.0  # float32 holds sums of exp(x) for any x from minus to plus this
+GENTLE = 80.0  # float32 holds a tile's sums of exp(x) for any x from minus to plus this
 STATE_BYTES = 64 << 20  # what prepared items and their running values may take
 
 

@@ -26,7 +26,9 @@ def fit(
     bank: Annotated[Path | None, typer.Option(help="Past queries, in the same formats.")] = None,
     item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
     bank_items: Annotated[Path | None, typer.Option(help="Bank items, for the methods with two banks.")] = None,
-    method: Annotated[str, typer.Option(help="A name that `unhub methods` lists.")] = "is",
+    method: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name that `unhub methods` lists; by default is.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable.")
     ] = None,
@@ -44,13 +46,14 @@ def fit(
 
     with argument("--output"):
         files.check_target(output, items, item_ids, bank, bank_items)
+    spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
     with progress("fit", quiet) as advance:
         correction = fitting.fit(
             gallery,
             past,
-            _spec(method, settings or []),
+            spec,
             bank_items=past_items,
             similarity=similarity.value,
             threads=threads,
@@ -62,9 +65,12 @@ def fit(
     show_written(output, quiet, as_json)
 
 
-def _spec(method: str, settings: list[str]) -> str:
+def _spec(methods: list[str], settings: list[str]) -> str:
     """Return the method with its settings as one text: `nnn:k=128,alpha=0.75`."""
+    if len(methods) > 1:
+        raise ValueError(f"--method is given {len(methods)} times; a file holds one correction, so fit each on its own")
     for setting in settings:
         if "=" not in setting:
             raise ValueError(f"--set: {setting!r} is not of the form name=value")
+    method = methods[0]
     return ",".join([method, *settings]) if ":" in method else ":".join([method, ",".join(settings)]).rstrip(":")

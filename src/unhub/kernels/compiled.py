@@ -21,6 +21,7 @@ door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, 
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20
+MOST_HALVINGS = 300  # float32 has no two values that fewer do not tell apart
 HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
@@ -60,7 +61,10 @@ def exp2_(x: Any) -> Any:
 
 @jit
 def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
-    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80."""
+    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80.
+
+    A row has at most 6,000 scores: float32 holds the sum of as many.
+    """
     for i in range(tile.shape[0]):
         row = tile[i]
         for b in range(len(betas)):
@@ -123,6 +127,11 @@ def _over(values: Float32, bar: Any) -> Any:
     return int(count)
 
 
+@exact_jit
+def _middle(low: Any, high: Any) -> Any:
+    return HALF * low + HALF * high  # in this order: the sum of two large values is beyond float32
+
+
 @jit
 def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
     """Bisect for a bar that k to `most` values are over, from one that `over` of them are; counting vectorises.
@@ -131,17 +140,18 @@ def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
     the window: then it ends with fewer than k over the ceiling, which is their value.
     """
     low, ceiling = larger(bar, _least(values)), _largest(values)
-    while True:
-        middle = HALF * low + HALF * ceiling
+    for _ in range(MOST_HALVINGS):
+        middle = _middle(low, ceiling)
         if middle <= low or middle >= ceiling:
-            return bar, over, ceiling
+            break
         count = _over(values, middle)
         if count < k:
             ceiling = middle
         else:
             low, bar, over = middle, middle, count
             if over <= most:
-                return bar, over, ceiling
+                break
+    return bar, over, ceiling
 
 
 @jit
@@ -179,7 +189,7 @@ def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
 
 @jit
 def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
-    """Add what is over the bar to a reservoir of `count` values, all over it too; return the new (count, bar)."""
+    """Add what is over the bar to a reservoir of `count` values, none under it; return the new (count, bar)."""
     columns, room = len(row), len(values)
     whole = columns - columns % WIDTH
     for start in range(0, whole, WIDTH):
