@@ -199,7 +199,7 @@ def test_one_id_is_found_too() -> None:
 
 
 def hashes_of(rows: NDArray[np.generic] | Stacked) -> NDArray[np.uint64]:
-    return inspect(as_vectors(rows, "rows"), "rows", "dot")
+    return inspect(as_vectors(rows, "rows"), "rows", "dot").hashes
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
@@ -264,6 +264,31 @@ def test_changed_signs_change_the_hash() -> None:
     rows = np.random.default_rng(50).standard_normal((200, 12)).astype(np.float32)
     other = rows.copy()
     other[:, [1, 3]] *= -1
-    assert (
-        inspect(as_vectors(rows, "rows"), "rows", "cosine") != inspect(as_vectors(other, "rows"), "rows", "cosine")
-    ).all()
+    assert (hashes_of(rows) != hashes_of(other)).all()
+
+
+# Known lengths.
+
+
+@pytest.mark.parametrize(("stretch", "known"), [(1.0, True), (1 + 1e-7, True), (1 + 2e-6, False), (3.0, False)])
+def test_rows_of_unit_length_are_known_only_where_all_are(
+    monkeypatch: pytest.MonkeyPatch, stretch: float, known: bool
+) -> None:
+    monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 16 * 10)
+    rows = unit(rows_of(6, 95, 16).astype(np.float32))
+    rows[73] *= np.float32(stretch)
+    given = as_vectors(rows, "rows")
+    seen = inspect(given, "rows", "cosine").vectors
+    assert seen.unit_length == known
+    assert not given.unit_length
+    assert np.shares_memory(seen.unit_block(0, 95, "cosine"), rows) == known
+    assert_allclose(np.linalg.norm(seen.unit_block(0, 95, "cosine"), axis=1), 1, atol=5e-7)
+
+
+def test_what_a_set_is_known_for_is_not_believed_of_what_is_made_of_it() -> None:
+    rows = unit(rows_of(7, 20, 4).astype(np.float32))
+    seen = inspect(as_vectors(rows, "rows"), "rows", "cosine").vectors
+    assert seen.unit_length
+    longer = seen.stack(Vectors(np.arange(20, 22), 3 * rows[:2]))
+    for other in (longer, seen.gather(np.arange(5)), as_vectors(seen, "rows")):
+        assert not other.unit_length

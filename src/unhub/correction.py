@@ -152,7 +152,7 @@ class Rescore(Fitted):
         if self.source.similarity == "given" or vectors.dimensions != self.source.dimensions:
             raise ValueError(f"items have {vectors.dimensions} dimensions, the correction {self.source.dimensions}")
         named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
-        if named or not np.array_equal(inspect(vectors, "items", self.source.similarity), self.item_hashes):
+        if named or not np.array_equal(inspect(vectors, "items", self.source.similarity).hashes, self.item_hashes):
             raise ValueError("items are not those the correction was fitted on, in the same order")
         return dataclasses.replace(self, items=vectors)
 

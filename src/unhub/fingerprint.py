@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
+
+UNIT_SLACK = 2.0**-20  # a squared length this near one leaves scores as exact as float32 has them
 
 
 @dataclass(frozen=True)
@@ -31,26 +34,38 @@ class Fingerprint:
         return Fingerprint(self.count + len(hashes), (self.digest + digest(hashes, self.count)) % (1 << 64))
 
 
+class Inspected(NamedTuple):
+    """Vectors that were looked at, known to have unit length where they do, and one 64-bit hash of each row."""
+
+    vectors: Vectors
+    hashes: Hashes
+
+
+_Look = tuple[Hashes, bool]
+
+
 def inspect(
     vectors: Vectors,
     name: str,
     similarity: Kind,
-    run: Callable[[Callable[[Span], Hashes], Iterable[Span]], Iterable[Hashes]] = map,
-) -> Hashes:
-    """Check every row (finite; not zero under cosine) and return one 64-bit hash of each row's contents.
+    run: Callable[[Callable[[Span], _Look], Iterable[Span]], Iterable[_Look]] = map,
+) -> Inspected:
+    """Check every row (finite; not zero under cosine) and hash its contents.
 
     The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
     two zeros.
     """
     keys = _keys(vectors.dimensions)
 
-    def check(span: Span) -> Hashes:
+    def check(span: Span) -> _Look:
         block = vectors.block(*span)
         hashes, squares = _hash_rows(block, keys)
         _check_block(block, squares, span[0], name, similarity)
-        return hashes
+        return hashes, bool((np.abs(squares - 1) <= UNIT_SLACK).all())
 
-    return np.concatenate(list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions)))))
+    looks = list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions))))
+    hashes = np.concatenate([hashes for hashes, _ in looks])
+    return Inspected(vectors.known_unit() if all(unit for _, unit in looks) else vectors, hashes)
 
 
 def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:
@@ -69,8 +84,9 @@ def _check_block(block: Float32, squares: Float32, first: int, name: str, simila
 
 
 def _keys(dimensions: int) -> Hashes:
-    """Return a fixed random number for each half of each pair of values."""
-    return np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)
+    """Return a fixed random number for each half of each pair of values, (2, pairs)."""
+    keys = np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)
+    return np.ascontiguousarray(keys.reshape(-1, 2).T)
 
 
 def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:

@@ -119,9 +119,14 @@ class _Sets:
                     f"{name} has {vectors.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
                 )
         self.items, self.ids = gallery, gallery.ids
-        self.item_hashes = inspect(gallery, "items", similarity, effort.map)
-        bank_print = Fingerprint.of(inspect(queries, "bank", similarity, effort.map)) if bank is not None else None
-        target_print = Fingerprint.of(inspect(targets, "bank_items", similarity, effort.map)) if targets else None
+        gallery, self.item_hashes = inspect(gallery, "items", similarity, effort.map)
+        bank_print = target_print = None
+        if bank is not None:
+            queries, hashes = inspect(queries, "bank", similarity, effort.map)
+            bank_print = Fingerprint.of(hashes)
+        if targets is not None:
+            targets, hashes = inspect(targets, "bank_items", similarity, effort.map)
+            target_print = Fingerprint.of(hashes)
         self.source = Source(similarity, gallery.dimensions, bank_print, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
 

@@ -31,7 +31,7 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
         if fitted.ids.dtype.kind != "i":
             raise ValueError("new_items need ids, since the fitted items have names: Vectors(ids, rows)")
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
-    return added, inspect(added, "new_items", kind_of(fitted))
+    return inspect(added, "new_items", kind_of(fitted))
 
 
 def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
         raise ValueError(f"items has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
         raise ValueError("items have other ids, or another order, than those the correction was fitted on")
-    differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)) != fitted.item_hashes)
+    differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
     if len(differ):
         raise ValueError(
             f"items: {len(differ)} rows, the first at {differ[0]}, have other contents than those of the fit"
@@ -88,7 +88,7 @@ def same_bank_items(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | N
 
 def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, name: str) -> None:
     check_dimensions(fitted, vectors, name)
-    given = Fingerprint.of(inspect(vectors, name, kind_of(fitted)))
+    given = Fingerprint.of(inspect(vectors, name, kind_of(fitted)).hashes)
     if stored is None:
         return  # raw may do without
     if given.count != stored.count:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -86,10 +87,14 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "")."""
+    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "").
+
+    `unit_length` says that every row is known to have length one, so that none need be scaled under cosine.
+    """
 
     ids: Ids
     rows: Rows
+    unit_length: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
@@ -118,7 +123,13 @@ class Vectors:
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
         """Return rows start..stop ready to multiply: of length one under cosine, as they are under dot."""
         block = self.block(start, stop)
-        return block if similarity == "dot" else unit(block)
+        return block if similarity == "dot" or self.unit_length else unit(block)
+
+    def known_unit(self) -> Vectors:
+        """Return the same vectors, known to have length one."""
+        known = copy.copy(self)
+        object.__setattr__(known, "unit_length", True)
+        return known
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
         """Return the vectors at these positions, in this order."""

@@ -39,5 +39,7 @@ class Matched:
                     "embed both with one model"
                 )
         effort = Effort(threads)
-        hashes = {name: inspect(vectors, name, similarity, effort.map) for name, vectors in sets.items()}
+        seen = {name: inspect(vectors, name, similarity, effort.map) for name, vectors in sets.items()}
+        sets = {name: one.vectors for name, one in seen.items()}
+        hashes = {name: one.hashes for name, one in seen.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), hashes, similarity)

@@ -63,8 +63,8 @@ class Setting:
             )
         kind = _kind(named, similarity)
         effort = Effort(threads)
-        inspect(asked, name, kind, effort.map)
-        hashes = inspect(gallery, "items", kind, effort.map)
+        asked, _ = inspect(asked, name, kind, effort.map)
+        gallery, hashes = inspect(gallery, "items", kind, effort.map)
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
         return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins)

@@ -42,7 +42,7 @@ def locate(
         )
     places = _places(items.ids, correction.ids)
     if hashes is None:
-        hashes = inspect(items, "items", similarity, Effort(threads).map)
+        hashes = inspect(items, "items", similarity, Effort(threads).map).hashes
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
@@ -92,8 +92,7 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
             f"queries have {vectors.dimensions} dimensions, items {correction.source.dimensions}; "
             "embed both with one model"
         )
-    inspect(vectors, "queries", similarity)
-    return vectors.unit_block(0, len(vectors), similarity)
+    return inspect(vectors, "queries", similarity).vectors.unit_block(0, len(vectors), similarity)
 
 
 def strengths(strength: ArrayLike, count: int) -> Float64:

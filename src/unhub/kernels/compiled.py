@@ -470,6 +470,7 @@ def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndar
 
     `words` are the same rows as `block`. A half is a float32, of which -0.0 counts as 0.0.
     """
+    low_keys, high_keys = keys[0], keys[1]
     for i in range(len(block)):
         row, pairs = block[i], words[i]
         total, square = np.uint64(0), ZERO
@@ -477,7 +478,7 @@ def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndar
             low, high = pairs[j] & HALF_WORD, pairs[j] >> np.uint64(32)
             low = np.uint64(0) if low == MINUS_ZERO else low
             high = np.uint64(0) if high == MINUS_ZERO else high
-            total += (low + keys[2 * j]) * (high + keys[2 * j + 1])
+            total += (low + low_keys[j]) * (high + high_keys[j])
         for j in range(len(row)):
             square += row[j] * row[j]
         sums[i], squares[i] = total, square

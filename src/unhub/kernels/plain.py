@@ -172,14 +172,16 @@ def hash_rows(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         np.einsum("ij,ij->i", block, block, out=squares)
-    low_keys, high_keys = keys[::2].copy(), keys[1::2].copy()
-    for rows in _slabs(words):
-        pairs = (words[rows].view(np.float32) + np.float32(0)).view(np.uint64)  # -0.0 + 0.0 is 0.0
-        low, high = pairs & np.uint64(0xFFFFFFFF), pairs >> np.uint64(32)
-        low += low_keys
-        high += high_keys
-        low *= high
-        sums[rows] = low.sum(axis=1)
+    slabs = _slabs(words)
+    pairs, halves = (np.empty_like(words[slabs[0]]) for _ in range(2))
+    for rows in slabs:
+        low, high = pairs[: len(words[rows])], halves[: len(words[rows])]
+        np.add(block[rows], np.float32(0), out=low.view(np.float32))  # -0.0 + 0.0 is 0.0
+        np.right_shift(low, np.uint64(32), out=high)
+        np.bitwise_and(low, np.uint64(0xFFFFFFFF), out=low)
+        low += keys[0]
+        high += keys[1]
+        np.einsum("ij,ij->i", low, high, out=sums[rows])
 
 
 def unit_rows(block: Float32) -> Float32:

@@ -24,7 +24,7 @@ def facts(
 
 
 def _data(name: str, vectors: Vectors, similarity: Kind) -> str:
-    digest = Fingerprint.of(inspect(vectors, name, similarity)).digest
+    digest = Fingerprint.of(inspect(vectors, name, similarity).hashes).digest
     return f"{len(vectors):,} rows, {vectors.dimensions} dimensions, hash {digest:016x}"
 
 
