@@ -151,9 +151,11 @@ class _Balancing:
             self.similarity.queries_by_items(self.similarity.queries(span), self.items, tile)
             self.watched_scores[:, here] = tile[:, self.watched].T
             subtotals = np.zeros(self.n, np.float32)
-            kernels.soften_rows(tile, shift, 1 / self.tau, subtotals, self.row_logs[here])
-            if self.short is not None:
-                kernels.shorten(tile, self.short[here])
+            logs = self.row_logs[here]
+            if self.short is None:
+                kernels.soften_rows(tile, shift, 1 / self.tau, subtotals, logs)
+            else:
+                kernels.soften_short_rows(tile, shift, 1 / self.tau, self.short[here], subtotals, logs)
             totals += subtotals
             self.effort.tick(tile.size)
         self.sums[slice(*part)] = 1.0

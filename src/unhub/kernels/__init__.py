@@ -23,6 +23,6 @@ balance_short_rows = chosen.balance_short_rows
 cut_top = chosen.cut_top
 hash_rows = chosen.hash_rows
 place_rows = chosen.place_rows
-shorten = chosen.shorten
 soften_rows = chosen.soften_rows
+soften_short_rows = chosen.soften_short_rows
 unit_rows = chosen.unit_rows

@@ -364,27 +364,49 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray)
 
 
 @jit
+def _row_powers(row: Float32, h: Float32, beta: float, powers: Float32) -> Any:
+    """Write exp(beta * (score - h)), relative to the largest, of a row; return its sum and the log of the true sum."""
+    slope = np.float32(beta) * LOG2E
+    largest = row[0] - h[0]
+    for j in range(len(row)):
+        value = row[j] - h[j]
+        powers[j] = value
+        largest = larger(largest, value)
+    total = ZERO
+    for j in range(len(row)):
+        value = exp2_(slope * (powers[j] - largest))
+        powers[j] = value
+        total += value
+    return total, beta * np.float64(largest) + np.log(np.float64(total))
+
+
+@jit
 def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
     """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
-    rows, columns = tile.shape
-    slope = np.float32(beta) * LOG2E
-    for i in range(rows):
+    for i in range(len(tile)):
         row = tile[i]
-        largest = row[0] - h[0]
-        for j in range(columns):
-            row[j] -= h[j]
-            largest = larger(largest, row[j])
-        total = ZERO
-        for j in range(columns):
-            value = exp2_(slope * (row[j] - largest))
-            row[j] = value
-            total += value
+        total, logs[i] = _row_powers(row, h, beta, row)
         scale = ONE / total
-        for j in range(columns):
+        for j in range(len(row)):
             value = row[j] * scale
             row[j] = value
             totals[j] += value
-        logs[i] = beta * np.float64(largest) + np.log(np.float64(total))
+
+
+@jit
+def soften_short_rows(
+    tile: Float32, h: Float32, beta: float, short: np.ndarray, totals: Float32, logs: Float64
+) -> None:
+    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) and stored in uint16; the tile stays."""
+    powers = np.empty(tile.shape[1], np.float32)
+    for i in range(len(tile)):
+        out = short[i]
+        total, logs[i] = _row_powers(tile[i], h, beta, powers)
+        scale = ONE / total
+        for j in range(len(powers)):
+            value = powers[j] * scale
+            out[j] = np.uint16((as_bits(value) + np.int32(0x8000)) >> np.int32(16))
+            totals[j] += value
 
 
 @jit
@@ -400,16 +422,6 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) 
         share = ONE / total
         for j in range(columns):
             totals[j] += share * row[j]
-
-
-@jit
-def shorten(values: Float32, short: np.ndarray) -> None:
-    """Round float32 to bfloat16 (nearest; halves up), stored in uint16."""
-    rows, columns = values.shape
-    for i in range(rows):
-        row, out = values[i], short[i]
-        for j in range(columns):
-            out[j] = np.uint16((as_bits(row[j]) + np.int32(0x8000)) >> np.int32(16))
 
 
 @jit

@@ -142,18 +142,21 @@ def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: F
         logs[rows] = beta * largest.astype(np.float64) + np.log(total.astype(np.float64))
 
 
+def soften_short_rows(
+    tile: Float32, h: Float32, beta: float, short: NDArray[np.uint16], totals: Float32, logs: Float64
+) -> None:
+    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) and stored in uint16; the tile is used up."""
+    for rows in _slabs(tile):
+        soften_rows(tile[rows], h, beta, totals, logs[rows])
+        short[rows] = (tile[rows].view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
+
+
 def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
     """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
     for rows in _slabs(kept):
         total = kept[rows] @ scale
         sums[rows] = total
         totals += (np.float32(1) / total) @ kept[rows]
-
-
-def shorten(values: Float32, short: NDArray[np.uint16]) -> None:
-    """Round float32 to bfloat16 (nearest; halves up), stored in uint16."""
-    for rows in _slabs(values):
-        short[rows] = (values[rows].view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
 
 
 def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float32, sums: Float64) -> None:
