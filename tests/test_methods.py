@@ -450,9 +450,12 @@ def test_dualdis_ranks_products_too_large_for_any_exponential() -> None:
     assert_array_equal(oracles.ranking(np.asarray(correction.apply(scores), np.float64)), expected)
 
 
-def test_a_bank_query_is_not_closer_than_itself() -> None:
-    rng = np.random.default_rng(61)
-    items, bank = rng.standard_normal((50, 64)), rng.standard_normal((400, 64))
+@pytest.mark.parametrize("length", [None, 1.0, 1 + 4e-7])
+def test_a_bank_query_is_not_closer_than_itself(length: float | None) -> None:
+    bank = np.random.default_rng(61).standard_normal((400, 64))
+    if length is not None:
+        bank *= length / np.linalg.norm(bank, axis=1, keepdims=True)
+    items = bank[:50]
     scores = oracles.cosine(bank[:30], items)
     found = fit(items, bank, method="gc").apply(scores.astype(np.float32))
     off = np.abs(found - oracles.gc_scores(scores, oracles.cosine(bank, items))) > 0.5

@@ -110,6 +110,28 @@ def test_every_index_agrees_with_the_definition(index: str, method: str, similar
     assert_best(hits, correction.apply(similarities(queries, items, similarity)), 10)
 
 
+@pytest.mark.parametrize("method", ["is", "dis", "gc"])
+@indexes(*INDEX_SPECS)
+def test_items_of_unit_length_are_searched_alike_also_when_longer_ones_come_and_go(index: str, method: str) -> None:
+    items, bank, _, queries = data()
+    rows = (items / np.linalg.norm(items, axis=1, keepdims=True)).astype(np.float32)
+    correction = unhub.fit(rows, bank, method=method, threads=1)
+    searcher = unhub.searcher(rows, correction, index=index, threads=1)
+    assert searcher.items.unit_length == isinstance(correction, Bias)
+    assert_best(searcher.search(queries, k=10), correction.apply(similarities(queries, rows)), 10)
+    if method != "is":
+        return  # cannot be extended
+    longer = 3 * rows[::2, ::-1]
+    searcher.add(longer, unhub.extend(correction, longer, bank))
+    together = np.concatenate([rows, longer])
+    assert_best(searcher.search(queries, k=10), searcher.correction.apply(similarities(queries, together)), 10)
+    searcher.remove(np.arange(7, len(rows)))
+    left = np.concatenate([rows[:7], longer])
+    hits = searcher.search(queries, k=10)
+    best = np.argsort(-searcher.correction.apply(similarities(queries, left)), axis=1, kind="stable")[:, :10]
+    np.testing.assert_array_equal(hits.ids, searcher.items.ids[best])
+
+
 def test_every_index_is_tested() -> None:
     assert {spec.partition(":")[0] for spec in INDEX_SPECS} == set(INDEXES)
 

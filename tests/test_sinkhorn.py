@@ -168,6 +168,15 @@ def test_each_storage_is_within_1e_4_of_float64_and_says_what_it_kept(tau: float
     assert_allclose(found.h, oracles.sn(scores, tau, 10)[0], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("alike", [1, 2, 3])
+def test_a_short_k_is_within_1e_4_where_few_entries_make_up_a_column(alike: int) -> None:
+    rng = np.random.default_rng(52)
+    group = np.arange(240) // alike
+    near = rng.normal(0.95, 0.01, (240, 240))
+    scores = np.where(group[:, None] == group, near, rng.normal(0, 0.02, (240, 240))).astype(np.float32)
+    assert_oracle(scores.astype(np.float64), balancing.SHORT_TAU, keep="bf16", atol=1e-4)
+
+
 WHOLE = 4 * 41 * 301
 
 
@@ -181,6 +190,7 @@ WHOLE = 4 * 41 * 301
         (0.01, WHOLE // 2, 10 * WHOLE, "bf16"),
         (0.01, WHOLE // 2 - 1, 10 * WHOLE, "recomputed"),
         (0.01, 1, 10 * WHOLE, "recomputed"),
+        (0.05, WHOLE - 1, 10 * WHOLE, "recomputed"),
         (0.5, 10 * WHOLE, WHOLE - 1, "fp32"),
         (0.5, WHOLE - 1, 10 * WHOLE, "recomputed"),
         (10.0, WHOLE - 1, 10 * WHOLE, "recomputed"),

@@ -1,5 +1,7 @@
 """Vectors: ids and rows read in blocks, joined and picked without copying, hashed by their contents."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -278,17 +280,19 @@ def test_rows_of_unit_length_are_known_only_where_all_are(
     rows = unit(rows_of(6, 95, 16).astype(np.float32))
     rows[73] *= np.float32(stretch)
     given = as_vectors(rows, "rows")
-    seen = inspect(given, "rows", "cosine").vectors
+    seen = given.seen(inspect(given, "rows", "cosine").unit_length)
     assert seen.unit_length == known
     assert not given.unit_length
     assert np.shares_memory(seen.unit_block(0, 95, "cosine"), rows) == known
     assert_allclose(np.linalg.norm(seen.unit_block(0, 95, "cosine"), axis=1), 1, atol=5e-7)
 
 
-def test_what_a_set_is_known_for_is_not_believed_of_what_is_made_of_it() -> None:
+def test_unit_length_goes_on_to_parts_and_to_sets_of_which_all_is_known() -> None:
     rows = unit(rows_of(7, 20, 4).astype(np.float32))
-    seen = inspect(as_vectors(rows, "rows"), "rows", "cosine").vectors
-    assert seen.unit_length
-    longer = seen.stack(Vectors(np.arange(20, 22), 3 * rows[:2]))
-    for other in (longer, seen.gather(np.arange(5)), as_vectors(seen, "rows")):
-        assert not other.unit_length
+    known, other = Vectors(np.arange(20), rows).seen(True), Vectors(np.arange(20, 22), rows[:2])
+    assert known.gather(np.arange(5)).gather(np.arange(2)).unit_length
+    assert known.stack(other.seen(True)).unit_length
+    assert not known.stack(other).unit_length
+    assert not other.stack(known).unit_length
+    assert not as_vectors(known, "rows").unit_length  # what a user gives is looked at each time
+    assert not dataclasses.replace(known, rows=3 * rows).unit_length

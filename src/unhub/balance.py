@@ -23,7 +23,7 @@ from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, spans
 
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
-SHORT_TAU = 0.05  # bfloat16 rounds by up to 2**-9, which costs h up to tau times that: 1e-4
+SHORT_TAU = 0.025  # bfloat16 rounds by up to 2**-8, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to

@@ -15,7 +15,7 @@ from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
 
-UNIT_SLACK = 2.0**-20  # a squared length this near one leaves scores as exact as float32 has them
+UNIT_SLACK = 2.0**-20  # of a squared length; float32 leaves up to half of it to rows it scaled, and 1e-6 to a score
 
 
 @dataclass(frozen=True)
@@ -35,37 +35,33 @@ class Fingerprint:
 
 
 class Inspected(NamedTuple):
-    """Vectors that were looked at, known to have unit length where they do, and one 64-bit hash of each row."""
+    """One 64-bit hash of each row, and whether every row has length one."""
 
-    vectors: Vectors
     hashes: Hashes
-
-
-_Look = tuple[Hashes, bool]
+    unit_length: bool
 
 
 def inspect(
     vectors: Vectors,
     name: str,
     similarity: Kind,
-    run: Callable[[Callable[[Span], _Look], Iterable[Span]], Iterable[_Look]] = map,
+    run: Callable[[Callable[[Span], Inspected], Iterable[Span]], Iterable[Inspected]] = map,
 ) -> Inspected:
-    """Check every row (finite; not zero under cosine) and hash its contents.
+    """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
 
     The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
     two zeros.
     """
     keys = _keys(vectors.dimensions)
 
-    def check(span: Span) -> _Look:
+    def check(span: Span) -> Inspected:
         block = vectors.block(*span)
         hashes, squares = _hash_rows(block, keys)
         _check_block(block, squares, span[0], name, similarity)
-        return hashes, bool((np.abs(squares - 1) <= UNIT_SLACK).all())
+        return Inspected(hashes, bool((np.abs(squares - 1) <= UNIT_SLACK).all()))
 
-    looks = list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions))))
-    hashes = np.concatenate([hashes for hashes, _ in looks])
-    return Inspected(vectors.known_unit() if all(unit for _, unit in looks) else vectors, hashes)
+    seen = list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions))))
+    return Inspected(np.concatenate([one.hashes for one in seen]), all(one.unit_length for one in seen))
 
 
 def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:

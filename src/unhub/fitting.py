@@ -119,14 +119,15 @@ class _Sets:
                     f"{name} has {vectors.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
                 )
         self.items, self.ids = gallery, gallery.ids
-        gallery, self.item_hashes = inspect(gallery, "items", similarity, effort.map)
+        self.item_hashes, unit_length = inspect(gallery, "items", similarity, effort.map)
+        gallery = gallery.seen(unit_length)
         bank_print = target_print = None
         if bank is not None:
-            queries, hashes = inspect(queries, "bank", similarity, effort.map)
-            bank_print = Fingerprint.of(hashes)
+            hashes, unit_length = inspect(queries, "bank", similarity, effort.map)
+            queries, bank_print = queries.seen(unit_length), Fingerprint.of(hashes)
         if targets is not None:
-            targets, hashes = inspect(targets, "bank_items", similarity, effort.map)
-            target_print = Fingerprint.of(hashes)
+            hashes, unit_length = inspect(targets, "bank_items", similarity, effort.map)
+            targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
         self.source = Source(similarity, gallery.dimensions, bank_print, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
 

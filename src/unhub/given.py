@@ -31,7 +31,7 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
         if fitted.ids.dtype.kind != "i":
             raise ValueError("new_items need ids, since the fitted items have names: Vectors(ids, rows)")
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
-    return inspect(added, "new_items", kind_of(fitted))
+    return added, inspect(added, "new_items", kind_of(fitted)).hashes
 
 
 def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:

@@ -290,7 +290,6 @@ def nearest(
     effort.total = len(queries) * len(items)
     weights = np.ones(len(queries)) if weights is None else weights
     bias = np.zeros(len(items)) if bias is None else bias
-    longer = np.concatenate([queries, weights[:, None].astype(np.float32)], axis=1)
     rounds = -(-len(queries) // (SEARCHED * effort.threads))
     few = len(queries) <= SEARCHED  # a few queries share the threads by items, many by queries
     groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * effort.threads))))
@@ -303,9 +302,8 @@ def nearest(
         buffer = np.empty(rows * min(TILE_QUERIES, part[1] - part[0]), np.float32)
         for start, stop in spans(part[1], TILE_QUERIES, start=part[0]):
             block = items.unit_block(start, stop, similarity)
-            block = np.concatenate([block, -bias[start:stop, None].astype(np.float32)], axis=1)
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
-            np.matmul(longer[slice(*group)], block.T, out=tile)
+            _score(queries[slice(*group)], block, weights[slice(*group)], bias[start:stop], tile)
             reservoir.add(tile, start)
             effort.tick(tile.size)
         return reservoir.best()
@@ -320,3 +318,13 @@ def nearest(
         scores[slice(*group)] = np.take_along_axis(values, order, axis=1)
         places[slice(*group)] = np.take_along_axis(where, order, axis=1)
     return scores, places
+
+
+def _score(queries: Float32, items: Float32, weights: Float64, bias: Float64, out: Float32) -> None:
+    """Write s(q,g) - weight(q) * bias(g), in the way that copies less: each score, or items one dimension longer."""
+    strength, penalty = weights[:, None].astype(np.float32), bias[:, None].astype(np.float32)
+    if len(queries) < items.shape[1]:
+        np.matmul(queries, items.T, out=out)
+        out -= strength * penalty.T
+    else:
+        np.matmul(np.concatenate([queries, strength], axis=1), np.concatenate([items, -penalty], axis=1).T, out=out)

@@ -286,7 +286,7 @@ class Searcher:
                 f"new_items are not the {len(later)} items (ids {later[:3].tolist()}...) by which the correction goes "
                 f"beyond the {len(held)} held, in their order; got {len(new)} (ids {new.ids[:3].tolist()}...)"
             )
-        locate(new, correction, self._threads)
+        new = new.seen(locate(new, correction, self._threads).unit_length)
         bias = _bias(correction)
         if self._same_biases(held, correction):
             self._index.add(new, bias[len(held) :])

@@ -109,7 +109,7 @@ def merge(
     gallery = same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
     check_dimensions(fitted, more, "more_bank")
-    more, hashes = inspect(more, "more_bank", kind_of(fitted))
+    hashes = inspect(more, "more_bank", kind_of(fitted)).hashes
     old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # raw may do without a bank
     if Fingerprint.of(hashes) == old_bank:
         raise ValueError(

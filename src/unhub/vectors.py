@@ -89,12 +89,12 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
 class Vectors:
     """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "").
 
-    `unit_length` says that every row is known to have length one, so that none need be scaled under cosine.
+    `unit_length` says that every row was seen to have length one, so that none need be scaled under cosine.
     """
 
     ids: Ids
     rows: Rows
-    unit_length: bool = field(default=False, init=False)
+    unit_length: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
@@ -121,25 +121,32 @@ class Vectors:
             return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
 
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
-        """Return rows start..stop ready to multiply: of length one under cosine, as they are under dot."""
+        """Return rows start..stop ready to multiply, of length one under cosine; perhaps a view, as of `block`."""
         block = self.block(start, stop)
-        return block if similarity == "dot" or self.unit_length else unit(block)
+        return unit(block) if self.wants_scaling(similarity) else block
 
-    def known_unit(self) -> Vectors:
-        """Return the same vectors, known to have length one."""
+    def wants_scaling(self, similarity: Kind) -> bool:
+        """Whether rows must be scaled before they are multiplied."""
+        return similarity == "cosine" and not self.unit_length
+
+    def seen(self, unit_length: bool) -> Vectors:
+        """Return the same vectors, of which it is known whether every row has length one."""
         known = copy.copy(self)
-        object.__setattr__(known, "unit_length", True)
+        object.__setattr__(known, "unit_length", unit_length)
         return known
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
         """Return the vectors at these positions, in this order."""
         if isinstance(self.rows, Gathered):
-            return Vectors(self.ids[positions], Gathered(self.rows.rows, self.rows.positions[positions]))
-        return Vectors(self.ids[positions], Gathered(self.rows, positions))
+            rows = Gathered(self.rows.rows, self.rows.positions[positions])
+        else:
+            rows = Gathered(self.rows, positions)
+        return Vectors(self.ids[positions], rows).seen(self.unit_length)
 
     def stack(self, other: Vectors) -> Vectors:
         """Return these vectors followed by the others, whose ids must all be new."""
-        return Vectors(join_ids(self.ids, other.ids), Stacked([self.rows, other.rows]))
+        rows = Stacked([self.rows, other.rows])
+        return Vectors(join_ids(self.ids, other.ids), rows).seen(self.unit_length and other.unit_length)
 
 
 VectorsLike: TypeAlias = Vectors | Rows | ArrayLike

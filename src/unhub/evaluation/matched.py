@@ -39,7 +39,5 @@ class Matched:
                     "embed both with one model"
                 )
         effort = Effort(threads)
-        seen = {name: inspect(vectors, name, similarity, effort.map) for name, vectors in sets.items()}
-        sets = {name: one.vectors for name, one in seen.items()}
-        hashes = {name: one.hashes for name, one in seen.items()}
+        hashes = {name: inspect(vectors, name, similarity, effort.map).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), hashes, similarity)

@@ -63,8 +63,8 @@ class Setting:
             )
         kind = _kind(named, similarity)
         effort = Effort(threads)
-        asked, _ = inspect(asked, name, kind, effort.map)
-        gallery, hashes = inspect(gallery, "items", kind, effort.map)
+        inspect(asked, name, kind, effort.map)
+        hashes = inspect(gallery, "items", kind, effort.map).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
         return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins)
@@ -142,7 +142,7 @@ def _given(correction: Correction, matrix: Dense) -> Ranking:
 
 def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Ranking:
     """Return the ranking of a correction for the items in the order they are given in."""
-    places = locate(items, correction, hashes=hashes)
+    places = locate(items, correction, hashes=hashes).places
     if len(items) != len(correction):
         raise ValueError(
             f"{correction.spec} was fitted on {len(correction)} items, {len(items)} are given; use unhub.remove"

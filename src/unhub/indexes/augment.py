@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from unhub.correction import Bias, Correction, check_correction
 from unhub.indexes.matching import locate, prepare_queries, strengths, vector_similarity
@@ -196,5 +196,5 @@ def _as_bias(correction: Correction) -> Bias:
 def _checked(items: VectorsLike, correction: Correction) -> tuple[Vectors, Float64, Kind]:
     fitted = _as_bias(correction)
     vectors = as_vectors(items, "items")
-    places: NDArray[np.int64] = locate(vectors, fitted)
+    places = locate(vectors, fitted).places
     return vectors, fitted.bias[places], vector_similarity(fitted)

@@ -47,20 +47,22 @@ class Exact:
     def scores_at(self, queries: Float32, weights: Float64, positions: NDArray[np.int64]) -> Float32:
         """Return the scores of some positions of each query, (queries, candidates)."""
         rows = np.asarray(take(self.items.rows, positions.ravel()), dtype=np.float32)
-        rows = unit(rows) if self.similarity == "cosine" else rows
+        rows = unit(rows) if self.items.wants_scaling(self.similarity) else rows
         candidates = rows.reshape(*positions.shape, self.items.dimensions)
         products: Float32 = np.matmul(candidates, queries[:, :, None])[:, :, 0]
         return (products - weights[:, None] * self.bias[positions]).astype(np.float32)
 
     def add(self, items: Vectors, bias: Float64) -> None:
         """Put items after those it holds."""
-        self.items = Vectors(join_ids(self.items.ids, items.ids), _stacked(self.items.rows, items.rows))
+        rows, unit_length = _stacked(self.items.rows, items.rows), self.items.unit_length and items.unit_length
+        self.items = Vectors(join_ids(self.items.ids, items.ids), rows).seen(unit_length)
         self.bias = np.concatenate([self.bias, bias])
 
     def remove(self, positions: NDArray[np.int64]) -> None:
         """Drop items; those after them move up."""
         kept = np.delete(np.arange(len(self.items)), positions)
-        self.items, self.bias = Vectors(self.items.ids[kept], _gathered(self.items.rows, kept)), self.bias[kept]
+        rows = _gathered(self.items.rows, kept)
+        self.items, self.bias = Vectors(self.items.ids[kept], rows).seen(self.items.unit_length), self.bias[kept]
 
 
 # Rows stay a flat stack of parts, however often items come and go.

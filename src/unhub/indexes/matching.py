@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -27,9 +29,16 @@ def vector_similarity(correction: Correction) -> Kind:
     return correction.source.similarity
 
 
+class Located(NamedTuple):
+    """Where each item stands in a correction, and whether every row was seen to have length one."""
+
+    places: NDArray[np.int64]
+    unit_length: bool
+
+
 def locate(
     items: Vectors, correction: Correction, threads: int | None = None, hashes: NDArray[np.uint64] | None = None
-) -> NDArray[np.int64]:
+) -> Located:
     """Return where each item stands in the correction; its contents must be those it was fitted on.
 
     `hashes` are those of the items where they are known already.
@@ -41,8 +50,9 @@ def locate(
             "use the model it was fitted with, or refit"
         )
     places = _places(items.ids, correction.ids)
+    unit_length = False
     if hashes is None:
-        hashes = inspect(items, "items", similarity, Effort(threads).map).hashes
+        hashes, unit_length = inspect(items, "items", similarity, Effort(threads).map)
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
@@ -51,7 +61,7 @@ def locate(
             f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
             f"{SCALED if similarity == 'cosine' and len(differ) == len(items) else ''}"
         )
-    return places
+    return Located(places, unit_length)
 
 
 def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
@@ -69,13 +79,15 @@ def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
 
 def in_fitted_order(items: Vectors, correction: Correction, threads: int | None = None) -> Vectors:
     """Return the items in the order of the correction, which must have been fitted on exactly these."""
-    places = locate(items, correction, threads)
+    places, unit_length = locate(items, correction, threads)
     if len(items) < len(correction):
         missing = np.setdiff1d(np.arange(len(correction)), places)
         raise ValueError(
             f"items: {len(missing)} of the {len(correction)} items of the correction are missing, for example "
             f"{correction.ids[missing[0]].item()!r}; give them all, or use unhub.remove"
         )
+    # Others than one number per item look for equal scores, which rows that are almost scaled do not give.
+    items = items.seen(unit_length and isinstance(correction, Bias))
     return items if np.all(places[1:] > places[:-1]) else items.gather(np.argsort(places))
 
 
@@ -92,7 +104,8 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
             f"queries have {vectors.dimensions} dimensions, items {correction.source.dimensions}; "
             "embed both with one model"
         )
-    return inspect(vectors, "queries", similarity).vectors.unit_block(0, len(vectors), similarity)
+    inspect(vectors, "queries", similarity)
+    return vectors.unit_block(0, len(vectors), similarity)
 
 
 def strengths(strength: ArrayLike, count: int) -> Float64:

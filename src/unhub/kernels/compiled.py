@@ -397,7 +397,7 @@ def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: F
 def soften_short_rows(
     tile: Float32, h: Float32, beta: float, short: np.ndarray, totals: Float32, logs: Float64
 ) -> None:
-    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) and stored in uint16; the tile stays."""
+    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) in uint16; the tile may be used up."""
     powers = np.empty(tile.shape[1], np.float32)
     for i in range(len(tile)):
         out = short[i]

@@ -145,7 +145,7 @@ def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: F
 def soften_short_rows(
     tile: Float32, h: Float32, beta: float, short: NDArray[np.uint16], totals: Float32, logs: Float64
 ) -> None:
-    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) and stored in uint16; the tile is used up."""
+    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) in uint16; the tile may be used up."""
     for rows in _slabs(tile):
         soften_rows(tile[rows], h, beta, totals, logs[rows])
         short[rows] = (tile[rows].view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)

@@ -48,9 +48,10 @@ class GloballyCorrected(Method):
         if isinstance(bank.queries, Dense):
             return Outcome(arrays={"bank_scores": np.array(bank.queries.matrix, np.float32)}, kept="the given matrix")
         queries = cast("Dot", bank.queries)
+        asked = queries.query_vectors.seen(unit_length=False)  # scaled as later queries are: equal ones score alike
         rows = np.empty((bank.size, queries.width), np.float32)
         for span in spans(bank.size, 4096):
-            rows[slice(*span)] = queries.queries(span)
+            rows[slice(*span)] = asked.unit_block(*span, queries.kind)
         return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
 
     def _tables(self, similarity: Similarity, effort: Effort) -> Float32:
