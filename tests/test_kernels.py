@@ -356,6 +356,12 @@ def test_placing_counts_more_columns_than_a_float32_can(name: str) -> None:
 # Sinkhorn.
 
 
+any_softening = given(
+    seed=seeds, rows=st.integers(1, 40), columns=sizes, kind=st.sampled_from(KINDS),
+    beta=st.sampled_from([0.1, 1.0, 20.0, 100.0, 1000.0]),
+)  # fmt: skip
+
+
 @both
 def test_softening_by_hand(name: str) -> None:
     tile = np.log(np.array([[1, 6], [9, 6]], np.float32))
@@ -367,10 +373,7 @@ def test_softening_by_hand(name: str) -> None:
 
 
 @both
-@given(
-    seed=seeds, rows=st.integers(1, 40), columns=sizes, kind=st.sampled_from(KINDS),
-    beta=st.sampled_from([0.1, 1.0, 20.0, 100.0, 1000.0]),
-)  # fmt: skip
+@any_softening
 @settings(max_examples=60)
 def test_softening_is_the_softmax_of_float64(
     name: str, seed: int, rows: int, columns: int, kind: str, beta: float
@@ -428,10 +431,7 @@ def shortened(values: Float32) -> NDArray[np.uint16]:
 
 
 @both
-@given(
-    seed=seeds, rows=st.integers(1, 40), columns=sizes, kind=st.sampled_from(KINDS),
-    beta=st.sampled_from([0.1, 1.0, 20.0, 100.0, 1000.0]),
-)  # fmt: skip
+@any_softening
 @settings(max_examples=60)
 def test_softening_short_rows_rounds_what_softening_gives(
     name: str, seed: int, rows: int, columns: int, kind: str, beta: float
