@@ -10,8 +10,8 @@ data = generate(seed=1)
 correction = unhub.fit(data.items, data.bank, method="nnn")
 searcher = unhub.searcher(data.items, correction)
 ids, scores = searcher.search(data.queries, k=10)
-unhub.save(correction, "gallery.unhub")
-correction = unhub.load("gallery.unhub")
+unhub.save(correction, "quickstart.unhub")
+correction = unhub.load("quickstart.unhub")
 
 raw_ids, _ = searcher.search(data.queries, k=10, strength=0)  # the same searcher without the correction
 right = np.arange(len(data.queries))

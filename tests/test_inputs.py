@@ -67,6 +67,13 @@ def test_rows_of_different_length_are_refused() -> None:
     refused("^items is not a matrix: its rows differ in length", lambda: fit_with(items=[[1.0, 2.0], [3.0]]))
 
 
+def test_a_masked_array_is_refused() -> None:
+    masked = np.ma.masked_greater(np.ones((3, 6)), 2)
+    message = "is a masked array, whose mask would be ignored; fill it, or drop the masked rows"
+    refused(f"^items {message}", lambda: fit_with(items=masked))
+    refused(f"^bank {message}", lambda: fit(ITEMS, Vectors(np.arange(3), masked)))
+
+
 def test_different_dimensions_are_refused() -> None:
     refused("^bank has 5 dimensions, items 6; embed both with one model", lambda: fit_with(bank=BANK[:, :5]))
     refused("^bank_items has 4 dimensions, items 6", lambda: fit_with(bank_items=BANK_ITEMS[:, :4], method="dualis"))

@@ -618,6 +618,8 @@ def test_wrong_changes_are_refused_and_change_nothing() -> None:
     whole = fit("is")
     searcher = unhub.searcher(items[:300], part(whole, range(300)))
     before = searcher.search(queries)
+    with pytest.raises(ValueError, match=r"^the correction has no more than the 300 items held; .*unhub.extend"):
+        searcher.add(items[300:], searcher.correction)
     with pytest.raises(ValueError, match="new_items are not the 100 items"):
         searcher.add(items[300:350], whole)
     with pytest.raises(ValueError, match="new_items are not the 100 items"):

@@ -279,6 +279,11 @@ class Searcher:
         self._check_kept(held, correction, "add", "unhub.extend")
         new = as_vectors(new_items, "new_items")
         later = correction.ids[len(held) :]
+        if not len(later):
+            raise ValueError(
+                f"the correction has no more than the {len(held)} items held; make one that covers new_items too with "
+                "unhub.extend"
+            )
         if len(new) == len(later) and not isinstance(new_items, Vectors):
             new = Vectors(later, new.rows)
         if not np.array_equal(new.ids, later):

@@ -156,6 +156,8 @@ def as_vectors(value: VectorsLike, name: str) -> Vectors:
     """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`."""
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
+    if isinstance(rows, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array, whose mask would be ignored; fill it, or drop the masked rows")
     if len(rows.shape) != 2:
         raise ValueError(f"{name} must be a matrix (rows, dimensions), got shape {tuple(rows.shape)}")
     if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
