@@ -32,6 +32,16 @@ def test_jobs_run_side_by_side() -> None:
     assert Effort(2).run([barrier.wait, barrier.wait]) in ([0, 1], [1, 0])
 
 
+def test_runs_of_one_effort_share_their_threads_which_end_with_it() -> None:
+    effort = Effort(2)
+    seen = {thread for _ in range(20) for thread in effort.map(lambda _: threading.current_thread(), range(4))}
+    assert len(seen) <= 2
+    del effort
+    for thread in seen:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
 def test_an_error_in_a_worker_is_raised_and_stops_the_rest() -> None:
     effort = Effort(2)
     seen = {"ticks": 0, "stopped": False}

@@ -366,7 +366,7 @@ any_softening = given(
 def test_softening_by_hand(name: str) -> None:
     tile = np.log(np.array([[1, 6], [9, 6]], np.float32))
     totals, logs = np.ones(2, np.float32), np.empty(2)
-    kernel(name).soften_rows(tile, np.log(np.array([1, 2], np.float32)), 1.0, totals, logs)  # rows 1, 3 and 9, 3
+    kernel(name).soften_rows(tile, np.log(np.array([1, 2], np.float32)), 1.0, tile, totals, logs)  # rows 1, 3 and 9, 3
     assert_allclose(tile, [[0.25, 0.75], [0.75, 0.25]], rtol=1e-6)
     assert_allclose(totals, [2, 2], rtol=1e-6)  # added to what was there
     assert_allclose(logs, np.log([4, 12]), rtol=1e-6)
@@ -380,14 +380,49 @@ def test_softening_is_the_softmax_of_float64(
 ) -> None:
     rng = np.random.default_rng(seed)
     scores, h = tile_of(kind, rows, columns, rng), rng.standard_normal(columns).astype(np.float32)
-    tile, totals, logs = scores.copy(), np.zeros(columns, np.float32), np.empty(rows)
-    kernel(name).soften_rows(tile, h, beta, totals, logs)
+    soft, totals, logs = np.empty_like(scores), np.zeros(columns, np.float32), np.empty(rows)
+    before = scores.copy()
+    kernel(name).soften_rows(scores, h, beta, soft, totals, logs)
+    assert_array_equal(scores, before)
     exact = beta * (scores - h).astype(np.float64)
     # what float32 loses of beta * (score - h) comes back as a relative error of its exponential
     slack = 1e-6 * (10 + beta)
-    assert_allclose(tile, softmax(exact, axis=1), rtol=slack, atol=1e-30)
+    assert_allclose(soft, softmax(exact, axis=1), rtol=slack, atol=1e-30)
     assert_allclose(totals, softmax(exact, axis=1).sum(axis=0), rtol=slack, atol=1e-30)
     assert_allclose(logs, logsumexp(exact, axis=1), rtol=1e-6, atol=1e-5)
+
+
+@both
+@given(seed=seeds, columns=st.integers(1, 100), spread=st.sampled_from([0.1, 1.0, 20.0, 1e4]))
+@settings(max_examples=40)
+def test_softening_in_place_of_rows_at_any_height_beside_each_other(
+    name: str, seed: int, columns: int, spread: float
+) -> None:
+    """A row's level is guessed from the row before: it may be right, too low or too high by any amount."""
+    rng = np.random.default_rng(seed)
+    heights = spread * rng.standard_normal((30, 1))
+    scores = (heights + rng.standard_normal((30, columns))).astype(np.float32)
+    soft, totals, logs = scores.copy(), np.zeros(columns, np.float32), np.empty(30)
+    kernel(name).soften_rows(soft, np.zeros(columns, np.float32), 5.0, soft, totals, logs)
+    exact = 5 * scores.astype(np.float64)
+    assert_allclose(soft, softmax(exact, axis=1), rtol=1e-5, atol=1e-25)
+    assert_allclose(logs, logsumexp(exact, axis=1), rtol=1e-6, atol=1e-5)
+
+
+@both
+@given(data=st.data(), rows=st.integers(1, 20), columns=st.integers(1, 70))
+@settings(max_examples=60)
+def test_rows_with_a_number_that_is_not_finite_are_found(
+    name: str, data: st.DataObject, rows: int, columns: int
+) -> None:
+    values = st.sampled_from([0.0, -0.0, 1.0, -3e38, 3e38, 1e-45])
+    block = np.full((rows, columns), data.draw(values), np.float32)
+    places = data.draw(st.lists(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)), max_size=6))
+    for row, column in places:
+        block[row, column] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+    finite = np.ones(rows, np.bool_)
+    kernel(name).are_finite(block, finite)
+    assert_array_equal(finite, [row not in {one for one, _ in places} for row in range(rows)])
 
 
 def softened(rows: int, columns: int, rng: np.random.Generator) -> Float32:
@@ -438,10 +473,11 @@ def test_softening_short_rows_rounds_what_softening_gives(
 ) -> None:
     rng = np.random.default_rng(seed)
     tile, h = tile_of(kind, rows, columns, rng), rng.standard_normal(columns).astype(np.float32)
-    full, totals, logs = tile.copy(), np.ones(columns, np.float32), np.empty(rows)
-    kernel(name).soften_rows(full, h, beta, totals, logs)
+    before, full, totals, logs = tile.copy(), np.empty_like(tile), np.ones(columns, np.float32), np.empty(rows)
+    kernel(name).soften_rows(tile, h, beta, full, totals, logs)
     short, short_totals, short_logs = np.empty(tile.shape, np.uint16), np.ones(columns, np.float32), np.empty(rows)
     kernel(name).soften_short_rows(tile, h, beta, short, short_totals, short_logs)
+    assert_array_equal(tile, before)
     nearest = 1.0001 * 2**-8  # what is cut off instead of rounded is up to twice as far; a sum may have another order
     assert_allclose(lengthened(short), full, rtol=nearest, atol=1e-40)
     assert_allclose(short_totals, totals, rtol=1e-5)
@@ -487,7 +523,7 @@ def test_both_kernels_give_the_same_log_sums_and_shares(seed: int, rows: int, co
     shares = []
     for name in ("plain", "compiled"):
         one, totals, logs = tile.copy(), np.zeros(columns, np.float32), np.empty(rows)
-        kernel(name).soften_rows(one, np.zeros(columns, np.float32), 20.0, totals, logs)
+        kernel(name).soften_rows(one, np.zeros(columns, np.float32), 20.0, one, totals, logs)
         shares.append(one)
     assert_allclose(shares[0], shares[1], rtol=2e-5, atol=1e-30)
 
@@ -503,7 +539,7 @@ def test_plain_kernels_do_the_same_in_slabs_of_any_size(seed: int, rows: int, co
             patch.setattr(plain, "CACHE_ENTRIES", size)
             totals, sums, logs, soft = np.zeros(columns, np.float32), np.empty(rows), np.empty(rows), tile.copy()
             plain.balance_rows(tile, scale, totals, sums)
-            plain.soften_rows(soft, scale, 20.0, totals, logs)
+            plain.soften_rows(soft, scale, 20.0, soft, totals, logs)
             values, places = filled("plain", tile, 7, cut(columns, np.random.default_rng(seed), 4)).best()
             found.append((totals, sums, logs, soft, values, places, log_sums("plain", [tile], [20.0])))
     for one, two in zip(*found, strict=True):

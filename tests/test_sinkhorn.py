@@ -1,10 +1,14 @@
 """Sinkhorn: the oracle's numbers at any temperature, however K is kept, and an honest account of what remains."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
 
 import oracles
 from banks import Floats, bias, drawn, whole_h
@@ -13,11 +17,14 @@ from unhub.balance import Held, Solution, balance, column_potentials
 from unhub.effort import Effort
 from unhub.fitting import fit
 from unhub.similarity import Dense
+from unhub.vectors import Float32
 
 KEEPS = {"fp32": "fp32", "bf16": "bf16", "none": "recomputed"}
 
 
-def solve(scores: Floats, tau: float, iterations: int = 10, *, keep: str = "auto", threads: int = 1) -> Solution:
+def solve(
+    scores: NDArray[np.floating], tau: float, iterations: int = 10, *, keep: str = "auto", threads: int = 1
+) -> Solution:
     return balance(Dense(scores), tau, iterations, Effort(threads), keep=keep)
 
 
@@ -231,6 +238,40 @@ def test_small_tiles_give_the_same_h(monkeypatch: pytest.MonkeyPatch, keep: str)
     monkeypatch.setattr(balancing, "TILE_BYTES", 1)
     for threads in (1, 2, 3, 400):
         assert_allclose(solve(scores, 0.01, keep=keep, threads=threads).h, expected, rtol=0, atol=1e-7)
+
+
+LAYOUTS: dict[str, Callable[[Float32, Path], NDArray[np.floating]]] = {
+    "as it is": lambda scores, folder: scores,
+    "read-only": lambda scores, folder: read_only(scores),
+    "mapped": lambda scores, folder: np.load(saved(scores, folder), mmap_mode="r"),
+    "in Fortran order": lambda scores, folder: np.asfortranarray(scores),
+    "in float64": lambda scores, folder: scores.astype(np.float64),
+    "not aligned": lambda scores, folder: np.frombuffer(b"x" + scores.tobytes(), np.float32, offset=1).reshape(301, 41),
+    "every other column": lambda scores, folder: np.repeat(scores, 2, axis=1)[:, ::2],
+}
+
+
+def read_only(scores: Float32) -> Float32:
+    copied = scores.copy()
+    copied.flags.writeable = False
+    return copied
+
+
+def saved(scores: Float32, folder: Path) -> Path:
+    np.save(folder / "scores.npy", scores)
+    return folder / "scores.npy"
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_given_matrix_of_any_layout_has_the_same_h_and_is_left_as_it_was(
+    layout: str, keep: str, tmp_path: Path
+) -> None:
+    scores = drawn().bank_scores.astype(np.float32)
+    given_matrix, before = LAYOUTS[layout](scores, tmp_path), scores.copy()
+    found = solve(given_matrix, 0.05, keep=keep)
+    assert_array_equal(given_matrix, before)
+    assert_array_equal(found.h, solve(before, 0.05, keep=keep).h)
 
 
 # Going on from somewhere.

@@ -116,11 +116,12 @@ class _Balancing:
         """
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
+        offsets = log_alpha + math.log(self.n)
         totals = [
-            np.exp((scores.astype(np.float64) - self.h[column]) / self.tau + log_alpha).sum()
+            np.exp(((scores - self.h[column]) / self.tau + offsets).astype(np.float32)).sum(dtype=np.float64)
             for column, scores in zip(self.watched, self.watched_scores, strict=True)
         ]
-        return float(np.abs(np.array(totals) * self.n - 1).mean())
+        return float(np.abs(np.array(totals) - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64], log_alpha: Float64) -> Float64:
         """The beta step of some columns from their scores, not from K."""
@@ -147,17 +148,17 @@ class _Balancing:
         own = np.empty((rows, self.n), np.float32)
         for span in spans(part[1], rows, start=part[0]):
             here = slice(*span)
-            tile = own[: span[1] - span[0]] if self.full is None else self.full[here]
-            self.similarity.queries_by_items(self.similarity.queries(span), self.items, tile)
-            self.watched_scores[:, here] = tile[:, self.watched].T
+            room = own[: span[1] - span[0]] if self.full is None else self.full[here]
+            scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
+            self.watched_scores[:, here] = scores[:, self.watched].T
             subtotals = np.zeros(self.n, np.float32)
             logs = self.row_logs[here]
             if self.short is None:
-                kernels.soften_rows(tile, shift, 1 / self.tau, subtotals, logs)
+                kernels.soften_rows(scores, shift, 1 / self.tau, room, subtotals, logs)
             else:
-                kernels.soften_short_rows(tile, shift, 1 / self.tau, self.short[here], subtotals, logs)
+                kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], subtotals, logs)
             totals += subtotals
-            self.effort.tick(tile.size)
+            self.effort.tick(scores.size)
         self.sums[slice(*part)] = 1.0
         return totals
 

@@ -81,6 +81,7 @@ class Effort:
         self._done = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(self.threads)  # its threads start when there is work, and end with this effort
         self._started = time.perf_counter()
         self._baseline = anonymous_memory()
         self.peak_memory = 0
@@ -98,12 +99,15 @@ class Effort:
             self._done += amount
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the jobs on the threads and return their results in order; the first error stops them all."""
-        with one_blas_thread(), ThreadPoolExecutor(self.threads) as pool:
+        """Run the jobs on the threads and return their results in order; the first error stops them all.
+
+        A job must not run others: they would wait for its thread.
+        """
+        with one_blas_thread():
             futures: list[Future[T]] = []
             try:
                 for job in jobs:
-                    futures.append(pool.submit(job))
+                    futures.append(self._pool.submit(job))
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
@@ -114,6 +118,7 @@ class Effort:
                 self._stop.set()
                 for future in futures:
                     future.cancel()
+                wait(futures)
                 raise
             return [future.result() for future in futures]
 

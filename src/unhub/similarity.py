@@ -40,6 +40,9 @@ class Similarity(Protocol):
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         """Write the scores with a row per query."""
 
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        """Return the scores with a row per query, C order, not to be written to: `out`, unless they lie ready."""
+
     def mean_scores(self) -> Float64:
         """Return each item's mean score over the queries, (items,)."""
 
@@ -83,6 +86,10 @@ class Dot:
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         np.matmul(queries, items.T, out=out)
 
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        self.queries_by_items(queries, items, out)
+        return out
+
     def mean_scores(self) -> Float64:
         total = np.zeros(self.width)
         for span in spans(len(self.query_vectors), 4096):
@@ -104,9 +111,10 @@ class Dense:
     def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
         checked = as_vectors(matrix, "the similarity matrix")
         for first, block in checked.blocks():
-            bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
-            if len(bad):
-                raise ValueError(f"the similarity matrix holds NaN or infinity in row {first + bad[0]}")
+            finite = np.empty(len(block), np.bool_)
+            kernels.are_finite(block, finite)
+            if not finite.all():
+                raise ValueError(f"the similarity matrix holds NaN or infinity in row {first + finite.argmin()}")
         columns = checked.rows.shape[1]
         ids = np.arange(columns) if item_ids is None else item_ids
         object.__setattr__(self, "matrix", checked.rows)
@@ -135,6 +143,13 @@ class Dense:
 
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         out[...] = self._part(queries, items)
+
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        part = np.asarray(self._part(queries, items))
+        if part.dtype == np.float32 and part.flags.c_contiguous and part.flags.aligned:
+            return part
+        out[...] = part
+        return out
 
     def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
         return self.matrix[int(queries[0]) : int(queries[-1]) + 1, int(items[0]) : int(items[-1]) + 1]

@@ -18,6 +18,7 @@ add_column_best = chosen.add_column_best
 add_log_sums = chosen.add_log_sums
 add_powers = chosen.add_powers
 add_top = chosen.add_top
+are_finite = chosen.are_finite
 balance_rows = chosen.balance_rows
 balance_short_rows = chosen.balance_short_rows
 cut_top = chosen.cut_top

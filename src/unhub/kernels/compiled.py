@@ -26,6 +26,9 @@ HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
 FAR_ABOVE = np.float32(8)  # in units of 1 / beta
+FAR_OFF = np.float32(
+    24
+)  # in powers of two: a level may be so far from a row's largest score, which costs 1e-6 of a sum
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
@@ -364,48 +367,66 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray)
 
 
 @jit
-def _row_powers(row: Float32, h: Float32, beta: float, powers: Float32) -> Any:
-    """Write exp(beta * (score - h)), relative to the largest, of a row; return its sum and the log of the true sum."""
-    slope = np.float32(beta) * LOG2E
-    largest = row[0] - h[0]
+def _row_powers(row: Float32, h: Float32, slope: Any, level: Any, powers: Float32) -> Any:
+    """Write 2**(slope * (score - h - level)) of a row; return their sum and the largest score - h."""
+    total, largest = ZERO, row[0] - h[0]
     for j in range(len(row)):
         value = row[j] - h[j]
-        powers[j] = value
         largest = larger(largest, value)
-    total = ZERO
-    for j in range(len(row)):
-        value = exp2_(slope * (powers[j] - largest))
-        powers[j] = value
-        total += value
-    return total, beta * np.float64(largest) + np.log(np.float64(total))
+        power = exp2_(slope * (value - level))
+        powers[j] = power
+        total += power
+    return total, largest
 
 
 @jit
-def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
-    """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
-    for i in range(len(tile)):
-        row = tile[i]
-        total, logs[i] = _row_powers(row, h, beta, row)
+def _soften(row: Float32, h: Float32, slope: Any, level: Any, powers: Float32) -> Any:
+    """Write the powers of a row relative to a level near its largest score - h; return their sum and that level.
+
+    The level of the row before will mostly do, and then the row is looked at once.
+    """
+    total, largest = _row_powers(row, h, slope, level, powers)
+    above = slope * (largest - level)
+    if not (above <= FAR_OFF and above >= -FAR_OFF):
+        level = largest
+        total, largest = _row_powers(row, h, slope, level, powers)
+    return total, level
+
+
+@jit
+def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float32, logs: Float64) -> None:
+    """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
+
+    `logs` gets each row's log-sum-exp.
+    """
+    powers = np.empty(scores.shape[1], np.float32)
+    slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
+    for i in range(len(scores)):
+        soft = out[i]
+        total, level = _soften(scores[i], h, slope, level, powers)
+        logs[i] = beta * np.float64(level) + np.log(np.float64(total))
         scale = ONE / total
-        for j in range(len(row)):
-            value = row[j] * scale
-            row[j] = value
+        for j in range(len(powers)):
+            value = powers[j] * scale
+            soft[j] = value
             totals[j] += value
 
 
 @jit
 def soften_short_rows(
-    tile: Float32, h: Float32, beta: float, short: np.ndarray, totals: Float32, logs: Float64
+    scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float32, logs: Float64
 ) -> None:
-    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) in uint16; the tile may be used up."""
-    powers = np.empty(tile.shape[1], np.float32)
-    for i in range(len(tile)):
-        out = short[i]
-        total, logs[i] = _row_powers(tile[i], h, beta, powers)
+    """soften_rows, rounded to bfloat16 (nearest; halves up) in uint16."""
+    powers = np.empty(scores.shape[1], np.float32)
+    slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
+    for i in range(len(scores)):
+        soft = out[i]
+        total, level = _soften(scores[i], h, slope, level, powers)
+        logs[i] = beta * np.float64(level) + np.log(np.float64(total))
         scale = ONE / total
         for j in range(len(powers)):
             value = powers[j] * scale
-            out[j] = np.uint16((as_bits(value) + np.int32(0x8000)) >> np.int32(16))
+            soft[j] = np.uint16((as_bits(value) + np.int32(0x8000)) >> np.int32(16))
             totals[j] += value
 
 
@@ -494,6 +515,16 @@ def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndar
         for j in range(len(row)):
             square += row[j] * row[j]
         sums[i], squares[i] = total, square
+
+
+@door_jit
+def are_finite(block: Float32, finite: np.ndarray) -> None:
+    """Say of each row whether all its numbers are finite."""
+    for i in range(len(block)):
+        row, zeros = block[i], ZERO
+        for j in range(len(row)):
+            zeros += row[j] * ZERO  # NaN where the number is infinite or NaN
+        finite[i] = zeros == ZERO
 
 
 @door_jit

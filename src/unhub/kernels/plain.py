@@ -127,11 +127,14 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.
     where[better] = first + row[better]
 
 
-def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: Float64) -> None:
-    """Turn each row into its softmax of beta * (score - h); add the rows to `totals`; `logs` gets each log-sum-exp."""
-    for rows in _slabs(tile):
-        slab = tile[rows]
-        np.subtract(slab, h, out=slab)
+def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float32, logs: Float64) -> None:
+    """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
+
+    `logs` gets each row's log-sum-exp.
+    """
+    for rows in _slabs(scores):
+        slab = out[rows]
+        np.subtract(scores[rows], h, out=slab)
         largest = slab.max(axis=1)
         np.subtract(slab, largest[:, None], out=slab)
         np.multiply(slab, np.float32(beta), out=slab)
@@ -143,12 +146,15 @@ def soften_rows(tile: Float32, h: Float32, beta: float, totals: Float32, logs: F
 
 
 def soften_short_rows(
-    tile: Float32, h: Float32, beta: float, short: NDArray[np.uint16], totals: Float32, logs: Float64
+    scores: Float32, h: Float32, beta: float, out: NDArray[np.uint16], totals: Float32, logs: Float64
 ) -> None:
-    """soften_rows into `short`, rounded to bfloat16 (nearest; halves up) in uint16; the tile may be used up."""
-    for rows in _slabs(tile):
-        soften_rows(tile[rows], h, beta, totals, logs[rows])
-        short[rows] = (tile[rows].view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
+    """soften_rows, rounded to bfloat16 (nearest; halves up) in uint16."""
+    slabs = _slabs(scores)
+    room = np.empty_like(scores[slabs[0]])
+    for rows in slabs:
+        soft = room[: len(scores[rows])]
+        soften_rows(scores[rows], h, beta, soft, totals, logs[rows])
+        out[rows] = (soft.view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
 
 
 def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
@@ -185,6 +191,12 @@ def hash_rows(
         low += keys[0]
         high += keys[1]
         np.einsum("ij,ij->i", low, high, out=sums[rows])
+
+
+def are_finite(block: Float32, finite: NDArray[np.bool_]) -> None:
+    """Say of each row whether all its numbers are finite."""
+    for rows in _slabs(block):
+        np.isfinite(block[rows]).all(axis=1, out=finite[rows])
 
 
 def unit_rows(block: Float32) -> Float32:
