@@ -222,8 +222,8 @@ def place_of_hub(order: NDArray[np.int64]) -> NDArray[np.int64]:
 def cut_small(tile: int, state: int) -> Iterator[None]:
     """Cut everything in small blocks, so that small sets have many of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "TILE_ITEMS", tile)
-        patch.setattr(passes, "TILE_QUERIES", tile + 3)
+        patch.setattr(passes, "TILE_ROWS", tile)
+        patch.setattr(passes, "_columns_per_tile", lambda rows: tile + 3)
         patch.setattr(passes, "STATE_BYTES", state)
         patch.setattr(vectors, "BLOCK_BYTES", state)
         patch.setattr(balance, "TILE_BYTES", state)

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from unhub import passes
 from unhub.effort import Effort
 from unhub.kernels import plain
 from unhub.passes import Reservoir, Want, reduce
@@ -114,7 +115,7 @@ def test_log_sums_are_those_of_float64_in_any_parts(
 @both
 @given(seed=seeds, rows=st.integers(1, 60), columns=sizes, beta=st.sampled_from([0.01, 1.0, 20.0, 80.0]))
 @settings(max_examples=60)
-@example(seed=0, rows=300, columns=2560, beta=80.0)
+@example(seed=0, rows=300, columns=passes.MOST_COLUMNS, beta=80.0)
 def test_powers_are_those_of_float64_in_any_parts(name: str, seed: int, rows: int, columns: int, beta: float) -> None:
     rng = np.random.default_rng(seed)
     tile = rng.choice([-1.0, 1.0, 0.999, *rng.uniform(-1, 1, 20)], (rows, columns)).astype(np.float32)
@@ -265,6 +266,20 @@ def test_a_pass_brings_back_all_that_is_wanted_at_once(kind: Literal["cosine", "
     assert_allclose(found.top_values, best[:, :20], rtol=1e-5, atol=1e-6)
     for k in counts:
         assert_allclose(found.top_means[k], best[:, :k].mean(axis=1), rtol=1e-5, atol=1e-6)
+
+
+@given(rows=st.integers(1, 10_000))
+def test_a_tile_is_small_and_its_rows_begin_at_unlike_addresses(rows: int) -> None:
+    columns = passes._columns_per_tile(rows)
+    assert min(rows, passes.TILE_ROWS) * columns <= passes.TILE_ENTRIES
+    assert columns * np.exp(passes.GENTLE) < np.finfo(np.float32).max
+    assert columns % 32 == 16
+
+
+def test_the_steepest_powers_of_equal_vectors_do_not_overflow() -> None:
+    same = as_vectors(np.ones((2 * passes.MOST_COLUMNS, 1)), "bank")
+    found = reduce(Dot(same, as_vectors(np.ones((1, 1)), "items")), Want(betas=(passes.GENTLE,)), Effort(1))
+    assert found.log_sums[passes.GENTLE] == pytest.approx(passes.GENTLE + np.log(len(same)), rel=1e-6)
 
 
 # The best of each column.

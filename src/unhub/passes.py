@@ -15,8 +15,10 @@ from unhub.effort import Effort, Progress
 from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
-# BLAS likes tiles of this size better than ones that fit the second-level cache.
-TILE_ITEMS, TILE_QUERIES = 2560, 2560
+# BLAS likes tiles of this size better than ones that fit the second-level cache: it copies both sides of each to get
+# ready. Fewer rows have more columns, up to what kernels.add_powers takes.
+TILE_ROWS, TILE_ENTRIES, MOST_COLUMNS = 2560, 2560 * 2576, 5808
+LINE = 16  # float32 in a line of cache
 SEARCHED = 1280  # queries at a time in a search: each thread keeps what it found for as many
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
 GENTLE = 80.0  # float32 holds a tile's sums of exp(x) for any x from minus to plus this
@@ -172,11 +174,12 @@ def _reduce_part(
     n = len(items)
     log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf)
     top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
-    buffer = np.empty(min(n, TILE_ITEMS) * min(part[1] - part[0], TILE_QUERIES), np.float32)
-    for span in spans(part[1], TILE_QUERIES, start=part[0]):
+    columns = _columns_per_tile(n)
+    buffer = np.empty(min(n, TILE_ROWS) * min(part[1] - part[0], columns), np.float32)
+    for span in spans(part[1], columns, start=part[0]):
         queries = similarity.queries(span)
         best_here = best.open(span)
-        for start, stop in spans(n, TILE_ITEMS):
+        for start, stop in spans(n, TILE_ROWS):
             tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
             similarity.items_by_queries(items[start:stop], queries, tile)
             if shift is not None:
@@ -274,7 +277,13 @@ def _items_at_a_time(width: int, want: Want, parts: list[Span]) -> int:
     longest = max(stop - start for start, stop in parts)
     state = 12 * len(want.betas) + (8 * Reservoir.room(want.top, longest) + 12 if want.top else 0)
     fit = STATE_BYTES // (4 * width + len(parts) * state)
-    return fit - fit % TILE_ITEMS if fit > TILE_ITEMS else max(FEWEST_ITEMS, fit)
+    return fit - fit % TILE_ROWS if fit > TILE_ROWS else max(FEWEST_ITEMS, fit)
+
+
+def _columns_per_tile(rows: int) -> int:
+    """Return an odd number of lines of cache: rows that begin at like addresses crowd each other out of it."""
+    lines = min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)) // LINE
+    return LINE * (lines - 1 + lines % 2)
 
 
 def nearest(
@@ -299,8 +308,9 @@ def nearest(
         group, part = job
         rows = group[1] - group[0]
         reservoir = Reservoir(rows, k, part[1] - part[0])
-        buffer = np.empty(rows * min(TILE_QUERIES, part[1] - part[0]), np.float32)
-        for start, stop in spans(part[1], TILE_QUERIES, start=part[0]):
+        columns = _columns_per_tile(rows)
+        buffer = np.empty(rows * min(columns, part[1] - part[0]), np.float32)
+        for start, stop in spans(part[1], columns, start=part[0]):
             block = items.unit_block(start, stop, similarity)
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
             _score(queries[slice(*group)], block, weights[slice(*group)], bias[start:stop], tile)
