@@ -549,7 +549,7 @@ def test_plain_kernels_do_the_same_in_slabs_of_any_size(seed: int, rows: int, co
     rng = np.random.default_rng(seed)
     tile, scale = softened(rows, columns, rng), rng.random(columns, np.float32) + np.float32(0.5)
     found = []
-    for size in (1 << 17, entries):
+    for size in (1 << 18, entries):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(plain, "CACHE_ENTRIES", size)
             totals, sums, logs, soft = np.zeros(columns, np.float32), np.empty(rows), np.empty(rows), tile.copy()
