@@ -15,7 +15,7 @@ from unhub.effort import byte_count
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
 from unhub.similarity import Dense
-from unhub.vectors import Ids, Kind, Vectors
+from unhub.vectors import Ids, Kind, Vectors, VectorsLike
 
 pytestmark = pytest.mark.once
 
@@ -120,6 +120,7 @@ def test_a_bad_row_is_found_in_a_later_block(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_given_matrix_names_the_row_that_is_not_finite() -> None:
     refused("^the similarity matrix holds NaN or infinity in row 2", lambda: Dense(spoiled(ITEMS, 2, np.nan)))
+    refused("row 2; every number must be finite in float32$", lambda: Dense(spoiled(ITEMS.astype(np.float64), 2, 1e39)))
 
 
 def test_a_zero_vector_has_no_direction_under_cosine() -> None:
@@ -279,6 +280,7 @@ def test_parameters_beside_a_method_that_has_its_own_are_refused() -> None:
 
 def test_a_given_matrix_stands_alone() -> None:
     scores = Dense(SETS.bank_scores)
+    refused("^bank must be vectors; a Dense matrix", lambda: fit(ITEMS, cast("VectorsLike", scores)))
     refused("^bank must be left out when items is a Dense matrix", lambda: fit(scores, BANK))
     refused("^bank_items must be a Dense matrix", lambda: fit(scores, method="dualis", bank_items=BANK_ITEMS))
     refused(

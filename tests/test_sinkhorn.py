@@ -240,6 +240,17 @@ def test_small_tiles_give_the_same_h(monkeypatch: pytest.MonkeyPatch, keep: str)
         assert_allclose(solve(scores, 0.01, keep=keep, threads=threads).h, expected, rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize(("seed", "spread", "iterations"), [(2, 0.1, 100), (19, 3, 10), (19, 3, 11), (19, 3, 50)])
+def test_potentials_that_move_apart_at_a_low_temperature_have_the_oracles_h(
+    seed: int, spread: float, iterations: int, keep: str
+) -> None:
+    """What K's entries lose below the range of float32 must not come back when the potentials lift it."""
+    rng = np.random.default_rng(seed)
+    scores = (0.1 * rng.normal(size=(150, 100)) + spread * rng.normal(size=100)).astype(np.float32)
+    assert_oracle(scores.astype(np.float64), 0.001, iterations, keep=keep, atol=1e-5 if keep == "bf16" else 3e-6)
+
+
 LAYOUTS: dict[str, Callable[[Float32, Path], NDArray[np.floating]]] = {
     "as it is": lambda scores, folder: scores,
     "read-only": lambda scores, folder: read_only(scores),

@@ -26,10 +26,12 @@ SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bf
 SHORT_TAU = 0.025  # bfloat16 rounds by up to 2**-8, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
-RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to
+# How far, in units of tau, potentials may move from those K is relative to. K loses entries below 2**-117 of their row's
+# largest, so a row's sum, which may fall to exp(-RANGE), has to be far above what those may weigh, exp(RANGE) each.
+RANGE = 25.0
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
-FAINT = 1e-20  # a column total below this was built from entries that float32 may have flushed to zero
+FAINT = 1e-12  # a column total below this may be built from such entries, and is computed from the scores
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,10 @@ class _Sets:
         similarity: Kind, methods: Sequence[Method], effort: Effort,
     ) -> None:  # fmt: skip
         check_similarity(similarity)
+        if isinstance(bank, Dense):
+            raise ValueError(
+                "bank must be vectors; a Dense matrix of (bank queries, items) is given as items, without one"
+            )
         needs_targets = [one.name for one in methods if one.dual]
         if needs_targets and bank_items is None:
             raise ValueError(f"{needs_targets[0]} needs bank_items, the training items that stand beside the bank")

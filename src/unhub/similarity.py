@@ -114,7 +114,10 @@ class Dense:
             finite = np.empty(len(block), np.bool_)
             kernels.are_finite(block, finite)
             if not finite.all():
-                raise ValueError(f"the similarity matrix holds NaN or infinity in row {first + finite.argmin()}")
+                row = first + int(finite.argmin())
+                raise ValueError(
+                    f"the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32"
+                )
         columns = checked.rows.shape[1]
         ids = np.arange(columns) if item_ids is None else item_ids
         object.__setattr__(self, "matrix", checked.rows)

@@ -26,7 +26,7 @@ HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
 FAR_ABOVE = np.float32(8)  # in units of 1 / beta
-FAR_OFF = np.float32(24)  # in powers of two: a level so far from a row's largest score costs 1e-6 of the sum
+FAR_OFF = np.float32(8)  # in powers of two: how far a level may be from a row's largest score
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
