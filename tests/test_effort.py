@@ -42,6 +42,20 @@ def test_runs_of_one_effort_share_their_threads_which_end_with_it() -> None:
         assert not thread.is_alive()
 
 
+def test_no_thread_is_left_when_an_effort_is_done_or_failed() -> None:
+    def fail() -> None:
+        raise RuntimeError("gone")
+
+    before = threading.active_count()
+    done, failed = Effort(2), Effort(2)
+    done.map(str, range(4))
+    done.finish()
+    with pytest.raises(RuntimeError, match="gone") as kept:
+        failed.run([fail, fail])
+    assert threading.active_count() == before
+    assert kept.value.args == ("gone",)
+
+
 def test_an_error_in_a_worker_is_raised_and_stops_the_rest() -> None:
     effort = Effort(2)
     seen = {"ticks": 0, "stopped": False}

@@ -251,6 +251,18 @@ def test_potentials_that_move_apart_at_a_low_temperature_have_the_oracles_h(
     assert_oracle(scores.astype(np.float64), 0.001, iterations, keep=keep, atol=1e-5 if keep == "bf16" else 3e-6)
 
 
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_entries_lost_below_a_row_do_not_pass_for_mass(keep: str, backwards: bool) -> None:
+    """Rows whose largest score is lower than that of the row before; potentials come to lift what is far down."""
+    n = 300
+    scores = np.full((2 * n - 1, n), -0.9)
+    scores[: n - 1, 0], scores[n - 1 :, 0] = 0.16, 0
+    scores[np.arange(n - 1), np.arange(1, n)] = 0.16 - 0.37
+    scores = (scores[::-1] if backwards else scores).astype(np.float32).astype(np.float64)
+    assert_oracle(scores, 0.01, 10, keep=keep, atol=1e-5 if keep == "bf16" else 2e-6)
+
+
 LAYOUTS: dict[str, Callable[[Float32, Path], NDArray[np.floating]]] = {
     "as it is": lambda scores, folder: scores,
     "read-only": lambda scores, folder: read_only(scores),

@@ -26,7 +26,7 @@ SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bf
 SHORT_TAU = 0.025  # bfloat16 rounds by up to 2**-8, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
-# How far, in units of tau, potentials may move from those K is relative to. K loses entries below 2**-117 of their row's
+# How far, in units of tau, potentials may move from those K is relative to. K loses entries below 2**-117 of a row's
 # largest, so a row's sum, which may fall to exp(-RANGE), has to be far above what those may weigh, exp(RANGE) each.
 RANGE = 25.0
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
@@ -119,10 +119,11 @@ class _Balancing:
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
         offsets = log_alpha + math.log(self.n)
-        totals = [
-            np.exp(((scores - self.h[column]) / self.tau + offsets).astype(np.float32)).sum(dtype=np.float64)
-            for column, scores in zip(self.watched, self.watched_scores, strict=True)
-        ]
+        totals = []
+        for column, scores in zip(self.watched, self.watched_scores, strict=True):
+            exponents = (scores.astype(np.float64) - self.h[column]) / self.tau + offsets
+            with np.errstate(over="ignore"):  # far below float32's range they become minus infinity
+                totals.append(np.exp(exponents.astype(np.float32)).sum(dtype=np.float64))
         return float(np.abs(np.array(totals) - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64], log_alpha: Float64) -> Float64:

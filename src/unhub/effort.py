@@ -118,7 +118,7 @@ class Effort:
                 self._stop.set()
                 for future in futures:
                     future.cancel()
-                wait(futures)
+                self._pool.shutdown()
                 raise
             return [future.result() for future in futures]
 
@@ -127,9 +127,10 @@ class Effort:
         return self.run([functools.partial(function, value) for value in values])
 
     def finish(self) -> None:
-        """Say that all is done, also where less was to do than planned."""
+        """Say that all is done, also where less was to do than planned; nothing can be run after it."""
         self._done = self.total
         self._look()
+        self._pool.shutdown()
 
     def _look(self) -> None:
         self.peak_memory = max(self.peak_memory, anonymous_memory() - self._baseline)

@@ -149,7 +149,7 @@ class Dense:
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         part = np.asarray(self._part(queries, items))
-        if part.dtype == np.float32 and part.flags.c_contiguous and part.flags.aligned:
+        if part.dtype == np.float32 and part.flags.carray:  # numba would compile anew for one that is read-only
             return part
         out[...] = part
         return out
