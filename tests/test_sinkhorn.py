@@ -260,7 +260,7 @@ def test_entries_lost_below_a_row_do_not_pass_for_mass(keep: str, backwards: boo
     scores[: n - 1, 0], scores[n - 1 :, 0] = 0.16, 0
     scores[np.arange(n - 1), np.arange(1, n)] = 0.16 - 0.37
     scores = (scores[::-1] if backwards else scores).astype(np.float32).astype(np.float64)
-    assert_oracle(scores, 0.01, 10, keep=keep, atol=1e-5 if keep == "bf16" else 2e-6)
+    assert_oracle(scores, 0.01, 10, keep=keep, atol=4e-5 if keep == "bf16" else 2e-6)
 
 
 LAYOUTS: dict[str, Callable[[Float32, Path], NDArray[np.floating]]] = {

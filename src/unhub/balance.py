@@ -26,12 +26,12 @@ SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bf
 SHORT_TAU = 0.025  # bfloat16 rounds by up to 2**-8, which costs h up to tau times that: 1e-4
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
-# How far, in units of tau, potentials may move from those K is relative to. K loses entries below 2**-117 of a row's
-# largest, so a row's sum, which may fall to exp(-RANGE), has to be far above what those may weigh, exp(RANGE) each.
-RANGE = 25.0
+# K loses entries below 2**-117 of their row's largest. All that may be lost, however much it is weighed, must stay
+# under a millionth of a row's sum, or K is computed anew, and of a column's total, or that is computed from the scores.
+LOST = 2.0**-97
+RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to: float32 holds exp(40)
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
-FAINT = 1e-12  # a column total below this may be built from such entries, and is computed from the scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ class _Balancing:
 
     def _move(self, totals: Float64, log_alpha: Float64) -> None:
         """The beta step: h = c + tau * log(items * totals / queries)."""
-        faint = np.flatnonzero(totals < FAINT)
+        faint = np.flatnonzero(totals < LOST * self.m / self.sums.min())
         with np.errstate(divide="ignore"):
             logs = np.log(totals) - np.log(self.rows)
         h = self.centre + self.tau * (logs + np.log(self.n))
@@ -190,7 +190,8 @@ class _Balancing:
         if self.held is not None:
             h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows))
         self.h = h
-        self.stale = bool(np.abs(h - self.centre).max() > RANGE * self.tau)
+        moved = (h - self.centre) / self.tau
+        self.stale = bool(np.ptp(moved) > -math.log(LOST * self.n) or np.abs(moved).max() > RANGE)
 
 
 def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, columns: int, effort: Effort) -> Float64:
