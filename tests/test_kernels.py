@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from collections.abc import Callable
 from itertools import pairwise, product
 from types import ModuleType
 from typing import Literal
@@ -126,6 +127,15 @@ def test_powers_are_those_of_float64_in_any_parts(name: str, seed: int, rows: in
     assert_allclose(sums[:, 0], powers, rtol=1e-6 + 2e-7 * beta)  # float32 rounds beta * score
     assert_allclose(sums[:, 1], np.exp(tile.astype(np.float64)).sum(axis=1), rtol=1e-6)
     assert_array_equal(tile, before)
+
+
+@pytest.mark.parametrize("sum_exp", [plain.sum_exp_of_numpy, plain.sum_exp_of_fractions])
+def test_either_plain_exponential_is_nearly_exact(sum_exp: Callable[..., Float32]) -> None:
+    x = np.concatenate([np.linspace(-80, 80, 160_001), np.geomspace(1e-9, 1, 200), [0.0, -0.0]]).astype(np.float32)
+    slab = np.stack([x, np.full_like(x, -80)], axis=1)  # the second adds next to nothing
+    found = sum_exp(slab, np.float32(1), np.ones(2, np.float32), np.empty((3, *slab.shape), np.float32))
+    # float32 rounds the exponent, 115 at most, and the exponential has an error of 4.4e-7 itself
+    assert_allclose(found, np.exp(slab.astype(np.float64)).sum(axis=1), rtol=1e-6 + 115 * 2**-24)
 
 
 @needs_numba

@@ -132,11 +132,11 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
         shares = split(len(items), effort.threads if len(parts) == 1 and not want.best_items else 1)
         jobs = [
             functools.partial(
-                _reduce_part, similarity, items[slice(*share)], span[0] + share[0], part, want, effort, shift, best
+                _reduce_part, similarity, items[slice(*share)], span[0] + share[0], part,
+                want, effort, shift, best, short_first=number % 2 == 1,
             )
-            for share in shares
-            for part in parts
-        ]
+            for number, (share, part) in enumerate(itertools.product(shares, parts))
+        ]  # fmt: skip
         found = iter(effort.run(jobs))
         for start, stop in shares:
             states = [next(found) for _ in parts]
@@ -169,17 +169,21 @@ class _PartState:
 
 def _reduce_part(
     similarity: Similarity, items: NDArray[np.generic], first_item: int, part: Span,
-    want: Want, effort: Effort, shift: Float32 | None, best: _BestItems,
+    want: Want, effort: Effort, shift: Float32 | None, best: _BestItems, *, short_first: bool,
 ) -> _PartState:  # fmt: skip
+    """Reduce these items' scores with a part of the queries, tile by tile.
+
+    With the shorter tiles first, a thread is out of step with one that has them last: they do not reduce at once.
+    """
     n = len(items)
     log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf)
     top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
     columns = _columns_per_tile(n)
     buffer = np.empty(min(n, TILE_ROWS) * min(part[1] - part[0], columns), np.float32)
-    for span in spans(part[1], columns, start=part[0]):
+    for span in spans(part[1], columns, start=part[0], short_first=short_first):
         queries = similarity.queries(span)
         best_here = best.open(span)
-        for start, stop in spans(n, TILE_ROWS):
+        for start, stop in spans(n, TILE_ROWS, short_first=short_first):
             tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
             similarity.items_by_queries(items[start:stop], queries, tile)
             if shift is not None:

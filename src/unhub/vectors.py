@@ -262,8 +262,11 @@ def _words(ids: NDArray[np.generic]) -> str:
     return "integers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind == "U" else str(ids.dtype)
 
 
-def spans(count: int, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive blocks of at most `size` up to `count`."""
+def spans(count: int, size: int, start: int = 0, *, short_first: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of consecutive blocks of `size` up to `count`; the last may be shorter, or else the first."""
+    if short_first and (short := (count - start) % size):
+        yield start, start + short
+        start += short
     for first in range(start, count, size):
         yield first, min(first + size, count)
 
