@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -41,27 +42,68 @@ class Inspected(NamedTuple):
     unit_length: bool
 
 
-def inspect(
-    vectors: Vectors,
-    name: str,
-    similarity: Kind,
-    run: Callable[[Callable[[Span], Inspected], Iterable[Span]], Iterable[Inspected]] = map,
-) -> Inspected:
+Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
+
+
+class ReadOnce(Vectors):
+    """Vectors whose rows are checked and hashed when they are first read, so that they need not be read before.
+
+    A row may be read again, and by several threads at once.
+    """
+
+    _name: str
+    _similarity: Kind
+    _keys: Hashes
+    _hashes: Hashes
+    _unit: NDArray[np.bool_]
+    _read: NDArray[np.bool_]
+    _trusts_lengths: bool
+
+    def __init__(self, vectors: Vectors, name: str, similarity: Kind) -> None:
+        self.__dict__.update(  # past the guard of a frozen class
+            ids=vectors.ids, rows=vectors.rows, unit_length=False, _name=name, _similarity=similarity,
+            _keys=_keys(vectors.dimensions), _hashes=np.empty(len(vectors), np.uint64),
+            _unit=np.zeros(len(vectors), np.bool_), _read=np.zeros(len(vectors), np.bool_), _trusts_lengths=True,
+        )  # fmt: skip
+
+    def block(self, start: int, stop: int) -> Float32:
+        block = super().block(start, stop)
+        if not self._read[start:stop].all():
+            hashes, squares = _hash_rows(block, self._keys)
+            _check_block(block, squares, start, self._name, self._similarity)
+            self._hashes[start:stop] = hashes
+            self._unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
+            self._read[start:stop] = True
+        return block
+
+    def are_unit(self, start: int, stop: int) -> bool:
+        return self._trusts_lengths and bool(self._unit[start:stop].all())
+
+    def seen(self, unit_length: bool) -> Vectors:
+        """Return the same vectors; with False, every row of them is scaled."""
+        known = copy.copy(self)
+        object.__setattr__(known, "_trusts_lengths", unit_length)
+        return known
+
+    def inspected(self, run: Run = map) -> Inspected:
+        """Read the rows that were not read yet, and return what is known of all."""
+
+        def read(span: Span) -> None:
+            self.block(*span)
+
+        blocks = spans(len(self), rows_per_block(self.dimensions))
+        for _ in run(read, [span for span in blocks if not self._read[slice(*span)].all()]):
+            pass
+        return Inspected(self._hashes, bool(self._unit.all()))
+
+
+def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> Inspected:
     """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
 
     The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
     two zeros.
     """
-    keys = _keys(vectors.dimensions)
-
-    def check(span: Span) -> Inspected:
-        block = vectors.block(*span)
-        hashes, squares = _hash_rows(block, keys)
-        _check_block(block, squares, span[0], name, similarity)
-        return Inspected(hashes, bool((np.abs(squares - 1) <= UNIT_SLACK).all()))
-
-    seen = list(run(check, spans(len(vectors), rows_per_block(vectors.dimensions))))
-    return Inspected(np.concatenate([one.hashes for one in seen]), all(one.unit_length for one in seen))
+    return ReadOnce(vectors, name, similarity).inspected(run)
 
 
 def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:

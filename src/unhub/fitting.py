@@ -13,7 +13,7 @@ from unhub import kernels
 from unhub.bank import matrix_bank, vector_bank
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
 from unhub.effort import Effort, Progress
-from unhub.fingerprint import Fingerprint, inspect
+from unhub.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
 from unhub.similarity import Dense
@@ -82,6 +82,7 @@ class _Sets:
         needs_targets = [one.name for one in methods if one.dual]
         if needs_targets and bank_items is None:
             raise ValueError(f"{needs_targets[0]} needs bank_items, the training items that stand beside the bank")
+        self._bank: ReadOnce | None = None
         self.items: Vectors | None = None
         self.ids: Ids
         self.item_hashes: NDArray[np.uint64]
@@ -106,7 +107,7 @@ class _Sets:
         self.bank = matrix_bank(scores, used, asking[0] if asking else "", joint=bool(joins))
         self.ids = scores.item_ids
         self.item_hashes = np.zeros(scores.shape[1], np.uint64)
-        self.source = Source("given", None)
+        self._source = Source("given", None)
 
     def _take_vectors(
         self, items: VectorsLike, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
@@ -125,15 +126,21 @@ class _Sets:
         self.items, self.ids = gallery, gallery.ids
         self.item_hashes, unit_length = inspect(gallery, "items", similarity, effort.map)
         gallery = gallery.seen(unit_length)
-        bank_print = target_print = None
-        if bank is not None:
-            hashes, unit_length = inspect(queries, "bank", similarity, effort.map)
-            queries, bank_print = queries.seen(unit_length), Fingerprint.of(hashes)
+        target_print = None
         if targets is not None:
             hashes, unit_length = inspect(targets, "bank_items", similarity, effort.map)
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
-        self.source = Source(similarity, gallery.dimensions, bank_print, target_print)
+        if bank is not None:
+            queries = self._bank = ReadOnce(queries, "bank", similarity)
+        self._source = Source(similarity, gallery.dimensions, None, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
+
+    def source(self, effort: Effort) -> Source:
+        """Say where the similarities come from; rows of the bank that no method read are read for it."""
+        if self._bank is not None and self._source.bank is None:
+            bank = Fingerprint.of(self._bank.inspected(effort.map).hashes)
+            self._source = dataclasses.replace(self._source, bank=bank)
+        return self._source
 
 
 def check_similarity(similarity: str) -> None:
@@ -171,6 +178,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, effort: Ef
 def _correction(
     method: Method, outcome: Outcome, sets: _Sets, effort: Effort, passes: float, notes: tuple[str, ...]
 ) -> Correction:
+    source = sets.source(effort)
     cost = Cost(
         passes, effort.seconds, effort.peak_memory, kernels.NAME, outcome.kept, outcome.iterations,
         outcome.row_error, outcome.column_error, notes,
@@ -178,8 +186,8 @@ def _correction(
     if outcome.h is not None:
         h, offset = centred(outcome.h)
         arrays = {"bias": h, **outcome.arrays}
-        return Bias(method, sets.ids, sets.item_hashes, sets.source, cost, arrays, offset=offset)
-    correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, sets.source, cost, outcome.arrays)
+        return Bias(method, sets.ids, sets.item_hashes, source, cost, arrays, offset=offset)
+    correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, source, cost, outcome.arrays)
     if isinstance(correction, Rescore) and sets.items is not None:
         return dataclasses.replace(correction, items=sets.items)
     return correction

@@ -78,7 +78,7 @@ class Dot:
 
     def _ready(self, vectors: Vectors, span: Span) -> Float32:
         block = vectors.block(*span)
-        return kernels.unit_rows(block) if vectors.wants_scaling(self.kind) else block
+        return kernels.unit_rows(block) if vectors.want_scaling(*span, self.kind) else block
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
         np.matmul(items, queries.T, out=out)

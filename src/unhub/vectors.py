@@ -123,11 +123,15 @@ class Vectors:
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
         """Return rows start..stop ready to multiply, of length one under cosine; perhaps a view, as of `block`."""
         block = self.block(start, stop)
-        return unit(block) if self.wants_scaling(similarity) else block
+        return unit(block) if self.want_scaling(start, stop, similarity) else block
 
-    def wants_scaling(self, similarity: Kind) -> bool:
-        """Whether rows must be scaled before they are multiplied."""
-        return similarity == "cosine" and not self.unit_length
+    def want_scaling(self, start: int, stop: int, similarity: Kind) -> bool:
+        """Whether rows start..stop, which were read, must be scaled before they are multiplied."""
+        return similarity == "cosine" and not self.are_unit(start, stop)
+
+    def are_unit(self, start: int, stop: int) -> bool:
+        """Whether rows start..stop, which were read, are known to have length one."""
+        return self.unit_length
 
     def seen(self, unit_length: bool) -> Vectors:
         """Return the same vectors, of which it is known whether every row has length one."""

@@ -47,7 +47,7 @@ class Exact:
     def scores_at(self, queries: Float32, weights: Float64, positions: NDArray[np.int64]) -> Float32:
         """Return the scores of some positions of each query, (queries, candidates)."""
         rows = np.asarray(take(self.items.rows, positions.ravel()), dtype=np.float32)
-        rows = unit(rows) if self.items.wants_scaling(self.similarity) else rows
+        rows = unit(rows) if self.items.want_scaling(0, len(self.items), self.similarity) else rows
         candidates = rows.reshape(*positions.shape, self.items.dimensions)
         products: Float32 = np.matmul(candidates, queries[:, :, None])[:, :, 0]
         return (products - weights[:, None] * self.bias[positions]).astype(np.float32)
