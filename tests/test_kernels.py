@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise, product
 from types import ModuleType
@@ -136,6 +138,50 @@ def test_either_plain_exponential_is_nearly_exact(sum_exp: Callable[..., Float32
     found = sum_exp(slab, np.float32(1), np.ones(2, np.float32), np.empty((3, *slab.shape), np.float32))
     # float32 rounds the exponent, 115 at most, and the exponential has an error of 4.4e-7 itself
     assert_allclose(found, np.exp(slab.astype(np.float64)).sum(axis=1), rtol=1e-6 + 115 * 2**-24)
+
+
+FORK = """
+import os, threading, time
+import numpy as np
+from unhub.kernels import plain
+while plain._TURNS.acquire(blocking=False):  # other threads have all turns
+    pass
+child = os.fork()
+if child == 0:
+    sums = np.zeros((2, 1))
+    plain.add_powers(np.zeros((2, 3), np.float32), np.ones(1, np.float32), sums)
+    os._exit(int(sums.sum()))
+for _ in range(200):
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        break
+    time.sleep(0.1)
+else:
+    os.kill(child, 9)
+print(os.waitstatus_to_exitcode(status) if done else "hangs")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_has_turns_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "6"
+
+
+@pytest.mark.parametrize(
+    ("config", "quick"),
+    [
+        ({}, False),
+        ({"SIMD Extensions": {"baseline": ["X86_V2"], "found": ["X86_V3"], "not found": ["X86_V4"]}}, False),
+        ({"SIMD Extensions": {"found": ["X86_V3", "X86_V4"]}}, True),
+        ({"SIMD Extensions": {"baseline": ["AVX2", "AVX512F"]}}, True),
+    ],
+)
+def test_which_exponential_is_quicker_is_known_by_what_numpy_was_built_for(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, dict[str, list[str]]], quick: bool
+) -> None:
+    monkeypatch.setattr(np, "show_config", lambda mode: config)
+    assert plain._is_exp_quick() == quick
 
 
 @needs_numba

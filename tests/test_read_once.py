@@ -1,6 +1,7 @@
 """A fit reads its bank once: rows are checked, hashed and measured when they come, whoever reads them."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import unhub
-from unhub import passes
+from unhub import kernels, passes
 from unhub.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.vectors import Float32, Vectors, as_vectors, unit
 
@@ -43,6 +44,20 @@ def test_a_fit_reads_each_row_of_its_bank_once(method: str | list[str], threads:
     assert_array_equal(bank.reads, 1)
     first = found[0] if isinstance(found, list) else found
     assert first.source.bank == Fingerprint.of(inspect(as_vectors(bank.rows, "bank"), "bank", "cosine").hashes)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_bank_shorter_than_the_items_is_hashed_once(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    hashed: list[int] = []
+    hash_rows = kernels.hash_rows
+
+    def counted(block: Float32, *rest: Any) -> None:
+        hashed.append(len(block))
+        hash_rows(block, *rest)
+
+    monkeypatch.setattr(kernels, "hash_rows", counted)
+    unhub.fit(rows_of(900, 8), rows_of(600, 8, 1), method="is", threads=threads)
+    assert sum(hashed) == 900 + 600
 
 
 @pytest.mark.parametrize("threads", [1, 2])

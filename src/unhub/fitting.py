@@ -132,6 +132,8 @@ class _Sets:
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
         if bank is not None:
             queries = self._bank = ReadOnce(queries, "bank", similarity)
+            if len(queries) < len(gallery):  # every thread will read all of it, and would look at it first
+                self._bank.inspected(effort.map)
         self._source = Source(similarity, gallery.dimensions, None, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
 

@@ -14,9 +14,20 @@ from unhub.vectors import Float32, Float64, spans, unit
 NAME = "numpy"
 CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller pieces threads wait for each other
 
-# Threads that make many short calls at once spend their time on handing each other the interpreter. With turns they
-# soon fall out of step, and one reduces its tile while the others multiply theirs, which is most of the work.
-_TURNS = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) // 4))
+# Threads that make many short calls at once spend their time on handing each other the interpreter. With turns for half
+# of them they soon fall out of step: some reduce their tiles while the others multiply theirs.
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _free_turns() -> None:
+    """Begin with all turns free; a forked process needs it, since the threads that took some are not in it."""
+    global _TURNS
+    _TURNS = threading.BoundedSemaphore(max(1, _CORES // 2))
+
+
+_free_turns()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_turns)
 
 
 def _slabs(tile: NDArray[np.generic]) -> list[slice]:
@@ -70,8 +81,9 @@ def sum_exp_of_fractions(slab: Float32, beta: np.float32, ones: Float32, room: F
 
 def _is_exp_quick() -> bool:
     """Say whether numpy computes sixteen exponentials at once: with eight, simple arithmetic takes a third less."""
-    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    return any(name.startswith(("AVX512", "X86_V4")) for name in found)
+    extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    names = [*extensions.get("baseline", []), *extensions.get("found", [])]
+    return any(name.startswith(("AVX512", "X86_V4")) for name in names)
 
 
 _sum_exp = sum_exp_of_numpy if _is_exp_quick() else sum_exp_of_fractions
