@@ -17,6 +17,7 @@ CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller
 # Threads that make many short calls at once spend their time on handing each other the interpreter. With turns for half
 # of them they soon fall out of step: some reduce their tiles while the others multiply theirs.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_TURNS: threading.BoundedSemaphore
 
 
 def _free_turns() -> None:
