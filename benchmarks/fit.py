@@ -138,7 +138,7 @@ def compile_kernels() -> None:
     """Let numba compile before anything is timed."""
     few = unit_vectors(600, 8, seed=2)
     unhub.fit(few, few, method=["is", "dis", "nnn:k=128", "sn"])
-    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Effort(1), keep="bf16")
+    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Effort(1), keep="16-bit")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,10 @@ from unhub.passes import Want, reduce, split
 from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, spans
 
-SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in bfloat16, which is faster to read
-SHORT_TAU = 0.025  # bfloat16 rounds by up to 2**-8, which costs h up to tau times that: 1e-4
+SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in 16 bits, which is faster to read
+# 16 bits round by up to 2**-10. Along a chain of items that share queries two by two, the worst that was found, this
+# comes to tau * sqrt(iterations) times as much in h: up to here it stays within 1e-4.
+SHORT_REACH = 0.08
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
 # K loses entries below 2**-117 of their row's largest. All that may be lost, however much it is weighed, must stay
@@ -63,14 +65,15 @@ def balance(
     beta starts at 1, or at exp(-start / tau). With a tolerance, stop when the row marginals' L1 error is below it.
     With `held`, other rows, which are not at hand, keep the alpha they had and go on weighing on the columns.
     """
-    return _Balancing(similarity, tau, effort, keep, start, held).run(iterations, tolerance)
+    kept_as = _choose(keep, 4 * math.prod(similarity.shape), tau * math.sqrt(iterations), effort.memory)
+    return _Balancing(similarity, tau, effort, kept_as, start, held).run(iterations, tolerance)
 
 
 class _Balancing:
     def __init__(
-        self, similarity: Similarity, tau: float, effort: Effort, keep: str, start: Float64 | None, held: Held | None
+        self, similarity: Similarity, tau: float, effort: Effort, kept_as: str, start: Float64 | None, held: Held | None
     ) -> None:
-        self.similarity, self.tau, self.effort, self.held = similarity, tau, effort, held
+        self.similarity, self.tau, self.effort, self.kept_as, self.held = similarity, tau, effort, kept_as, held
         self.m, self.n = similarity.shape
         self.rows = self.m + (held.rows if held else 0)
         self.items = similarity.items((0, self.n))
@@ -78,10 +81,9 @@ class _Balancing:
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
-        self.kept_as = _choose(keep, 4 * self.m * self.n, tau, effort.memory)
-        self.full = np.empty((self.m, self.n), np.float32) if self.kept_as == "fp32" else None
-        self.short = np.empty((self.m, self.n), np.uint16) if self.kept_as == "bf16" else None
-        self.recomputes = self.kept_as == "recomputed"
+        self.full = np.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
+        self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
+        self.recomputes = kept_as == "recomputed"
         self.stale = True
         self.parts = split(self.m, effort.threads)
         self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
@@ -114,7 +116,7 @@ class _Balancing:
     def _column_error(self, log_alpha: Float64) -> float | None:
         """L1 distance of the column marginals from uniform, measured on some columns from their scores, not from K.
 
-        The last step has set them, so this is what rounding left, above all that of a K kept in bfloat16.
+        The last step has set them, so this is what rounding left, above all that of a K kept in 16 bits.
         """
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
@@ -154,13 +156,11 @@ class _Balancing:
             room = own[: span[1] - span[0]] if self.full is None else self.full[here]
             scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
             self.watched_scores[:, here] = scores[:, self.watched].T
-            subtotals = np.zeros(self.n, np.float32)
             logs = self.row_logs[here]
             if self.short is None:
-                kernels.soften_rows(scores, shift, 1 / self.tau, room, subtotals, logs)
+                kernels.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
             else:
-                kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], subtotals, logs)
-            totals += subtotals
+                kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
             self.effort.tick(scores.size)
         self.sums[slice(*part)] = 1.0
         return totals
@@ -169,13 +169,11 @@ class _Balancing:
         """Sweep over the kept rows."""
         totals = np.zeros(self.n)
         for span in spans(part[1], 512, start=part[0]):
-            subtotals = np.zeros(self.n, np.float32)
             here = slice(*span)
             if self.full is not None:
-                kernels.balance_rows(self.full[here], scale, subtotals, self.sums[here])
+                kernels.balance_rows(self.full[here], scale, totals, self.sums[here])
             elif self.short is not None:
-                kernels.balance_short_rows(self.short[here], scale, subtotals, self.sums[here])
-            totals += subtotals
+                kernels.balance_short_rows(self.short[here], scale, totals, self.sums[here])
             self.effort.tick(0)
         return totals
 
@@ -202,14 +200,14 @@ def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, co
     return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
 
 
-def _choose(keep: str, whole: int, tau: float, memory: int) -> str:
-    """Say how K, which takes `whole` bytes in float32, is kept."""
+def _choose(keep: str, whole: int, reach: float, memory: int) -> str:
+    """Say how K, which takes `whole` bytes in float32, is kept; `reach` is how far its rounding gets in h."""
     if keep != "auto":
         return {"none": "recomputed"}.get(keep, keep)
     if whole <= min(SMALL_BYTES, memory):
         return "fp32"
-    if tau <= SHORT_TAU and whole // 2 <= memory:
-        return "bf16"
+    if reach <= SHORT_REACH and whole // 2 <= memory:
+        return "16-bit"
     return "fp32" if whole <= memory else "recomputed"
 
 

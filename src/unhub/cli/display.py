@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KEPT = {
     "nothing": "",
     "fp32": "the matrix, in float32",
-    "bf16": "the matrix, in bfloat16",
+    "16-bit": "the matrix, in 16 bits a pair",
     "recomputed": "nothing: the matrix was computed anew for each iteration",
 }
 

@@ -27,6 +27,11 @@ ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
 FAR_ABOVE = np.float32(8)  # in units of 1 / beta
 FAR_OFF = np.float32(8)  # in powers of two: how far a level may be from a row's largest score
+SHORT, SHORT_HALF = (
+    np.int32(14),
+    np.int32(1 << 13),
+)  # bits that a share drops to be kept in 16, and half of the last one
+ROWS_ADDED = 64  # in float32 before they go to float64 totals: it loses 4e-6 of such a sum at most
 FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
@@ -392,12 +397,20 @@ def _soften(row: Float32, h: Float32, slope: Any, level: Any, powers: Float32) -
 
 
 @jit
-def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float32, logs: Float64) -> None:
+def _hand_over(subtotals: Float32, totals: Float64) -> None:
+    """Add float32 sums to the totals, and begin them anew."""
+    for j in range(len(totals)):
+        totals[j] += np.float64(subtotals[j])
+        subtotals[j] = ZERO
+
+
+@jit
+def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
     `logs` gets each row's log-sum-exp.
     """
-    powers = np.empty(scores.shape[1], np.float32)
+    powers, subtotals = np.empty(scores.shape[1], np.float32), np.zeros(scores.shape[1], np.float32)
     slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
     for i in range(len(scores)):
         soft = out[i]
@@ -407,15 +420,21 @@ def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: 
         for j in range(len(powers)):
             value = powers[j] * scale
             soft[j] = value
-            totals[j] += value
+            subtotals[j] += value
+        if i % ROWS_ADDED == ROWS_ADDED - 1:
+            _hand_over(subtotals, totals)
+    _hand_over(subtotals, totals)
 
 
 @jit
 def soften_short_rows(
-    scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float32, logs: Float64
+    scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float64, logs: Float64
 ) -> None:
-    """soften_rows, rounded to bfloat16 (nearest; halves up) in uint16."""
-    powers = np.empty(scores.shape[1], np.float32)
+    """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven.
+
+    A share is never over 1, so the first two bits of its float32 are zero and need not be kept.
+    """
+    powers, subtotals = np.empty(scores.shape[1], np.float32), np.zeros(scores.shape[1], np.float32)
     slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
     for i in range(len(scores)):
         soft = out[i]
@@ -424,14 +443,18 @@ def soften_short_rows(
         scale = ONE / total
         for j in range(len(powers)):
             value = powers[j] * scale
-            soft[j] = np.uint16((as_bits(value) + np.int32(0x8000)) >> np.int32(16))
-            totals[j] += value
+            soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
+            subtotals[j] += value
+        if i % ROWS_ADDED == ROWS_ADDED - 1:
+            _hand_over(subtotals, totals)
+    _hand_over(subtotals, totals)
 
 
 @jit
-def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
+def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64) -> None:
     """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
     rows, columns = kept.shape
+    subtotals = np.zeros(columns, np.float32)
     for i in range(rows):
         row = kept[i]
         total = ZERO
@@ -440,17 +463,20 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) 
         sums[i] = total
         share = ONE / total
         for j in range(columns):
-            totals[j] += share * row[j]
+            subtotals[j] += share * row[j]
+        if i % ROWS_ADDED == ROWS_ADDED - 1:
+            _hand_over(subtotals, totals)
+    _hand_over(subtotals, totals)
 
 
 @jit
 def _lengthen(bits: Any) -> Any:
-    return as_float(np.int32(bits) << np.int32(16))
+    return as_float(np.int32(bits) << SHORT)
 
 
 @jit
 def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Float32) -> Any:
-    """Return the sums of four rows of bfloat16, weighted."""
+    """Return the sums of four rows of 16 bits, weighted."""
     w, x, y, z = ZERO, ZERO, ZERO, ZERO
     for j in range(len(scale)):
         w += _lengthen(a[j]) * scale[j]
@@ -461,13 +487,14 @@ def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Fl
 
 
 @jit
-def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: Float64) -> None:
-    """balance_rows on rows stored as bfloat16.
+def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: Float64) -> None:
+    """balance_rows on rows kept in 16 bits.
 
-    Four rows at a time, so that `totals` is read and written a quarter as often, and in one loop with the sums of the
+    Four rows at a time, so that the sums are read and written a quarter as often, and in one loop with the sums of the
     next four, so that memory is read while there is work to do.
     """
     rows, columns = kept.shape
+    subtotals = np.zeros(columns, np.float32)
     whole = rows - rows % 4
     if whole:
         w, x, y, z = _weigh(kept[0], kept[1], kept[2], kept[3], scale)
@@ -481,18 +508,21 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float32, sums: 
             for j in range(columns):
                 first = to_a * _lengthen(a[j]) + to_b * _lengthen(b[j])
                 second = to_c * _lengthen(c[j]) + to_d * _lengthen(d[j])
-                totals[j] += first + second
+                subtotals[j] += first + second
                 w += _lengthen(e[j]) * scale[j]
                 x += _lengthen(f[j]) * scale[j]
                 y += _lengthen(g[j]) * scale[j]
                 z += _lengthen(h[j]) * scale[j]
+            if i % ROWS_ADDED == ROWS_ADDED - 4:
+                _hand_over(subtotals, totals)
     for i in range(whole, rows):
         row = kept[i]
         total, _, _, _ = _weigh(row, row, row, row, scale)
         sums[i] = total
         share = ONE / total
         for j in range(columns):
-            totals[j] += share * _lengthen(row[j])
+            subtotals[j] += share * _lengthen(row[j])
+    _hand_over(subtotals, totals)
 
 
 @door_jit

@@ -13,6 +13,8 @@ from unhub.vectors import Float32, Float64, spans, unit
 
 NAME = "numpy"
 CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller pieces threads wait for each other
+MOST_ROWS = 1024  # of a piece, since numpy adds up rows one after the other, in float32
+SHORT, SHORT_HALF = np.uint32(14), np.uint32(1 << 13)  # bits that a share drops to be kept in 16; half of the last one
 
 # Threads that make many short calls at once spend their time on handing each other the interpreter. With turns for half
 # of them they soon fall out of step: some reduce their tiles while the others multiply theirs.
@@ -32,7 +34,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _slabs(tile: NDArray[np.generic]) -> list[slice]:
-    return [slice(*span) for span in spans(tile.shape[0], max(1, CACHE_ENTRIES // tile.shape[1]))]
+    return [slice(*span) for span in spans(tile.shape[0], min(MOST_ROWS, max(1, CACHE_ENTRIES // tile.shape[1])))]
 
 
 def _row_dots(left: Float32, right: Float32) -> Float32:
@@ -188,7 +190,7 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.
     where[better] = first + row[better]
 
 
-def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float32, logs: Float64) -> None:
+def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
     `logs` gets each row's log-sum-exp.
@@ -207,18 +209,18 @@ def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: 
 
 
 def soften_short_rows(
-    scores: Float32, h: Float32, beta: float, out: NDArray[np.uint16], totals: Float32, logs: Float64
+    scores: Float32, h: Float32, beta: float, out: NDArray[np.uint16], totals: Float64, logs: Float64
 ) -> None:
-    """soften_rows, rounded to bfloat16 (nearest; halves up) in uint16."""
+    """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven."""
     slabs = _slabs(scores)
     room = np.empty_like(scores[slabs[0]])
     for rows in slabs:
         soft = room[: len(scores[rows])]
         soften_rows(scores[rows], h, beta, soft, totals, logs[rows])
-        out[rows] = (soft.view(np.uint32) + np.uint32(0x8000)) >> np.uint32(16)
+        out[rows] = (soft.view(np.uint32) + SHORT_HALF) >> SHORT
 
 
-def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) -> None:
+def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64) -> None:
     """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
     for rows in _slabs(kept):
         total = kept[rows] @ scale
@@ -226,10 +228,10 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float32, sums: Float64) 
         totals += (np.float32(1) / total) @ kept[rows]
 
 
-def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float32, sums: Float64) -> None:
-    """balance_rows on rows stored as bfloat16."""
+def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64) -> None:
+    """balance_rows on rows kept in 16 bits."""
     for rows in _slabs(kept):
-        wide = (kept[rows].astype(np.uint32) << np.uint32(16)).view(np.float32)
+        wide = (kept[rows].astype(np.uint32) << SHORT).view(np.float32)
         balance_rows(wide, scale, totals, sums[rows])
 
 
