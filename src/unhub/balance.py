@@ -168,7 +168,7 @@ class _Balancing:
     def _reuse(self, part: Span, scale: Float32, shift: Float32) -> Float64:
         """Sweep over the kept rows."""
         totals = np.zeros(self.n)
-        for span in spans(part[1], 512, start=part[0]):
+        for span in spans(part[1], 1024, start=part[0]):
             here = slice(*span)
             if self.full is not None:
                 kernels.balance_rows(self.full[here], scale, totals, self.sums[here])

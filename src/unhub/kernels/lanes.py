@@ -1,4 +1,4 @@
-"""Single machine operations that numba lacks: bits of a float, a maximum that vectorises, 32 comparisons at once."""
+"""Single machine operations that numba lacks: bits of a float, a maximum that vectorises, 32 comparisons, a fetch."""
 
 from __future__ import annotations
 
@@ -69,3 +69,22 @@ def lowest_bit(_context: Any, _mask: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint32(types.uint32), codegen
+
+
+@intrinsic
+def fetch(_context: Any, values: Any, _place: Any) -> Any:
+    """Ask for the line of memory that holds values[place], to be in the second-level cache when it is read.
+
+    A place past the end does no harm: nothing is read.
+    """
+
+    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        array = context.make_array(values)(context, builder, args[0])
+        number, address = ir.IntType(32), ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(array.data, [args[1]]), address)
+        kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
+        builder.call(prefetch, [place, number(0), number(2), number(1)])  # to read; into L2; data
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64), codegen
