@@ -1,10 +1,9 @@
 """Slow float64 references straight from the formulas: rows are queries, columns are items, higher is better."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped, unused-ignore]
+from scipy.linalg import null_space  # type: ignore[import-untyped, unused-ignore]
+from scipy.optimize import linear_sum_assignment, linprog, nnls  # type: ignore[import-untyped, unused-ignore]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -183,23 +182,41 @@ def gc_scores(query_scores: Floats, bank_scores: Floats) -> Floats:
 # Query-aware plans on the (queries x items) matrix.
 
 
-def otn_plan(query_scores: Floats) -> Floats:
-    """argmin_P <P, 1 - S> with row sums 1/q and column sums 1/n."""
-    import ot  # type: ignore[import-untyped, unused-ignore]
+def _sums(q: int, n: int) -> tuple[Floats, Floats]:
+    """A and b of the sums A P = b of a plan: 1/q over every row, 1/n over every column."""
+    sums = np.vstack([np.kron(np.eye(q), np.ones(n)), np.kron(np.ones(q), np.eye(n))])
+    return sums, np.repeat([1 / q, 1 / n], [q, n])
 
-    q, n = query_scores.shape
-    return np.asarray(ot.emd(np.full(q, 1 / q), np.full(n, 1 / n), 1 - query_scores), dtype=np.float64)
+
+def otn_plan(query_scores: Floats) -> Floats:
+    """argmin_P <P, 1 - S> with row sums 1/q and column sums 1/n, as a linear programme."""
+    sums, wanted = _sums(*query_scores.shape)
+    found = linprog((1 - query_scores).ravel(), A_eq=sums, b_eq=wanted, method="highs")
+    return np.asarray(found.x, dtype=np.float64).reshape(query_scores.shape)
 
 
 def l2n_plan(query_scores: Floats, reg: float = 0.05) -> Floats:
-    """argmin_P <P, 1 - S> + reg/2 |P|^2 with row sums 1/q and column sums 1/n."""
-    import ot
+    """argmin_P <P, 1 - S> + reg/2 |P|^2 with row sums 1/q and column sums 1/n: of all plans the nearest to S / reg.
 
+    P = 1/(qn) + Z w, the columns of Z an orthonormal basis of the matrices whose sums are all 0. Without P >= 0 the
+    nearest has w = Z^T S / reg; the least move from there to P >= 0 is a problem of least distance, which is one of
+    non-negative least squares (Lawson and Hanson 1974, 23.4). That leaves a rounding in proportion to S / reg, so the
+    zeros it finds are taken from it, and the nearest matrix that has them and the sums is computed anew.
+    """
     q, n = query_scores.shape
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # POT passes scipy an option that is on its way out
-        plan = ot.smooth.smooth_ot_dual(np.full(q, 1 / q), np.full(n, 1 / n), 1 - query_scores, reg, reg_type="l2")
-    return np.asarray(plan, dtype=np.float64)
+    basis = np.kron(null_space(np.ones((1, q))), null_space(np.ones((1, n))))
+    unbounded = 1 / (q * n) + basis @ (basis.T @ query_scores.ravel()) / reg
+    size = np.abs(unbounded).max()
+    distance = np.vstack([basis.T, -unbounded / size])
+    target = np.append(np.zeros(q * n - q - n + 1), 1.0)
+    weights, _ = nnls(distance, target, maxiter=100 * q * n)
+    residual = distance @ weights - target
+    zero = (weights > 0) | (unbounded - basis @ residual[:-1] / residual[-1] * size < 0)
+    sums, wanted = _sums(q, n)
+    held = np.vstack([sums, np.eye(q * n)[zero]])
+    off = np.append(wanted, np.zeros(zero.sum())) - held @ unbounded
+    plan: Floats = unbounded + np.linalg.lstsq(held, off, rcond=None)[0]
+    return plan.reshape(q, n)
 
 
 def hn_plan(query_scores: Floats) -> Floats:

@@ -5,6 +5,8 @@ from typing import cast
 
 import pytest
 
+from unhub.methods import newton
+
 
 def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let POT's network simplex end after one step."""
@@ -15,3 +17,8 @@ def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:
         return cast("object", emd(*given, **{**options, "numItermax": 1}))
 
     monkeypatch.setattr(ot, "emd", one_step)
+
+
+def stop_newton_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Newton's method end after one step at each reg."""
+    monkeypatch.setattr(newton, "STEPS", 1)

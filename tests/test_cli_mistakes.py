@@ -149,13 +149,15 @@ def test_an_extra_that_is_not_installed_is_one_line(folder: Path, monkeypatch: p
     assert said == f"--items: reading rows.parquet needs pyarrow: {line}"
 
 
-@pytest.mark.parametrize(("method", "library"), [("otn", "ot"), ("l2n", "ot"), ("hn", "scipy")])
+@pytest.mark.parametrize(
+    ("method", "module", "package"), [("otn", "ot", "POT"), ("l2n", "scipy", "scipy"), ("hn", "scipy", "scipy")]
+)
 def test_a_fit_says_that_its_extra_is_not_installed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, library: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, module: str, package: str
 ) -> None:
-    hide(monkeypatch, library)
+    hide(monkeypatch, module)
     said = fail(folder, *FIT, "--method", method)
-    assert re.fullmatch(rf"{method} needs {library}: .* install 'unhub\[plans\]'", said)
+    assert re.fullmatch(rf"{method} needs {package}: .* install 'unhub\[plans\]'", said)
 
 
 def test_a_failed_fit_leaves_the_old_file(folder: Path) -> None:

@@ -472,11 +472,16 @@ def test_an_argument_out_of_range_is_named(clip: Path, tmp_path: Path, argument:
 
 
 @pytest.mark.parametrize(
-    ("absent", "call"),
-    [("torch", "load_encoder"), ("transformers", "load_encoder"), ("PIL.Image", "images"), ("av", "videos")],
+    ("absent", "package", "call"),
+    [
+        ("torch", "torch", "load_encoder"),
+        ("transformers", "transformers", "load_encoder"),
+        ("PIL.Image", "Pillow", "images"),
+        ("av", "av", "videos"),
+    ],
 )
 def test_an_absent_library_gives_the_line_that_installs_it(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str, call: str
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str, package: str, call: str
 ) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
     calls: dict[str, Callable[[], object]] = {
@@ -484,7 +489,7 @@ def test_an_absent_library_gives_the_line_that_installs_it(
         "images": lambda: unhub.embed_images(images, Toy(), tmp_path / "out"),
         "videos": lambda: unhub.embed_videos(images, Toy(), tmp_path / "out"),
     }
-    with pytest.raises(ImportError, match=rf"needs {absent.partition('.')[0]}: .*pip install .*\[embed\]"):
+    with pytest.raises(ImportError, match=rf"needs {package}: .*pip install .*\[embed\]"):
         calls[call]()
 
 

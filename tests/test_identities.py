@@ -159,12 +159,21 @@ def test_shifting_all_similarities_by_a_constant_changes_no_bias_of_dbsn(constan
     assert_allclose(after.bias, before.bias, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("spec", ["gc", "otn", "hn"])
+@pytest.mark.parametrize("spec", ["gc", "otn", "l2n", "hn"])
 def test_shifting_all_similarities_by_a_constant_changes_no_ranking(spec: str) -> None:
     rng = np.random.default_rng(32)  # multiples of 1/64, so that a shift by 1/2 is exact
     bank, scores = rng.integers(-64, 65, (60, 15)) / 64, rng.integers(-64, 65, (15, 15)) / 64
     before, after = (ranking(fit(Dense(bank + c), method=spec), scores + c) for c in (0, 0.5))
     assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("spec", ["otn", "l2n", "hn"])
+def test_a_number_added_to_each_row_and_column_changes_no_plan_of_as_many_queries_as_items(spec: str) -> None:
+    rng = np.random.default_rng(37)
+    scores = rng.uniform(-0.2, 0.6, (15, 15))
+    plan = fit(np.eye(15), method=spec, zeros="tied")
+    shifted = scores + rng.normal(size=(15, 1)) + rng.normal(size=15) + 30
+    assert_allclose(plan.apply(shifted), plan.apply(scores), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("spec", ON_A_BANK)

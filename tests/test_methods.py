@@ -14,7 +14,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import banks
 import oracles
 from banks import BIASES, GATED, ON_A_BANK, PLANS, RESCORES, Floats, Sets, drawn, fitted, oracle_h, whole_h
-from solvers import stop_pot_early
 from unhub.correction import Bias, Correction, Plan, Rescore
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
@@ -330,35 +329,6 @@ def test_a_given_matrix_keeps_the_names_of_its_items() -> None:
     assert given.ids.tolist() == ["a", "b", "c"]
 
 
-PLAN_ORACLES = {"otn": oracles.otn_plan, "l2n": oracles.l2n_plan, "hn": oracles.hn_plan}
-
-
-def tied_plan(spec: str, scores: Floats) -> Floats:
-    plan = fit(np.eye(scores.shape[1]), method=f"{spec}:zeros=tied")
-    assert isinstance(plan, Plan)
-    return np.asarray(plan.apply(scores), np.float64)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (6, 6), (9, 4), (4, 9), (1, 5), (5, 1)])
-@pytest.mark.parametrize("spec", PLANS)
-def test_a_plan_is_the_oracles(spec: str, shape: tuple[int, int]) -> None:
-    scores = np.random.default_rng(17).uniform(-0.2, 0.6, shape)
-    assert_allclose(tied_plan(spec, scores), PLAN_ORACLES[spec](scores), atol=1e-6)
-
-
-@pytest.mark.parametrize("spec", PLANS)
-def test_a_plan_ranks_its_entries_first_and_the_rest_by_similarity(spec: str) -> None:
-    scores = np.random.default_rng(18).uniform(-0.2, 0.6, (12, 7))
-    ranked = fit(np.eye(7), method=spec).apply(scores)
-    plan = PLAN_ORACLES[spec](scores)
-    for row, similar, planned in zip(ranked, scores, plan, strict=True):
-        share = np.round(
-            planned / max(planned.max(), 1e-300), 8
-        )  # the solver's rounding is no reason to prefer an entry
-        order = sorted(range(7), key=lambda j: (-share[j], -similar[j]))
-        assert np.argsort(-row, kind="stable").tolist() == order
-
-
 def test_sinkhorn_on_the_batch_takes_the_batch_as_the_bank() -> None:
     sets = drawn(19)
     batch = fit(sets.items, sets.queries, method="sn:tau=0.05", threads=1)
@@ -460,21 +430,3 @@ def test_a_bank_query_is_not_closer_than_itself(length: float | None) -> None:
     found = fit(items, bank, method="gc").apply(scores.astype(np.float32))
     off = np.abs(found - oracles.gc_scores(scores, oracles.cosine(bank, items))) > 0.5
     assert off.mean() < 0.005  # another bank query may score the same to float32's rounding
-
-
-def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_pot_early(monkeypatch)
-    scores = np.random.default_rng(0).normal(size=(20, 20))
-    with pytest.raises(ValueError, match=r"^otn: POT did not reach the optimum .*; give fewer queries at a time$"):
-        fit(np.eye(20), method="otn").apply(scores)
-
-
-def test_equal_shares_of_a_plan_rank_by_similarity() -> None:
-    scores = np.array([[0.1, 0.9, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6]])
-    corrected = fit(np.eye(4), method="otn").apply(scores)
-    plan = oracles.otn_plan(scores)
-    for row in range(2):
-        chosen = np.flatnonzero(plan[row] > 1e-12)
-        assert len(chosen) == 2  # each query has room for half of the items, in equal shares
-        first = np.argsort(-corrected[row])[:2]
-        assert_array_equal(first, chosen[np.argsort(-scores[row][chosen])])

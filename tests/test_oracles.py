@@ -200,8 +200,10 @@ def test_optimal_transport_plan() -> None:
 def test_squared_transport_plan() -> None:
     scores = np.array([[0.51, 0.5], [0.5, 0.51]])
     # P = [[t, 1/2 - t], [1/2 - t, t]]: d/dt of -0.02 t + reg/2 (2 t^2 + 2 (1/2 - t)^2) is -0.02 + reg (4 t - 1)
-    assert_allclose(oracles.l2n_plan(scores, 0.05), [[0.35, 0.15], [0.15, 0.35]], atol=1e-5)
-    assert_allclose(oracles.l2n_plan(scores, 0.1), [[0.3, 0.2], [0.2, 0.3]], atol=1e-5)
+    assert_allclose(oracles.l2n_plan(scores, 0.05), [[0.35, 0.15], [0.15, 0.35]], atol=1e-12)
+    assert_allclose(oracles.l2n_plan(scores, 0.1), [[0.3, 0.2], [0.2, 0.3]], atol=1e-12)
+    # 0.02 - reg is above 0: t would be beyond 1/2, and stays there
+    assert_allclose(oracles.l2n_plan(scores, 0.01), [[0.5, 0], [0, 0.5]], atol=1e-12)
 
 
 def test_hungarian_plan_leaves_surplus_rows_empty() -> None:

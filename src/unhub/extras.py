@@ -9,13 +9,16 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+PACKAGES = {"ot": "POT", "PIL": "Pillow"}  # modules that are not named as what a user installs
+
 
 def optional(module: str, extra: str, purpose: str) -> ModuleType:
     """Import a module of an extra, or raise an ImportError with the line that installs it; `purpose` needs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:  # one that is there but broken has its own words
-        raise ImportError(f"{purpose} needs {module.partition('.')[0]}: {install_line(extra)}") from error
+        name = module.partition(".")[0]
+        raise ImportError(f"{purpose} needs {PACKAGES.get(name, name)}: {install_line(extra)}") from error
 
 
 def install_line(extra: str) -> str:

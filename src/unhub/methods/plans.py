@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from types import ModuleType
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from unhub.correction import Scores
 from unhub.effort import Effort
 from unhub.extras import optional
 from unhub.methods.method import Method, Outcome, require, require_number
+from unhub.methods.newton import smooth_plan
 from unhub.methods.simplex import NoOptimum, exact_plan
 from unhub.vectors import Float64
 
-TIE = 1e-9  # of the largest entry of a row: entries of a plan that differ by less are equal
+DIGITS = 9  # of an entry as a share of the largest of its row: what differs by less, or is less, is a solver's rounding
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class Planned(Method):
 
     def plan(self, scores: Scores) -> Scores:
         """Return scores that rank this batch by its plan."""
+        if not np.isfinite(scores).all():
+            raise ValueError(f"{self.name}: similarities must be finite numbers; some are infinite or NaN")
+        if not len(scores):
+            return scores
         return ranked(self.shares(scores), scores, self.zeros)
 
     def shares(self, scores: Scores) -> Float64:
@@ -73,7 +77,7 @@ class SmoothTransport(Planned):
     """Rank a batch by a transport plan with a squared-L2 regulariser, which is sparse; the rest by similarity."""
 
     name: ClassVar[str] = "l2n"
-    library: ClassVar[str] = "ot.smooth"
+    library: ClassVar[str] = "scipy"
     reg: float = 0.05
 
     def __post_init__(self) -> None:
@@ -81,11 +85,10 @@ class SmoothTransport(Planned):
         require_number(self, "reg", above=0)
 
     def shares(self, scores: Scores) -> Float64:
-        smooth = self.solver()
-        with warnings.catch_warnings():  # POT passes SciPy an option that newer versions of it deprecate
-            warnings.simplefilter("ignore", DeprecationWarning)
-            cost = 1 - scores.astype(np.float64)
-            return cast("Float64", smooth.smooth_ot_dual(*_uniform(scores), cost, self.reg, reg_type="l2"))
+        try:
+            return smooth_plan(self.solver(), scores.astype(np.float64), self.reg)
+        except NoOptimum as error:
+            raise ValueError(f"l2n: {error}; give fewer queries at a time, or a larger reg") from None
 
 
 @dataclass(frozen=True)
@@ -102,22 +105,19 @@ class Assignment(Planned):
         return plan
 
 
-def _uniform(scores: Scores) -> tuple[Float64, Float64]:
-    queries, items = scores.shape
-    return np.full(queries, 1 / queries), np.full(items, 1 / items)
-
-
 def ranked(plan: Float64, scores: Scores, zeros: str) -> Float64:
     """Return scores that rank by the plan, and where it is zero by similarity, or leave those tied as the paper does.
 
-    An entry of the plan scores above every similarity of its row: 1 and its share of the row's largest. Entries of one
-    size, up to a solver's rounding, rank by similarity too.
+    An entry of the plan scores above every similarity of its row: by 1 and its share of the row's largest, times the
+    size of the similarities where that is above 1, so that it counts beside them. Entries of one size rank by
+    similarity too.
     """
-    if zeros == "tied":
-        return plan
-    wide = scores.astype(np.float64)
     largest = plan.max(axis=1, keepdims=True)
-    share = np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0)
+    share = np.round(np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0), DIGITS)
+    if zeros == "tied":
+        return np.where(share > 0, plan, 0.0)
+    wide = scores.astype(np.float64)
     best, least = wide.max(axis=1, keepdims=True), wide.min(axis=1, keepdims=True)
-    among_equals = TIE * (wide - least) / np.maximum(best - least, np.finfo(np.float64).tiny)
-    return np.where(plan > 0, best + 1 + share + among_equals, wide)
+    size = np.maximum(1.0, np.maximum(best, -least))
+    among_equals = 0.5 * 10.0**-DIGITS * (wide - least) / np.maximum(best - least, np.finfo(np.float64).tiny)
+    return np.where(share > 0, best + size * (1 + share + among_equals), wide)
