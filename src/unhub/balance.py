@@ -97,8 +97,9 @@ class _Balancing:
             totals = self._sweep()
             if done and tolerance is not None and self._row_error(log_alpha) <= tolerance:
                 break
-            log_alpha = self._log_alpha()
-            self._move(totals, log_alpha)
+            if done == iterations - 1 or tolerance is not None:  # the others are not looked at
+                log_alpha = self._log_alpha()
+            self._move(totals)
             done += 1
         else:
             self._sweep()  # what is left: K @ beta once more, for the last beta
@@ -121,17 +122,20 @@ class _Balancing:
         if self.held is not None:
             return None  # the rows that are not at hand weigh on the columns too
         offsets = log_alpha + math.log(self.n)
-        totals = []
-        for column, scores in zip(self.watched, self.watched_scores, strict=True):
-            exponents = (scores.astype(np.float64) - self.h[column]) / self.tau + offsets
-            with np.errstate(over="ignore"):  # far below float32's range they become minus infinity
-                totals.append(np.exp(exponents.astype(np.float32)).sum(dtype=np.float64))
-        return float(np.abs(np.array(totals) - 1).mean())
 
-    def _exact(self, positions: NDArray[np.int64], log_alpha: Float64) -> Float64:
+        def total(place: int) -> float:
+            exponents = (
+                self.watched_scores[place].astype(np.float64) - self.h[self.watched[place]]
+            ) / self.tau + offsets
+            with np.errstate(over="ignore"):  # far below float32's range they become minus infinity
+                return float(np.exp(exponents.astype(np.float32)).sum(dtype=np.float64))
+
+        return float(np.abs(np.array(self.effort.map(total, range(len(self.watched)))) - 1).mean())
+
+    def _exact(self, positions: NDArray[np.int64]) -> Float64:
         """The beta step of some columns from their scores, not from K."""
         passes = self.effort.passes
-        h = column_potentials(self.similarity.some_items(positions), self.tau, log_alpha, self.n, self.effort)
+        h = column_potentials(self.similarity.some_items(positions), self.tau, self._log_alpha(), self.n, self.effort)
         self.effort.passes = passes + len(positions) / self.n
         return h
 
@@ -177,14 +181,14 @@ class _Balancing:
             self.effort.tick(0)
         return totals
 
-    def _move(self, totals: Float64, log_alpha: Float64) -> None:
+    def _move(self, totals: Float64) -> None:
         """The beta step: h = c + tau * log(items * totals / queries)."""
         faint = np.flatnonzero(totals < LOST * self.m / self.sums.min())
         with np.errstate(divide="ignore"):
             logs = np.log(totals) - np.log(self.rows)
         h = self.centre + self.tau * (logs + np.log(self.n))
         if len(faint):
-            h[faint] = self._exact(faint, log_alpha)
+            h[faint] = self._exact(faint)
         if self.held is not None:
             h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows))
         self.h = h
