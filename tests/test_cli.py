@@ -1,6 +1,8 @@
 """The command line prints and writes what the library returns."""
 
+import csv
 import dataclasses
+import io
 import itertools
 import json
 import re
@@ -102,7 +104,7 @@ def test_search_prints_a_table_with_ids_as_they_are(fitted: Path) -> None:
 
 
 def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
-    for form in ("table", "json", "npz"):
+    for form in ("table", "json", "csv", "npz"):
         told = succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", f"hits.{form}")
         assert told == f"wrote hits.{form}: the hits of 3 queries\n"
     with np.load(fitted / "hits.npz") as hits:
@@ -111,6 +113,13 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
         assert [
             [hit["id"] for hit in answer["hits"]] for answer in json.loads((fitted / "hits.json").read_text())
         ] == hits["ids"].tolist()
+        head, *lines = csv.reader((fitted / "hits.csv").read_text().splitlines())
+        assert head == ["query", "rank", "id", "score"]
+        assert [(int(query), int(rank)) for query, rank, *_ in lines] == [
+            (query, rank) for query in range(3) for rank in range(1, 11)
+        ]
+        assert [item for _, _, item, _ in lines] == hits["ids"].ravel().tolist()
+        np.testing.assert_allclose([float(score) for *_, score in lines], hits["scores"].ravel())
     assert (fitted / "hits.table").read_text() == succeed(fitted, *SEARCH, "queries.npy")
     assert succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--quiet") == ""
     told = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--json"))
@@ -118,7 +127,8 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
 
 
 def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path) -> None:
-    for name, form in {"hits.json": "json", "hits.NPZ": "npz", "hits.txt": "table"}.items():
+    names = {"hits.json": "json", "hits.csv": "csv", "hits.NPZ": "npz", "hits.txt": "table"}
+    for name, form in names.items():
         succeed(fitted, *SEARCH, "queries.npy", "-o", name)
         succeed(fitted, *SEARCH, "queries.npy", "-o", "given", "--format", form)
         if form == "npz":  # which holds the time it was written
@@ -131,6 +141,16 @@ def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path
     assert succeed(fitted, *SEARCH, "queries.npy", "--json") == succeed(
         fitted, *SEARCH, "queries.npy", "--format", "json"
     )
+
+
+def test_npz_goes_through_a_pipe(fitted: Path) -> None:
+    succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.npz")
+    command = [sys.executable, "-m", "unhub", *SEARCH, "queries.npy", "--format", "npz"]
+    done = subprocess.run(command, cwd=fitted, capture_output=True, timeout=120, check=True)
+    with np.load(fitted / "hits.npz") as written, np.load(io.BytesIO(done.stdout)) as piped:
+        assert {name: array.tolist() for name, array in piped.items()} == {
+            name: array.tolist() for name, array in written.items()
+        }
 
 
 def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> None:

@@ -60,6 +60,8 @@ def fitted(folder: Path) -> Path:
         (("-o", "nowhere/out.unhub"), "--output: .*there is no folder .*nowhere"),
         (("-o", "."), "--output: .* is a folder"),
         (("-o", "bank.npy"), r"--output: bank\.npy is an input of this command"),
+        (("-o", "few.txt"), r"--output: few\.txt exists and is not a saved correction, so it stays as it is"),
+        (("-o", "/dev/null"), "--output: /dev/null is no plain file"),
         (("--nonsense",), "--nonsense"),
     ],
 )
@@ -75,8 +77,7 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
     ("change", "words"),
     [
         (("none.npy",), r"--queries: .*none\.npy"),
-        (("queries.npy", "--format", "npz"), "--format: npz .* -o"),
-        (("queries.npy", "--format", "csv"), "'--format'"),
+        (("queries.npy", "--format", "xml"), "'--format'"),
         (("queries.npy", "-k", "0"), "'-k'"),
         (("queries.npy", "--index", "nonsense"), "nonsense"),
         (("queries.npy", "--correction", "none.unhub"), r"--correction: .*none\.unhub"),
@@ -165,6 +166,52 @@ def test_a_failed_fit_leaves_the_old_file(folder: Path) -> None:
     before = (folder / "out.unhub").read_bytes()
     fail(folder, *FIT, "--set", "tau=-1")
     assert (folder / "out.unhub").read_bytes() == before
+
+
+OUTPUTS = {
+    "fit": FIT[:-2],
+    "search": (*SEARCH, "queries.npy"),
+    "eval": ("eval", "--items", "items.npy", "--queries", "queries.npy", "--relevance", "truth.csv"),
+    "tune": ("tune", "--items", "items.npy", "--bank", "bank.npy"),
+    "report": ("report", "--items", "items.npy", "--bank", "bank.npy", "--queries", "queries.npy"),
+    "extend": ("extend", "--correction", "fitted.unhub", "--new-items", "new.npy", "--bank", "bank.npy"),
+    "merge": ("merge", "--correction", "fitted.unhub", "--items", "items.npy", "--more-bank", "new.npy"),
+    "remove": ("remove", "--correction", "fitted.unhub", "--ids", "names.txt"),
+}
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_a_file_of_another_kind_is_never_replaced(fitted: Path, command: str) -> None:
+    np.save(fitted / "new.npy", ITEMS[:3] + 1)
+    (fitted / "truth.csv").write_text("query_id,item_id\n0,1\n1,2\n2,3\n")
+    np.save(fitted / "precious.npy", ITEMS)
+    before = (fitted / "precious.npy").read_bytes()
+    said = fail(fitted, *OUTPUTS[command], "-o", "precious.npy")
+    assert re.fullmatch(
+        r"--output: precious\.npy exists and is not a [a-z ]+, so it stays as it is; name another file", said
+    )
+    assert (fitted / "precious.npy").read_bytes() == before
+
+
+def test_hits_replace_hits_of_any_form_and_nothing_else(fitted: Path) -> None:
+    for form in ("table", "json", "csv", "npz", "table", "npz", "csv", "json"):
+        succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", "hits")
+    (fitted / "queries.json").write_text('[{"query": "a dog", "id": 3}]')
+    assert "queries.json exists" in fail(fitted, *SEARCH, "queries.npy", "-o", "queries.json")
+    (fitted / "empty").touch()
+    succeed(fitted, *SEARCH, "queries.npy", "-o", "empty")
+
+
+def test_bytes_are_not_for_a_terminal(fitted: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "unhub", *SEARCH, "queries.npy", "--format", "npz"]
+    done = subprocess.run(
+        command, cwd=fitted, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2
+    assert re.fullmatch(r"unhub: --format: npz is not for a terminal; name a file with -o, or .*\n", done.stderr)
 
 
 @pytest.fixture

@@ -220,6 +220,25 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
     assert_same(load(tmp_path / "real.unhub"), bias(np.arange(3)))
 
 
+def test_a_correction_replaces_a_correction_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "out.unhub"
+    for saved in list(of_every_kind(np.arange(6)).values()) * 8:
+        save(saved, path)  # again and again, as the metadata come in an order of their own
+    (tmp_path / "empty").touch()
+    save(bias(np.arange(6)), tmp_path / "empty")
+    np.save(tmp_path / "rows.npy", np.ones((2, 3)))
+    save_file({"vectors": np.ones((2, 3))}, tmp_path / "rows.safetensors")
+    words = {"unhub": json.dumps({"format": 1, "what": "model"}), "checksum": "0"}
+    save_file({"vectors": np.ones((2, 3))}, tmp_path / "model.unhub", words)
+    for name in ("rows.npy", "rows.safetensors", "model.unhub"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(ValueError, match=rf"{name} exists and is not a saved correction.*name another file"):
+            save(bias(np.arange(6)), tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+    with pytest.raises(ValueError, match="/dev/null is no plain file"):
+        save(bias(np.arange(6)), "/dev/null")
+
+
 def test_replacing_leaves_nothing_after_an_interrupt(tmp_path: Path) -> None:
     def write_half() -> None:
         with replacing(tmp_path / "out.npz") as temporary:

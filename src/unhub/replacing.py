@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+HEAD = 4096  # bytes of a file that tell its kind
 
 
-def check_target(path: str | os.PathLike[str], *inputs: Path | None) -> Path:
+class FileKind(NamedTuple):
+    """A kind of file that we write: its name, as after "is not", and what its first bytes are."""
+
+    name: str
+    head: re.Pattern[bytes]
+
+
+def file_kind(name: str, *heads: bytes) -> FileKind:
+    """Return a kind of file that begins with one of these patterns, in which a dot is any byte."""
+    return FileKind(name, re.compile(b"|".join(heads), re.DOTALL))
+
+
+def check_target(path: str | os.PathLike[str], *inputs: Path | None, kind: FileKind | None = None) -> Path:
     """Return where a file written to `path` would land, links followed; raise where it could not be, or must not.
 
-    It must not land on one of the inputs it is made from.
+    It must not land on one of the inputs it is made from, nor on a file of another kind, which may be all there is of
+    the user's vectors. An empty file, such as mktemp makes, may be replaced.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -26,16 +43,21 @@ def check_target(path: str | os.PathLike[str], *inputs: Path | None) -> Path:
     for given in inputs:
         if given is not None and given.exists() and target.exists() and given.samefile(target):
             raise ValueError(f"{given} is an input of this command; name another file")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is no plain file, and a file would take its place; name a file to write")
+    if kind is not None and target.exists() and not _is_of(kind, target):
+        raise ValueError(f"{path} exists and is not {kind.name}, so it stays as it is; name another file")
     return target
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], kind: FileKind | None = None) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which takes its place once it is complete and on disk.
 
-    After any exception, an interrupt included, the temporary is gone and what stood at `path` still stands there.
+    With a `kind`, a file of another one is not replaced. After any exception, an interrupt included, the temporary is
+    gone and what stood at `path` still stands there.
     """
-    target = check_target(path)
+    target = check_target(path, kind=kind)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.touch(exist_ok=False)
@@ -57,6 +79,12 @@ def remove_strays(path: str | os.PathLike[str]) -> None:
     target = check_target(path)
     for stray in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
         stray.unlink(missing_ok=True)
+
+
+def _is_of(kind: FileKind, path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return not head or kind.head.match(head) is not None
 
 
 def _sync(path: Path, flags: int) -> None:

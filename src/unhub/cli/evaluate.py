@@ -16,12 +16,15 @@ from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
 from unhub.cli.inputs import read_named, read_optional
 from unhub.cli.reversal import check_reversed, turned, turning
+from unhub.replacing import file_kind
 
 SEEDS = 3  # random parts of the bank, where their size is given alone
 
 if TYPE_CHECKING:
     from unhub.evaluation.evaluate import Evaluation
     from unhub.vectors import Kind
+
+RANKS_FILE = file_kind("a file of ranks", rb"query_id,raw[,\r\n]")
 
 
 def evaluate(
@@ -75,7 +78,7 @@ def evaluate(
     with argument("--output"):
         if output is not None:
             inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items)
-            files.check_target(output, *inputs, *(correction or ()), *(run or ()))
+            files.check_target(output, *inputs, *(correction or ()), *(run or ()), kind=RANKS_FILE)
     with argument("--measures"):
         chosen = parse_measures(measures)
     with argument("--relevance"):
@@ -117,7 +120,7 @@ def evaluate(
                 progress=advance,
             )  # fmt: skip
     if output is not None:
-        with files.replacing(output) as temporary:
+        with files.replacing(output, RANKS_FILE) as temporary:
             _write_ranks(evaluation, temporary)
     specs = {path: one.spec for path, one in saved.items()}
     if as_json:

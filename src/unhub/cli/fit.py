@@ -45,7 +45,7 @@ def fit(
     from unhub import files, fitting
 
     with argument("--output"):
-        files.check_target(output, items, item_ids, bank, bank_items)
+        files.check_target(output, items, item_ids, bank, bank_items, kind=files.CORRECTION_FILE)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import typer
+
+from unhub.replacing import file_kind
 
 if TYPE_CHECKING:
     from unhub.search import Hits
@@ -24,15 +28,25 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
+    csv = "csv"
     npz = "npz"
+
+
+HITS_FILE = file_kind(
+    "a file of hits",
+    rb" *(query|set) +place +score +item",
+    rb"\[\s*\{\s*\"(query|set)\": [^{]*\"hits\": ",
+    rb"(query|set),rank,id,score",
+    rb"PK\x03\x04.{26}(queries|sets)\.npy",
+)
 
 
 def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Write:
     """Return what writes hits in the format asked for, or in the one that the file's name asks for."""
     if as_json and form not in (None, Format.json):
         raise ValueError(f"--json: --format {form} is asked for too; give one of them")
-    if output is None and form is Format.npz:
-        raise ValueError("--format: npz is not for a terminal; name a file with -o")
+    if output is None and form is Format.npz and sys.stdout.isatty():
+        raise ValueError("--format: npz is not for a terminal; name a file with -o, or send it on with > or |")
     return WRITERS[Format.json if as_json else form or _named_format(output)]
 
 
@@ -45,7 +59,7 @@ def write_hits(
     if output is None:
         write(asked, hits, sys.stdout, word)
         return
-    with files.replacing(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with files.replacing(output, HITS_FILE) as temporary, temporary.open("w", encoding="utf-8") as file:
         write(asked, hits, file, word)
     if as_json:
         typer.echo(json.dumps({"path": str(output), PLURALS[word]: len(asked), "k": hits.ids.shape[1]}, indent=2))
@@ -66,7 +80,7 @@ def note_few_items(k: int, items: int, quiet: bool) -> None:
 
 
 def _named_format(output: Path | None) -> Format:
-    """Return the format that a file's name asks for: .json and .npz their own, any other a table."""
+    """Return the format that a file's name asks for: .json, .csv and .npz their own, any other a table."""
     suffix = "" if output is None else output.suffix.lower().removeprefix(".")
     return Format(suffix) if suffix in list(Format) else Format.table
 
@@ -100,6 +114,16 @@ def _write_json(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
     file.write(f"{json.dumps(answers, indent=2, ensure_ascii=False)}\n")
 
 
+def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow((word, "rank", "id", "score"))
+    writer.writerows(
+        (one, rank, item, score)
+        for one, found in _rows(asked, hits)
+        for rank, (item, score) in enumerate(found, start=1)
+    )
+
+
 PLURALS = {"query": "queries", "set": "sets"}
 
 
@@ -107,7 +131,14 @@ def _write_npz(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
     import numpy as np
 
     write: Callable[..., None] = np.savez  # whose types take our arrays for its options
-    write(file.buffer, **{PLURALS[word]: asked, "ids": hits.ids, "scores": hits.scores})
+    archive = io.BytesIO()  # a pipe cannot go back, as savez does
+    write(archive, **{PLURALS[word]: asked, "ids": hits.ids, "scores": hits.scores})
+    file.buffer.write(archive.getbuffer())
 
 
-WRITERS: Mapping[Format, Write] = {Format.table: _write_table, Format.json: _write_json, Format.npz: _write_npz}
+WRITERS: Mapping[Format, Write] = {
+    Format.table: _write_table,
+    Format.json: _write_json,
+    Format.csv: _write_csv,
+    Format.npz: _write_npz,
+}

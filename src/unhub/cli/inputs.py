@@ -10,19 +10,23 @@ from unhub.cli.errors import argument
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
+    from unhub.replacing import FileKind
     from unhub.vectors import Rows, Vectors
 
 
-def check_outputs(outputs: Mapping[str, Path | None], *inputs: Path | None) -> None:
-    """Check the files that options name to be written: each can be, none is an input, no two are one."""
+def check_outputs(outputs: Mapping[str, tuple[Path | None, FileKind | None]], *inputs: Path | None) -> None:
+    """Check the files that options name to be written: each can be, none is an input, no two are one.
+
+    With each goes the kind of file that it may replace.
+    """
     from unhub import files
 
     taken: dict[Path, str] = {}
-    for option, path in outputs.items():
+    for option, (path, kind) in outputs.items():
         if path is None:
             continue
         with argument(option):
-            first = taken.setdefault(files.check_target(path, *inputs), option)
+            first = taken.setdefault(files.check_target(path, *inputs, kind=kind), option)
             if first != option:
                 raise ValueError(f"{path} is what {first} names too; name another file")
 

@@ -72,10 +72,9 @@ def evaluate(
 
     check_combinations(combine or [])
     inputs = (texts, items, relevance, text_ids, item_ids, model, load_draws, *(correction or ()))
-    check_outputs({"--save-draws": save_draws, "--curve": curve}, *inputs)
     with argument("--curve"):
-        if curve is not None:
-            check_drawable(curve)
+        picture = None if curve is None else check_drawable(curve)
+    check_outputs({"--save-draws": (save_draws, files.DRAWS_FILE), "--curve": (curve, picture)}, *inputs)
     if load_draws is not None and draws is not None:
         raise ValueError("--draws: the sets are those of --load-draws; give one of them")
     with argument("--measures"):

@@ -10,7 +10,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
-from unhub.cli.hits import Format, check_strength, hits_writer, note_few_items, write_hits
+from unhub.cli.hits import HITS_FILE, Format, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import check_outputs, read_named
 
 
@@ -50,7 +50,7 @@ def search(
     write = hits_writer(form, as_json, output)
     check_strength(strength)
     check_combinations([] if combine is None else [combine])
-    check_outputs({"--output": output}, items, item_ids, correction, queries, query_ids, sets, model)
+    check_outputs({"--output": (output, HITS_FILE)}, items, item_ids, correction, queries, query_ids, sets, model)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
     with argument("--sets"):

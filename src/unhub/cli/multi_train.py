@@ -92,9 +92,10 @@ def train(
 
     inputs = (texts, items, relevance, text_ids, item_ids, validation_texts, validation_items, validation_relevance)
     with argument("--curve"):
-        if curve is not None:
-            check_drawable(curve)
-    check_outputs({"--output": output, "--checkpoint": checkpoint, "--curve": curve}, *inputs)
+        picture = None if curve is None else check_drawable(curve)
+    # What a checkpoint is, the training itself looks at.
+    outputs = {"--output": (output, files.MODEL_FILE), "--checkpoint": (checkpoint, None), "--curve": (curve, picture)}
+    check_outputs(outputs, *inputs)
     if resume and checkpoint is None:
         raise ValueError("--resume: there is no --checkpoint to go on from")
     with argument("--relevance"):
@@ -175,8 +176,8 @@ def encode(
     if source is None or (texts is not None and items is not None):
         raise ValueError("--texts or --items: give one of them, the rows to encode")
     with argument("--output"):
-        files.check_target(output, model, source, ids)
         write = files.vector_writer(output)
+        files.check_target(output, model, source, ids, kind=files.VECTOR_FILES[output.suffix.lower()])
     with argument("--model"):
         loaded = files.load(model, "model")
     rows = read_named(source, ids, option, "--ids")

@@ -54,12 +54,12 @@ def report(
     """Write a page that shows what hubs do to a search and what a correction changes; it opens offline."""
     from unhub import files
     from unhub.evaluation.measures import parse_measures
-    from unhub.evaluation.report import TITLE
+    from unhub.evaluation.report import PAGE_FILE, TITLE
     from unhub.evaluation.report import report as write_report
 
     with argument("--output"):
         inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
-        files.check_target(output, *inputs, *(correction or ()))
+        files.check_target(output, *inputs, *(correction or ()), kind=PAGE_FILE)
     with argument("--measures"):
         chosen = parse_measures(measures)
     with argument("--relevance"):

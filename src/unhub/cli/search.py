@@ -9,7 +9,7 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
-from unhub.cli.hits import Format, check_strength, hits_writer, note_few_items, write_hits
+from unhub.cli.hits import HITS_FILE, Format, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import read_given, read_named
 
 
@@ -38,7 +38,7 @@ def search(
     check_strength(strength)
     with argument("--output"):
         if output is not None:
-            files.check_target(output, items, item_ids, correction, queries)
+            files.check_target(output, items, item_ids, correction, queries, kind=HITS_FILE)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
     gallery = read_named(items, item_ids)

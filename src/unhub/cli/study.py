@@ -59,12 +59,12 @@ def study(
     """Vary the temperature, k and alpha, the bank or the gallery, and show what it does."""
     from unhub import files
     from unhub.evaluation import data_studies, studies
-    from unhub.evaluation.pictures import check_form
+    from unhub.evaluation.pictures import PICTURE_FILES, check_form
 
     with argument("--output"):
         if output is not None:
-            check_form(output)
-            files.check_target(output, items, queries, relevance, item_ids, query_ids)
+            form = check_form(output)
+            files.check_target(output, items, queries, relevance, item_ids, query_ids, kind=PICTURE_FILES[form])
     if method and which is Which.k_alpha:
         raise ValueError("--method: k-alpha is of nnn alone")
     banks = _banks(bank, several=which is Which.bank_source)

@@ -50,7 +50,7 @@ def tune(
 
     inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
     with argument("--output"):
-        files.check_target(output, *inputs)
+        files.check_target(output, *inputs, kind=files.CORRECTION_FILE)
     if query_ids is not None and queries is None:
         raise ValueError("--query-ids: there are no --queries that they could name")
     with argument("--relevance"):

@@ -121,7 +121,7 @@ def _opened(correction: Path, output: Path, *inputs: Path | None) -> Correction:
     from unhub import files
 
     with argument("--output"):
-        files.check_target(output, *inputs)
+        files.check_target(output, *inputs, kind=files.CORRECTION_FILE)
     with argument("--correction"):
         return files.load(correction, "correction")
 

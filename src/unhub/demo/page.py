@@ -7,7 +7,7 @@ from pathlib import Path
 import unhub
 from unhub.demo.space import Space
 from unhub.effort import Progress
-from unhub.evaluation.report import Report
+from unhub.evaluation.report import PAGE_FILE, Report
 from unhub.extras import optional
 from unhub.replacing import check_target
 
@@ -16,7 +16,7 @@ TITLE = "Emoji by description: hubs, before and after"
 
 def check_page(path: Path) -> None:
     """Raise where the page could not be written, before anything is computed."""
-    check_target(path)
+    check_target(path, kind=PAGE_FILE)
     optional("matplotlib.figure", "plot", "a report")
 
 

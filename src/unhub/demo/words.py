@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.files.container import FORMAT, WHAT, read_container, write_container
+from unhub.files.container import FORMAT, WHAT, read_container, saved_file, write_container
 from unhub.vectors import Float32
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
 LONGEST = 100  # letters of a word: a longer one is none
+WORDS = "words"
 CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
 
 
@@ -70,8 +71,12 @@ class Words:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one file."""
         pieces = np.frombuffer("\n".join(self.pieces).encode(), np.uint8)
+        manifest = {"format": FORMAT, WHAT: WORDS}
         write_container(
-            path, {"format": FORMAT, WHAT: "words"}, {"pieces": pieces, "table": self.table, "scales": self.scales}
+            path,
+            saved_file("a table of words", WORDS),
+            manifest,
+            {"pieces": pieces, "table": self.table, "scales": self.scales},
         )
 
 

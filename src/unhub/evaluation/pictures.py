@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from unhub.extras import optional
-from unhub.replacing import replacing
+from unhub.replacing import FileKind, file_kind, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,11 @@ INKS: Mapping[str, str] = {
     "fourth": "#a83f7d",
 }
 LINES = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
-FORMS = ("png", "svg")
+PICTURE_FILES: Mapping[str, FileKind] = {
+    "png": file_kind("a PNG picture", rb"\x89PNG"),
+    "svg": file_kind("an SVG picture", rb"\s*(<\?xml.*)?<svg"),
+}
+FORMS = tuple(PICTURE_FILES)
 DOTS = 160  # per inch of a PNG
 
 Draw: TypeAlias = "Callable[[Figure], None]"
@@ -75,8 +79,9 @@ class Picture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a .png or .svg file."""
-        data = self.to_bytes(check_form(path))
-        with replacing(path) as temporary:
+        form = check_form(path)
+        data = self.to_bytes(form)
+        with replacing(path, PICTURE_FILES[form]) as temporary:
             temporary.write_bytes(data)
 
     def inline(self) -> str:
@@ -108,10 +113,11 @@ class Picture:
         return file.getvalue()
 
 
-def check_drawable(path: str | os.PathLike[str]) -> None:
-    """Raise where no picture could be drawn into a file: its name asks for no form, or matplotlib is absent."""
-    check_form(path)
+def check_drawable(path: str | os.PathLike[str]) -> FileKind:
+    """Return the kind of picture that a file's name asks for; raise if it asks for none, or matplotlib is absent."""
+    form = check_form(path)
     optional("matplotlib.figure", "plot", "a picture")
+    return PICTURE_FILES[form]
 
 
 def check_form(path: str | os.PathLike[str]) -> str:

@@ -32,12 +32,13 @@ from unhub.evaluation.study import Study
 from unhub.evaluation.tables import as_text
 from unhub.evaluation.whole import check_seed
 from unhub.extras import optional
-from unhub.replacing import check_target, replacing
+from unhub.replacing import check_target, file_kind, replacing
 from unhub.vectors import Kind, Vectors, VectorsLike, as_vectors
 
 STUDY_QUERIES, STUDY_BANK = 5_000, 20_000  # at most, of the curves of a report; the page says so where more are given
 BALANCED = 10**8  # similarities of bank and items up to which the temperature of sn is studied too
 TITLE = "Hubness report"
+PAGE_FILE = file_kind("a report", rb'<!doctype html>.*<meta name="generator" content="unhub">')
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ def report(
     what `tune` chooses without labels, and raw is shown alone. figures: a folder for the charts, as PNG and SVG.
     command: how this was called, for the page to say.
     """
-    target, chosen_measures = check_target(path), parse_measures(measures)
+    target, chosen_measures = check_target(path, kind=PAGE_FILE), parse_measures(measures)
     optional("matplotlib.figure", "plot", "a report")
     check_seed(seed)
     if figures is not None:
@@ -185,7 +186,7 @@ def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None)
         for picture in report.pictures:
             for form in FORMS:
                 picture.save(Path(figures) / f"{picture.name}.{form}")
-    with replacing(target) as temporary:
+    with replacing(target, PAGE_FILE) as temporary:
         temporary.write_text(report.html, encoding="utf-8")
 
 

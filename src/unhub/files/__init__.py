@@ -1,17 +1,23 @@
 """Everything on disk: vectors in the formats people have; corrections and models whole, checked, never pickled."""
 
-from unhub.files.draws import read_draws, write_draws
+from unhub.files.container import CORRECTION_FILE
+from unhub.files.draws import DRAWS_FILE, read_draws, write_draws
+from unhub.files.models import MODEL_FILE
 from unhub.files.pictures import find_pictures
 from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
 from unhub.files.relevance import read_relevance, read_run
 from unhub.files.saved import is_model, load, read_manifest, read_model_manifest, save
 from unhub.files.sets import NamedSets, read_sets
 from unhub.files.texts import Texts, read_texts
-from unhub.files.writers import vector_writer
+from unhub.files.writers import VECTOR_FILES, vector_writer
 from unhub.replacing import check_target, replacing
 
 __all__ = [
+    "CORRECTION_FILE",
+    "DRAWS_FILE",
+    "MODEL_FILE",
     "READERS",
+    "VECTOR_FILES",
     "NamedSets",
     "Texts",
     "check_target",

@@ -16,21 +16,36 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.replacing import replacing
+from unhub.replacing import FileKind, file_kind, replacing
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
 
 FORMAT = 1
 WHAT = "what"  # the key of a manifest that tells a model; a correction, which came first, has none
 
+# A safetensors file begins with its header: a length of eight bytes, then JSON with the metadata first, in any order.
+# In it is the manifest, JSON as a text, of which the second key tells what the file holds.
+_MANIFEST = rb'.{8}\{"__metadata__":\{.{0,128}"unhub":"\{\\"format\\": \d+, '
+CORRECTION_FILE = file_kind("a saved correction", _MANIFEST + rb'\\"kind\\": ')
 
-def write_container(path: str | os.PathLike[str], manifest: Mapping[str, object], tensors: Tensors) -> None:
-    """Write a manifest and tensors to one file; what stood at `path` stays until the new file is whole and on disk."""
+
+def saved_file(name: str, what: str) -> FileKind:
+    """Return the kind of the files whose manifest says, under WHAT, that they hold this."""
+    return file_kind(name, _MANIFEST + rf'\\"{WHAT}\\": \\"{what}\\"'.encode())
+
+
+def write_container(
+    path: str | os.PathLike[str], kind: FileKind, manifest: Mapping[str, object], tensors: Tensors
+) -> None:
+    """Write a manifest and tensors to one file; what stood at `path` stays until the new file is whole and on disk.
+
+    It may only have been of the same kind.
+    """
     from safetensors.numpy import save_file
 
     text = json.dumps(manifest)
     held = {name: plain(array) for name, array in tensors.items()}
-    with replacing(path) as temporary:
+    with replacing(path, kind) as temporary:
         save_file(held, temporary, {"unhub": text, "checksum": checksum(text, held)})
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
 from unhub.files.container import (
+    CORRECTION_FILE,
     FORMAT,
     WHAT,
     Tensors,
@@ -62,7 +63,7 @@ def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Non
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
-    write_container(path, cast("Mapping[str, object]", _manifest(correction, ids)), tensors)
+    write_container(path, CORRECTION_FILE, cast("Mapping[str, object]", _manifest(correction, ids)), tensors)
 
 
 def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Correction:

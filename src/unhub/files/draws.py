@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from unhub.evaluation.sets.draws import Captions, Drawn, Draws, Positions
 from unhub.files.arrays import readable
-from unhub.replacing import replacing
+from unhub.replacing import file_kind, replacing
 from unhub.vectors import as_ids
 
 FORMAT = 2
 HEAD = ("text_ids", "item_ids", "caption_items", "caption_texts", "sizes", "count", "seed")
 PARTS = ("items", "starts", "texts", "whole", "short")  # of each size, as `5.items`
+
+DRAWS_FILE = file_kind("a file of draws", rb"PK\x03\x04.{26}unhub_draws\.npy")
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -35,7 +37,7 @@ def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
     }
     for size, one in draws.sizes.items():
         arrays |= {f"{size}.{part}": np.asarray(getattr(one, part)) for part in PARTS}
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(path, DRAWS_FILE) as temporary, temporary.open("wb") as file:
         write: Callable[..., None] = np.savez_compressed  # whose types take our arrays for its options
         write(file, **arrays)
 

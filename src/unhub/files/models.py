@@ -10,11 +10,12 @@ from typing import Any, TypedDict, cast
 import numpy as np
 
 from unhub.combine import Combining
-from unhub.files.container import FORMAT, WHAT, Tensors, unhub_version, write_container
+from unhub.files.container import FORMAT, WHAT, Tensors, saved_file, unhub_version, write_container
 from unhub.model import HEADS, TOWERS, Head, Model, Preparation, Tower, Towers, Training
 from unhub.vectors import Float32
 
 MODEL = "model"
+MODEL_FILE = saved_file("a saved model", MODEL)
 
 
 class TowerManifest(TypedDict):
@@ -57,7 +58,7 @@ def save_model(model: Combining, path: str | os.PathLike[str]) -> None:
         tensors |= {f"{side}.{name}": array for name, array in tower.arrays.items()}
         if tower.preparation is not None:
             tensors |= {f"{side}.mean": tower.preparation.mean, f"{side}.scale": tower.preparation.scale}
-    write_container(path, cast("Mapping[str, object]", _manifest(model, sides)), tensors)
+    write_container(path, MODEL_FILE, cast("Mapping[str, object]", _manifest(model, sides)), tensors)
 
 
 def _manifest(model: Model, sides: Mapping[str, Tower]) -> ModelManifest:

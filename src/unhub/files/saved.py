@@ -15,7 +15,10 @@ from unhub.model import Model
 
 
 def save(saved: Correction | Model, path: str | os.PathLike[str]) -> None:
-    """Write a correction or a model to one file; what stood at `path` stays until the new file is whole and on disk."""
+    """Write a correction or a model to one file; what stood at `path` stays until the new file is whole and on disk.
+
+    A correction replaces a correction and a model a model; a file that is anything else is left as it is, an error.
+    """
     if isinstance(saved, Combining):
         save_model(saved, path)
     else:

@@ -9,23 +9,28 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unhub.replacing import replacing
+from unhub.replacing import FileKind, file_kind, replacing
 from unhub.vectors import Vectors
 
 Writer: TypeAlias = Callable[[Vectors, str | os.PathLike[str]], None]
+
+VECTOR_FILES: Mapping[str, FileKind] = {
+    ".npy": file_kind("a .npy file", rb"\x93NUMPY"),
+    ".npz": file_kind("a .npz file of vectors", rb"PK\x03\x04.{26}(vectors|ids)\.npy"),
+}
 
 
 def write_npy(vectors: Vectors, path: str | os.PathLike[str]) -> None:
     """Write rows to a .npy file, which has no room for ids: they must be 0, 1, ..."""
     if not np.array_equal(vectors.ids, np.arange(len(vectors))):
         raise ValueError(f"{path}: a .npy file holds no ids, and these rows have some; name a .npz file")
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(path, VECTOR_FILES[".npy"]) as temporary, temporary.open("wb") as file:
         np.save(file, vectors.block(0, len(vectors)))
 
 
 def write_npz(vectors: Vectors, path: str | os.PathLike[str]) -> None:
     """Write rows and ids to a .npz file."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(path, VECTOR_FILES[".npz"]) as temporary, temporary.open("wb") as file:
         np.savez(file, vectors=vectors.block(0, len(vectors)), ids=vectors.ids)
 
 
