@@ -109,13 +109,15 @@ def test_npz_with_a_damaged_member_is_an_error(tmp_path: Path) -> None:
     ("columns", "words"),
     [
         ({"id": NUMBERS, "vector": fixed(ROWS)}, r"has columns \['id', 'vector'\]; `embedding` is wanted"),
-        ({"embedding": fixed(ROWS)}, "`id` is wanted"),
         ({"id": NUMBERS, "embedding": NUMBERS}, "holds int64; lists of numbers are wanted"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0]]}, "row 1 .* has 1 numbers, row 0 has 2"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], None]}, "row 1 of the column `embedding` is empty"),
-        ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, None]]}, "has an empty place"),
+        ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, None]]}, "row 1 of the column `embedding` has an empty place"),
         ({"id": [1, None], "embedding": [[1.0], [2.0]]}, "row 1 of the column `id` is empty"),
         ({"id": [1, 1], "embedding": [[1.0], [2.0]]}, "ids repeat"),
+        ({"id": [1, 2], "embedding": pa.array([[], []], pa.list_(pa.float32()))}, r"is empty: shape \(2, 0\)"),
+        ({"id": [1, 2], "embedding": [["a"], ["b"]]}, "must hold real numbers"),
+        ({"id": [1.0, 2.0], "embedding": [[1.0], [2.0]]}, "ids must be integers or strings, got float64"),
         ({"id": pa.array([], pa.int64()), "embedding": pa.array([], pa.list_(pa.float32()))}, "is empty"),
     ],
 )

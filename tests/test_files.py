@@ -61,6 +61,24 @@ def test_parquet_holds_id_and_embedding(tmp_path: Path, embedding: pa.Array, ids
     assert_holds(read_vectors(path), ids)
 
 
+def test_parquet_without_ids_is_numbered_as_an_array_is(tmp_path: Path) -> None:
+    rows = read_vectors(write_parquet(tmp_path / "rows.parquet", embedding=fixed(ROWS)))
+    assert rows.ids.tolist() == list(range(7))
+    np.testing.assert_array_equal(np.asarray(rows.rows), ROWS)
+
+
+@pytest.mark.parametrize("number", [pa.float16(), pa.float32(), pa.float64(), pa.int8()])
+@pytest.mark.parametrize("lists", [pa.list_, pa.large_list, lambda number: pa.list_(number, 2)])
+def test_parquet_of_any_lists_is_one_array_when_numpy_asks(
+    tmp_path: Path, number: pa.DataType, lists: Callable[[pa.DataType], pa.DataType]
+) -> None:
+    whole = np.arange(14).astype(number.to_pandas_dtype()).reshape(7, 2)
+    column = pa.array(list(whole), lists(number))
+    rows = read_vectors(write_parquet(tmp_path / "rows.parquet", id=NUMBERS, embedding=column)).rows
+    assert np.asarray(rows).dtype == whole.dtype
+    np.testing.assert_array_equal(np.asarray(rows), whole)
+
+
 def test_parquet_of_float16_stays_float16(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "rows.parquet", id=NUMBERS, embedding=fixed(ROWS.astype(np.float16)))
     assert read_vectors(path).rows.dtype == np.float16

@@ -296,3 +296,17 @@ def test_unit_length_goes_on_to_parts_and_to_sets_of_which_all_is_known() -> Non
     assert not other.stack(known).unit_length
     assert not as_vectors(known, "rows").unit_length  # what a user gives is looked at each time
     assert not dataclasses.replace(known, rows=3 * rows).unit_length
+
+
+def test_rows_that_lie_apart_become_one_array_when_numpy_asks() -> None:
+    whole = np.arange(20, dtype=np.float32).reshape(10, 2)
+    stacked = Stacked([whole[:4], whole[4:5], whole[5:]])
+    positions = np.array([9, 0, 4])
+    assert_array_equal(np.asarray(stacked), whole)
+    assert np.asarray(stacked, np.float64).dtype == np.float64
+    assert_array_equal(np.asarray(Gathered(stacked, positions)), whole[positions])
+    assert_array_equal(np.asarray(Vectors(np.arange(10), whole).gather(positions).rows), whole[positions])
+    assert_array_equal(stacked[1:9:3], whole[1:9:3])
+    assert_array_equal(stacked[::-2], whole[::-2])
+    with pytest.raises(ValueError, match="an array of them is a copy"):
+        np.asarray(stacked, copy=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
@@ -46,13 +46,18 @@ class Stacked:
         self.dtype = np.result_type(*(part.dtype for part in self.parts))
 
     def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
-        start, stop, _ = key.indices(self.shape[0])
+        start, stop, step = key.indices(self.shape[0])
+        if step != 1:
+            return take(self, np.arange(start, stop, step))
         pieces = [
             part[max(start - int(first), 0) : stop - int(first)]
             for part, first in zip(self.parts, self.starts[:-1], strict=True)
             if start < first + part.shape[0] and stop > first
         ]
         return np.concatenate(pieces) if pieces else self.parts[0][0:0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        return _in_memory(self, dtype, copy)
 
 
 class Gathered:
@@ -65,6 +70,16 @@ class Gathered:
 
     def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
         return take(self.rows, self.positions[key])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        return _in_memory(self, dtype, copy)
+
+
+def _in_memory(rows: Rows, dtype: DTypeLike | None, copy: bool | None) -> NDArray[np.generic]:
+    """Return all rows as one array, as numpy asks for it."""
+    if copy is False:
+        raise ValueError("these rows lie apart, and an array of them is a copy; leave copy=False out")
+    return np.asarray(rows[:], dtype)
 
 
 def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""Reader of Parquet files: a column `id` and a column `embedding` of lists; pyarrow is imported when it is needed."""
+"""Reader of Parquet files: a column `embedding` of lists, perhaps `id`; pyarrow is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 def read_parquet(path: Path) -> Found:
-    """Read the rows of the column `embedding`, all lists of one length, and the ids of the column `id`."""
-    return Found(_matrix(path, _full(path, "embedding")), lambda: as_array(_full(path, "id")))
+    """Read the rows of the column `embedding`, lists of one length, and the ids of the column `id`, if it is there."""
+    return Found(
+        _matrix(path, _full(path, "embedding")),
+        lambda: as_array(_full(path, "id")) if "id" in columns_of(path) else None,
+    )
 
 
 def as_array(column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
@@ -84,10 +87,14 @@ def _matrix(path: Path, column: pyarrow.ChunkedArray) -> Rows:
             f"{path}: row {row} of the column `embedding` has {lengths[row]} numbers, row 0 has {lengths[0]}; "
             "embed all with one model"
         )
-    values = [chunk.flatten() for chunk in chunks]
-    if any(value.null_count for value in values):
-        raise ValueError(f"{path}: a list of the column `embedding` has an empty place in it")
-    return Stacked([value.to_numpy(zero_copy_only=False).reshape(-1, lengths[0]) for value in values])
+    parts: list[NDArray[np.generic]] = []
+    for chunk in chunks:
+        values = chunk.flatten()
+        if values.null_count:
+            row = sum(len(part) for part in parts) + int(np.argmax(values.is_null())) // int(lengths[0])
+            raise ValueError(f"{path}: row {row} of the column `embedding` has an empty place in it")
+        parts.append(values.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths[0]))
+    return parts[0] if len(parts) == 1 else Stacked(parts)
 
 
 def _lengths(chunk: pyarrow.Array) -> NDArray[np.int64]:
