@@ -18,6 +18,7 @@ import unhub
 from unhub.correction import Bias, Correction, Rescore, Scores
 from unhub.indexes import INDEXES
 from unhub.indexes.augment import Layout
+from unhub.indexes.factory import library, set_parameters
 from unhub.indexes.faiss import Faiss
 from unhub.search import Searcher
 from unhub.vectors import Float32, Float64, Kind, Vectors, unit
@@ -378,12 +379,16 @@ def test_an_unknown_index_is_refused_with_the_names() -> None:
         unhub.searcher(items, correction, index="exact:fast")
     with pytest.raises(ValueError, match="faiss needs a factory string, for example index='faiss:HNSW32'"):
         unhub.searcher(items, correction, index="faiss")
-    with pytest.raises(ValueError, match="index 'faiss:HNSWx': could not parse index string HNSWx"):
+    with pytest.raises(ValueError, match="index 'faiss:HNSWx': could not parse index string HNSWx; for example HNSW32"):
         unhub.searcher(items, correction, index="faiss:HNSWx")
-    with pytest.raises(ValueError, match="could not set parameter nprobe"):
+    with pytest.raises(ValueError, match=r"could not parse index string PCA4; .*as in PCA16,Flat"):
+        unhub.searcher(items, correction, index="faiss:PCA4")
+    with pytest.raises(ValueError, match=r"multiple of the number of subquantizers.*; take fewer parts"):
+        unhub.searcher(items, correction, index="faiss:PQ300")
+    with pytest.raises(ValueError, match="could not set parameter nprobe; it is not one of this index"):
         unhub.searcher(items, correction, index="faiss:HNSW32;nprobe=3")
     with pytest.raises(
-        ValueError, match=r"Number of training points \(400\) should be at least as large as number of clusters"
+        ValueError, match=r"Number of training points \(400\) should be at least as large as number of clusters.* fewer"
     ):
         unhub.searcher(items, correction, index="faiss:IVF512,Flat")
     with pytest.raises(ValueError, match="threads must be a whole number"):
@@ -647,6 +652,36 @@ def test_quantised_indexes_give_exact_scores() -> None:
         hits = unhub.searcher(items, correction, index=f"faiss:{factory}", threads=1).search(queries, k=10)
         defined = np.take_along_axis(corrected, hits.ids.astype(np.int64), axis=1)
         np.testing.assert_allclose(hits.scores.astype(np.float64), defined, atol=1e-5)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "factory",
+    ["IDMap,Flat", "Flat,IDMap2", "IDMap2,HNSW32", "L2norm,Flat", "Pad64,Flat", "Flat,RFlat", "PCA14,NSG16,Flat"],
+)
+def test_a_factory_string_that_loses_nothing_finds_what_is_defined(factory: str) -> None:
+    items, _, _, queries = data()
+    whole = fit("is")
+    searcher = unhub.searcher(items[:300], part(whole, range(300)), index=f"faiss:{factory}", threads=1)
+    searcher.add(items[300:], whole)
+    searcher.remove([3, 5])
+    corrected = whole.apply(similarities(queries, items))
+    corrected[:, [3, 5]] = -np.inf
+    np.testing.assert_array_equal(searcher.search(queries, k=5).ids, np.argsort(-corrected, axis=1)[:, :5])
+
+
+@pytest.mark.once
+def test_a_refined_index_looks_at_more_than_it_returns_and_no_time_goes_into_polysemous_codes() -> None:
+    faiss = library()
+    index = faiss.index_factory(16, "PQ4x4,RFlat")
+    set_parameters(index, "")
+    base = faiss.downcast_index(index.base_index)
+    assert (index.k_factor, base.do_polysemous_training) == (4, False)
+    set_parameters(index, "k_factor_rf=7")
+    assert index.k_factor == 7
+    polysemous = faiss.index_factory(16, "PQ4x4")
+    set_parameters(polysemous, "ht=5")
+    assert polysemous.do_polysemous_training
 
 
 def test_a_searcher_says_what_it_is() -> None:

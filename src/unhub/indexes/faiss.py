@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.effort import Progress
-from unhub.extras import optional
 from unhub.indexes.augment import Form, Layout, longest
 from unhub.indexes.exact import Exact
+from unhub.indexes.factory import (
+    errors_of,
+    library,
+    open_index,
+    parts_of,
+    plain_factory,
+    set_parameters,
+    threads_of,
+    training_sample,
+)
 from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
 
-EF_SEARCH = 128  # FAISS's own 16 is for easier data than two modalities
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter
-PADDING = 128  # how many zeros a product quantiser may need for its parts to divide the dimensions
 QUERY_BYTES = 32 << 20  # of candidates' rows at a time
-TRAINING_ROWS = 65_536  # what 256 centroids can use; more where there are more clusters
 
 
 class Faiss:
@@ -30,8 +33,9 @@ class Faiss:
 
     `Flat` ranks by inner product; every other index gets vectors of one length and L2, which keep the recall of graphs
     and clusters. Scores are computed from the items themselves, so no quantiser's rounding shows in them. Without
-    parameters efSearch is 128 and nprobe twice the square root of the number of clusters. What the index may leave out
-    (removed items, items not allowed) never takes a place: a query that comes back short is answered exactly.
+    parameters efSearch is 128, nprobe twice the square root of the number of clusters, and RFlat looks at 4 k again.
+    What the index may leave out (removed items, items not allowed) never takes a place: a query that comes back short
+    is answered exactly.
     """
 
     def __init__(
@@ -53,15 +57,16 @@ class Faiss:
 
     def _build(self, progress: Progress | None = None) -> None:
         """Make the index anew from the items at hand; what was there stays if that fails."""
-        factory, _, parameters = self.settings.partition(";")
+        given, _, parameters = self.settings.partition(";")
+        factory = plain_factory(given)
         form: Form = "ip" if factory == "Flat" else "l2"
-        with _errors(self.settings), _threads(self.threads):
-            index, width = _open(factory, self.items.dimensions, form)
-            _set(index, parameters)
+        with errors_of(self.settings), threads_of(self.threads):
+            index, width = open_index(factory, self.items.dimensions, form)
+            set_parameters(index, parameters)
             layout = Layout.of(self.items.dimensions, form, pad_to=width)
             radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
             if not index.is_trained:
-                sample = _training_sample(index, len(self.items))
+                sample = training_sample(index, len(self.items))
                 block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
                 index.train(layout.items(block, self.exact.bias[sample], radius))
         self._store(index, layout, radius, 0, progress)
@@ -74,7 +79,7 @@ class Faiss:
         step = rows_per_block(layout.width) if _grows(index) else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
-            with _errors(self.settings), _threads(self.threads):
+            with errors_of(self.settings), threads_of(self.threads):
                 index.add(layout.items(block, self.exact.bias[start:stop], radius))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
@@ -155,15 +160,15 @@ class Faiss:
     def _candidates(self, vectors: Float32, k: int, allowed: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the positions FAISS finds for augmented queries, (queries, k or more), -1 where it finds none."""
         if allowed is None and len(self.positions) == len(self.items):
-            with _errors(self.settings), _threads(self.threads):
+            with errors_of(self.settings), threads_of(self.threads):
                 return cast("NDArray[np.int64]", self._index.search(vectors, k)[1])
         wanted = np.zeros(len(self.items) + 1, np.bool_)
         wanted[slice(len(self.items)) if allowed is None else allowed] = True
         try:
-            with _threads(self.threads):
+            with threads_of(self.threads):
                 slots = self._index.search(vectors, k, params=_filtering(self._index, wanted[self.positions]))[1]
         except RuntimeError:  # this kind of index cannot filter
-            with _errors(self.settings), _threads(self.threads):
+            with errors_of(self.settings), threads_of(self.threads):
                 slots = self._index.search(vectors, min(OVERFETCH * k, len(self.positions)))[1]
         places = np.where(slots < 0, -1, self.positions[slots])
         return np.where(wanted[places], places, -1)
@@ -171,48 +176,13 @@ class Faiss:
 
 def _grows(index: Any) -> bool:
     """Whether items can be added in parts; these graphs are made in one go."""
-    return not isinstance(index, _library().IndexNSG | _library().IndexNNDescent)
-
-
-def _open(factory: str, dimensions: int, form: Form) -> tuple[Any, int]:
-    """Return an empty index and its width: the augmented dimensions, padded until the factory takes them."""
-    if not factory:
-        raise ValueError("faiss needs a factory string, for example index='faiss:HNSW32'")
-    faiss = _library()
-    metric = faiss.METRIC_INNER_PRODUCT if form == "ip" else faiss.METRIC_L2
-    least = Layout.of(dimensions, form).width
-    for width in range(least, least + PADDING):
-        with contextlib.suppress(RuntimeError):
-            return faiss.index_factory(width, factory, metric), width
-    return faiss.index_factory(least, factory, metric), least  # no width will do: let FAISS say why
-
-
-def _set(index: Any, parameters: str) -> None:
-    """Set how hard the index searches: our defaults, then what was asked for."""
-    faiss = _library()
-    space, clusters = faiss.ParameterSpace(), faiss.try_extract_index_ivf(index)
-    if clusters is not None:
-        clusters.nprobe = min(clusters.nlist, round(2 * clusters.nlist**0.5))
-    with contextlib.suppress(RuntimeError):  # the index is no HNSW
-        space.set_index_parameter(index, "efSearch", EF_SEARCH)
-    if isinstance(index, faiss.IndexNSG):
-        index.nsg.search_L = EF_SEARCH  # which the parameters have no name for
-    if parameters:
-        space.set_index_parameters(index, parameters.replace(";", ","))
-
-
-def _training_sample(index: Any, count: int) -> NDArray[np.int64]:
-    """Return the positions to train on: all, or as many as the clusters can use."""
-    clusters = _library().try_extract_index_ivf(index)
-    wanted = max(TRAINING_ROWS, 64 * clusters.nlist if clusters is not None else 0)
-    if count <= wanted:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+    at_once = library().IndexNSG | library().IndexNNDescent
+    return not any(isinstance(part, at_once) for part in parts_of(index))
 
 
 def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
     """Return search parameters that keep the index to these of its places, at the effort it is set to."""
-    faiss = _library()
+    faiss = library()
     selector = faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
 
     def within(part: Any) -> object:
@@ -228,29 +198,3 @@ def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
         return faiss.SearchParameters(sel=selector)
 
     return within(index)
-
-
-def _library() -> ModuleType:
-    return optional("faiss", "faiss", "an index of FAISS")
-
-
-@contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Let FAISS use this many threads for a while; by default as many as OpenMP would."""
-    faiss = _library()
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
-@contextlib.contextmanager
-def _errors(settings: str) -> Iterator[None]:
-    """Turn what FAISS refuses into a ValueError in its own words, without its file and line."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = re.sub(r"^.*\.(cpp|h):\d+: (Error: '.*' failed: (?=\S))?", "", str(error), flags=re.DOTALL)
-        raise ValueError(f"index 'faiss:{settings}': {reason.strip()}") from error
