@@ -175,7 +175,7 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
         (("--method", "is"), "is needs a bank"),
         (("--method", "is", "--bank-size", "5"), "--bank-size: there is no --bank"),
         (("--method", "is", "--bank", "bank.npy", "--bank-size", "91"), "--bank-size: 91 is more than the 90 queries"),
-        (("--method", "nope", "--bank", "bank.npy"), "unknown method 'nope'"),
+        (("--method", "nope", "--bank", "bank.npy"), "--method: unknown method 'nope'"),
         (("--run", "truth.csv"), r"--run: truth\.csv: line 1 has 1 fields"),
         (("--run", "theirs.run"), r"theirs\.run answers none of the 60 queries: it has 0"),
         (("--correction", "items.npy"), r"--correction: items\.npy: truncated"),

@@ -45,14 +45,16 @@ def fitted(folder: Path) -> Path:
         (("--item-ids", "few.txt"), r"^--item-ids: few\.txt: 40 ids are needed"),
         (("--item-ids", "none.txt"), r"^--item-ids: .*none\.txt"),
         (("--bank-items", "none.npy"), r"--bank-items: .*none\.npy"),
-        (("--method", "nn"), "unknown method 'nn' .*did you mean 'nnn'"),
-        (("--method", "NNN"), "unknown method 'NNN' .*did you mean 'nnn'"),
-        (("--method", "nnn", "--set", "j=3"), "unknown parameter 'j'"),
+        (("--method", "nn"), "^--method: unknown method 'nn' .*did you mean 'nnn'"),
+        (("--method", "NNN"), "^--method: unknown method 'NNN' .*did you mean 'nnn'"),
+        (("--method", "nnn", "--set", "j=3"), "^--set: nnn: unknown parameter 'j'"),
+        (("--method", "is:tau=0"), "^--method: is: tau must be"),
+        (("--method", "is:tau"), "^--method 'is:tau': 'tau' is not of the form name=value"),
         (("--method", "nnn", "--set", "k"), "--set: 'k' is not of the form name=value"),
         (("--method", "nnn", "--method", "is"), "--method is given 2 times; a file holds one correction"),
         (("--method", "nnn", "--set", "k=91"), "k=91 is over what exists"),
-        (("--set", "tau=0"), "tau must be"),
-        (("--set", "tau=0.1", "--set", "beta=3"), "two spellings"),
+        (("--set", "tau=0"), "^--set: is: tau must be"),
+        (("--set", "tau=0.1", "--set", "beta=3"), "^--set: is: beta and tau are two spellings"),
         (("--method", "dualis"), "^dualis needs --bank-items"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "'--threads'"),
@@ -79,7 +81,8 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         (("none.npy",), r"--queries: .*none\.npy"),
         (("queries.npy", "--format", "xml"), "'--format'"),
         (("queries.npy", "-k", "0"), "'-k'"),
-        (("queries.npy", "--index", "nonsense"), "nonsense"),
+        (("queries.npy", "--index", "nonsense"), "^--index: unknown index 'nonsense'"),
+        (("zero.npy",), "^--queries: row 1 is all zeros.* use `unhub fit --similarity dot`$"),
         (("queries.npy", "--correction", "none.unhub"), r"--correction: .*none\.unhub"),
         (
             ("queries.npy", "--correction", "items.npy"),
@@ -99,6 +102,7 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
 def test_a_mistake_in_a_search_is_one_line(fitted: Path, change: tuple[str, ...], words: str) -> None:
     np.save(fitted / "other.npy", ITEMS[::-1])
     (fitted / "ending").touch()
+    np.save(fitted / "zero.npy", np.where(np.arange(3)[:, None] == 1, 0, ITEMS[:3]))
     assert re.search(words, fail(fitted, *SEARCH, *change))
 
 
@@ -316,6 +320,8 @@ def test_a_reader_that_leaves_early_ends_a_command_quietly(fitted: Path, argumen
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
+        ("unknown index 'hnsw': there are exact, faiss", "--index: unknown index 'hnsw': there are exact, faiss"),
+        ("unknown parameter 'index'", "unknown parameter 'index'"),
         ("bank_items has 3 dimensions, items 8", "--bank-items has 3 dimensions, items 8"),
         ("bank: row 1 holds nan", "--bank: row 1 holds nan"),
         ("dualis needs bank_items, the items beside it", "dualis needs --bank-items, the items beside it"),

@@ -48,7 +48,8 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     """Return what the library says of its arguments as said of the options of a command.
 
     An argument is known by its place as the first word, by its underscore, or as a keyword: `bank=`, `index='exact'`,
-    `mergeable=True`. What stands in quotes is the user's, such as a column's name, and stays.
+    `mergeable=True`. So is the option by what is unknown: a method, an index, a measure. What stands in quotes is the
+    user's, such as a column's name, and stays.
     """
     names = "|".join(options)
 
@@ -64,6 +65,9 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
         rf"(?<![-\w/])({'|'.join(name for name in options if '_' in name) or '$.'})\b(?!\.\w|/)",  # no file's name
     ):
         text = re.sub(f"{QUOTED}|{pattern}", option, text)
+    unknown = re.match(rf"unknown ({names})\b", text)
+    text = f"{options[unknown[1]]}: {text}" if unknown else text
+    text = re.sub(r"\bsimilarity='dot'", "`unhub fit --similarity dot`", text)  # where the command has no such option
     text = re.sub(r"\bfit\(\.\.\., ([a-z]+)=True\)", r"`unhub fit --\1`", text)
     text = re.sub(r"\b([a-z]+)=True\b", r"--\1", text)
     named = options.get("new_item_ids") or options.get("item_ids")
@@ -74,11 +78,12 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
 
 @contextmanager
 def argument(name: str) -> Iterator[None]:
-    """Name the argument in whatever goes wrong with its value."""
+    """Name the argument in whatever goes wrong with its value, once where the library names it too."""
     try:
         yield
     except MISTAKES as error:
-        raise ValueError(f"{name}: {_message(error)}") from error
+        said = re.match(rf"{name.lstrip('-').replace('-', '_')}(?=[: ])(.*)", _message(error), re.DOTALL)
+        raise ValueError(f"{name}{said[1]}" if said else f"{name}: {_message(error)}") from error
 
 
 @contextmanager

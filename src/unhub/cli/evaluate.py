@@ -14,7 +14,7 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
-from unhub.cli.inputs import read_named, read_optional
+from unhub.cli.inputs import check_methods, read_named, read_optional
 from unhub.cli.reversal import check_reversed, turned, turning
 from unhub.replacing import file_kind
 
@@ -79,6 +79,7 @@ def evaluate(
         if output is not None:
             inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items)
             files.check_target(output, *inputs, *(correction or ()), *(run or ()), kind=RANKS_FILE)
+    check_methods(method or [], "--method")
     with argument("--measures"):
         chosen = parse_measures(measures)
     with argument("--relevance"):

@@ -10,7 +10,7 @@ import typer
 
 from unhub.cli.display import progress, show_written
 from unhub.cli.errors import argument
-from unhub.cli.inputs import read_named, read_optional
+from unhub.cli.inputs import check_methods, read_named, read_optional
 
 
 class Similarity(StrEnum):
@@ -66,11 +66,14 @@ def fit(
 
 
 def _spec(methods: list[str], settings: list[str]) -> str:
-    """Return the method with its settings as one text: `nnn:k=128,alpha=0.75`."""
+    """Return the method with its settings as one text, `nnn:k=128,alpha=0.75`, once each option is right."""
     if len(methods) > 1:
         raise ValueError(f"--method is given {len(methods)} times; a file holds one correction, so fit each on its own")
     for setting in settings:
         if "=" not in setting:
             raise ValueError(f"--set: {setting!r} is not of the form name=value")
     method = methods[0]
-    return ",".join([method, *settings]) if ":" in method else ":".join([method, ",".join(settings)]).rstrip(":")
+    check_methods([method], "--method")
+    spec = ",".join([method, *settings]) if ":" in method else ":".join([method, ",".join(settings)]).rstrip(":")
+    check_methods([spec], "--set")
+    return spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,15 @@ def check_outputs(outputs: Mapping[str, tuple[Path | None, FileKind | None]], *i
             first = taken.setdefault(files.check_target(path, *inputs, kind=kind), option)
             if first != option:
                 raise ValueError(f"{path} is what {first} names too; name another file")
+
+
+def check_methods(specs: Iterable[str], option: str) -> None:
+    """Check methods and their parameters before anything is read."""
+    from unhub.methods import parse
+
+    with argument(option):
+        for spec in specs:
+            parse(spec)
 
 
 def read_given(path: Path, option: str) -> Vectors:

@@ -14,7 +14,7 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import read_given, read_named
+from unhub.cli.inputs import check_methods, read_given, read_named
 
 if TYPE_CHECKING:
     from unhub.vectors import Vectors
@@ -67,6 +67,7 @@ def study(
             files.check_target(output, items, queries, relevance, item_ids, query_ids, kind=PICTURE_FILES[form])
     if method and which is Which.k_alpha:
         raise ValueError("--method: k-alpha is of nnn alone")
+    check_methods(method or [], "--method")
     banks = _banks(bank, several=which is Which.bank_source)
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)

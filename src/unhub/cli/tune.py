@@ -46,6 +46,8 @@ def tune(
 ) -> None:
     """Try many methods and settings, choose one by labels or without them, or none if no gain is sure, and save it."""
     from unhub import files
+    from unhub.evaluation.grid import name_methods
+    from unhub.evaluation.measures import parse_measure
     from unhub.evaluation.tune import tune as choose
 
     inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
@@ -53,6 +55,10 @@ def tune(
         files.check_target(output, *inputs, kind=files.CORRECTION_FILE)
     if query_ids is not None and queries is None:
         raise ValueError("--query-ids: there are no --queries that they could name")
+    with argument("--methods"):
+        name_methods(methods, dual=bank_items is not None)
+    with argument("--measure"):
+        parse_measure(measure)
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
     gallery, past = read_named(items, item_ids), read_given(bank, "--bank")
