@@ -274,6 +274,17 @@ def test_on_a_narrow_terminal_the_values_and_the_gain_stand_in_two_tables(folder
     assert whole == str(direct).splitlines()[:-1]  # all but the note
 
 
+def test_what_a_fit_wrote_and_the_methods_keep_to_a_narrow_terminal(folder: Path) -> None:
+    fit = ("fit", "--items", "items.npy", "--bank", "bank.npy", "--method", "nnn", "-o", "short.unhub")
+    for arguments in (fit, ("info", "short.unhub"), ("methods",)):
+        lines = on_terminal(folder, 60, *arguments)
+        assert max(map(len, lines)) <= 60
+        whole = " ".join(word for line in lines for word in line.split())
+        assert "nnn" in whole
+    heads = [line.split() for line in lines if line.startswith("name")]
+    assert heads == [["name", "kind", "needs", "parameters"], ["name", "what", "it", "is"]]
+
+
 def test_long_texts_are_cut_on_a_terminal(folder: Path) -> None:
     options = ("hubs", *BOTH, "--count", "1", "--item-texts", "said.csv", "--quiet")
     shown = on_terminal(folder, 24, *options)

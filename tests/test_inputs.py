@@ -60,7 +60,7 @@ def test_wrong_rank_is_refused(shape: tuple[int, ...]) -> None:
     refused(rf"^items must be a matrix \(rows, dimensions\), got shape {shown}", lambda: fit_with(items=wrong))
     refused(rf"^bank must be a matrix .*{shown}", lambda: fit_with(bank=wrong))
     refused(rf"^bank_items must be a matrix .*{shown}", lambda: fit_with(bank_items=wrong, method="dualis"))
-    refused(rf"^the similarity matrix must be a matrix .*{shown}", lambda: Dense(wrong))
+    refused(rf"^the similarity matrix must be a matrix \(queries, items\), .*{shown}", lambda: Dense(wrong))
 
 
 def test_rows_of_different_length_are_refused() -> None:
@@ -84,7 +84,7 @@ def test_empty_sets_are_refused() -> None:
     refused(r"^items is empty: shape \(0, 6\)", lambda: fit_with(items=ITEMS[:0]))
     refused(r"^items is empty: shape \(12, 0\)", lambda: fit_with(items=ITEMS[:, :0]))
     refused(r"^bank_items is empty", lambda: fit_with(bank_items=BANK_ITEMS[:0], method="dbsn"))
-    refused("^the similarity matrix is empty", lambda: Dense(np.empty((0, 3))))
+    refused(r"^the similarity matrix is empty: shape \(0, 3\) \(queries, items\)", lambda: Dense(np.empty((0, 3))))
 
 
 def test_a_bank_is_needed() -> None:
@@ -316,8 +316,8 @@ def test_ids_that_repeat_are_refused() -> None:
 
 
 def test_ids_must_number_the_rows() -> None:
-    refused(r"^ids: 3 ids are needed, one per row, got shape \(2,\)", lambda: Vectors(np.array([1, 2]), ITEMS[:3]))
-    refused(r"^item_ids: 2 ids are needed", lambda: Dense(np.eye(2), item_ids=[1]))
+    refused(r"^ids: 3 ids are needed, one for each, got shape \(2,\)", lambda: Vectors(np.array([1, 2]), ITEMS[:3]))
+    refused(r"^item_ids: 2 ids are needed, one for each", lambda: Dense(np.eye(2), item_ids=[1]))
 
 
 @pytest.mark.parametrize("ids", [[0.5, 1.5], [True, False], [b"a", b"b"], [None, 1], [1, "a"]])

@@ -325,6 +325,7 @@ def test_dual_bank_sinkhorn_takes_a_matrix_of_bank_queries_and_bank_items(spec: 
 
 
 def test_a_given_matrix_keeps_the_names_of_its_items() -> None:
+    assert repr(Dense(np.eye(3)[:2])) == "<Dense: 2 queries, 3 items>"
     given = fit(Dense(np.eye(3), item_ids=["a", "b", "c"]), method="is")
     assert given.ids.tolist() == ["a", "b", "c"]
 

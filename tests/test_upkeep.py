@@ -500,8 +500,12 @@ def test_what_cannot_follow_is_refused_with_refit(spec: str) -> None:
 
 def test_a_correction_of_a_given_matrix_is_refused_with_refit() -> None:
     given_matrix = fit(Dense(drawn().bank_scores), method="is")
-    with pytest.raises(ValueError, match="given matrix: refit"):
+    with pytest.raises(ValueError, match="given matrix: refit on the matrix as it is now"):
         extend(given_matrix, drawn().items, drawn().bank)
+    by_rank = fit(Dense(drawn().bank_scores), method="gc")
+    assert isinstance(by_rank, Rescore)
+    with pytest.raises(ValueError, match=r"given similarity matrix, which says nothing of vectors; .*apply\(scores\)"):
+        by_rank.bind(drawn().items)
 
 
 def test_another_bank_is_refused() -> None:

@@ -149,7 +149,12 @@ class Rescore(Fitted):
     def bind(self, items: VectorsLike) -> Rescore:
         """Return this correction with the item vectors at hand, which a saved file does not hold."""
         vectors = as_vectors(items, "items")
-        if self.source.similarity == "given" or vectors.dimensions != self.source.dimensions:
+        if self.source.similarity == "given":
+            raise ValueError(
+                f"this correction ({self.spec}) was fitted on a given similarity matrix, which says nothing of "
+                "vectors; use correction.apply(scores)"
+            )
+        if vectors.dimensions != self.source.dimensions:
             raise ValueError(f"items have {vectors.dimensions} dimensions, the correction {self.source.dimensions}")
         named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
         if named or not np.array_equal(inspect(vectors, "items", self.source.similarity).hashes, self.item_hashes):

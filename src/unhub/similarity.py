@@ -101,15 +101,18 @@ class Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dense:
-    """A given (queries, items) matrix of similarities, such as one released with a paper."""
+    """A given (queries, items) matrix of similarities, such as one released with a paper.
+
+    As what is fitted on, its rows are the bank queries.
+    """
 
     matrix: NDArray[np.floating]
     item_ids: Ids
 
     def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
-        checked = as_vectors(matrix, "the similarity matrix")
+        checked = as_vectors(matrix, "the similarity matrix", "(queries, items)")
         for first, block in checked.blocks():
             finite = np.empty(len(block), np.bool_)
             kernels.are_finite(block, finite)
@@ -122,6 +125,9 @@ class Dense:
         ids = np.arange(columns) if item_ids is None else item_ids
         object.__setattr__(self, "matrix", checked.rows)
         object.__setattr__(self, "item_ids", as_ids(ids, columns, "item_ids"))
+
+    def __repr__(self) -> str:
+        return f"<Dense: {self.shape[0]} queries, {self.shape[1]} items>"
 
     @property
     def shape(self) -> Span:

@@ -165,7 +165,9 @@ def _bias(correction: Correction, verb: str) -> Bias:
     if not isinstance(correction, Bias):
         raise ValueError(f"cannot {verb} a correction of {correction.spec}: refit")
     if correction.source.similarity == "given":
-        raise ValueError(f"cannot {verb} a correction that was fitted from a given matrix: refit")
+        raise ValueError(
+            f"cannot {verb} a correction that was fitted from a given matrix: refit on the matrix as it is now"
+        )
     return correction
 
 

@@ -171,18 +171,18 @@ class Vectors:
 VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
 
 
-def as_vectors(value: VectorsLike, name: str) -> Vectors:
-    """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`."""
+def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
+    """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`, and its two sides `axes`."""
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
     if isinstance(rows, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array, whose mask would be ignored; fill it, or drop the masked rows")
     if len(rows.shape) != 2:
-        raise ValueError(f"{name} must be a matrix (rows, dimensions), got shape {tuple(rows.shape)}")
+        raise ValueError(f"{name} must be a matrix {axes}, got shape {tuple(rows.shape)}")
     if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
         raise ValueError(f"{name} must hold real numbers (float16, float32 or float64), got {rows.dtype}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"{name} is empty: shape {tuple(rows.shape)}; at least one row and one dimension are needed")
+        raise ValueError(f"{name} is empty: shape {tuple(rows.shape)} {axes}; at least one of each is needed")
     return Vectors(given.ids if given else np.arange(rows.shape[0]), rows)
 
 
@@ -209,7 +209,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     """Return ids as a read-only array of int64 or strings; they must number `count` and not repeat."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
-        raise ValueError(f"{name}: {count} ids are needed, one per row, got shape {array.shape}")
+        raise ValueError(f"{name}: {count} ids are needed, one for each, got shape {array.shape}")
     if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":

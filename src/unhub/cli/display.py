@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import typer
@@ -63,17 +61,6 @@ def wrapped(row: Sequence[str], widths: Mapping[int, int]) -> list[list[str]]:
     """Return a row as several, so that the cells of some columns keep to a width; what goes on stands below."""
     cells = [textwrap.wrap(cell, widths.get(at, len(cell) + 1)) or [""] for at, cell in enumerate(row)]
     return [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
-
-
-def show_written(path: Path, quiet: bool, as_json: bool) -> None:
-    """Say what a command wrote: the saved correction at `path`."""
-    from unhub import files
-
-    manifest = files.read_manifest(path)
-    if as_json:
-        typer.echo(json.dumps({"path": str(path), **manifest}, indent=2))
-    elif not quiet:
-        table(("wrote", str(path)), facts(manifest))
 
 
 def facts(manifest: Manifest) -> list[tuple[str, str]]:

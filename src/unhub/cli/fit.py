@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from unhub.cli.display import progress, show_written
+from unhub.cli.display import progress
 from unhub.cli.errors import argument
+from unhub.cli.folding import show_written
 from unhub.cli.inputs import check_methods, read_named, read_optional
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import typer
 
-from unhub.cli.display import table, wrapped
+from unhub.cli.display import facts, table, wrapped
 from unhub.evaluation.tables import widths_of
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -48,6 +50,17 @@ def show_words(shown: Table) -> None:
         room = max(LEAST, width - sum(GAP + one for one in widths_of(heads, rows)[:last]))
         rows = [line for row in rows for line in wrapped(row, {last: room})]
     table(heads, rows)
+
+
+def show_written(path: Path, quiet: bool, as_json: bool) -> None:
+    """Say what a command wrote: the saved correction at `path`."""
+    from unhub import files
+
+    manifest = files.read_manifest(path)
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), **manifest}, indent=2))
+    elif not quiet:
+        show_words((("wrote", str(path)), facts(manifest)))
 
 
 def tell(*sentences: str) -> None:
@@ -93,4 +106,6 @@ def folded(shown: Table, width: int) -> Iterator[Table]:
 
 def _part(shown: Table, columns: Sequence[int]) -> Table:
     heads, rows = shown
-    return [heads[at] for at in (0, *columns)], [[row[at] for at in (0, *columns)] for row in rows]
+    # A row that only goes on another one, in a column of another part, has nothing to show here.
+    shown_rows = ([row[at] for at in (0, *columns)] for row in rows)
+    return [heads[at] for at in (0, *columns)], [row for row in shown_rows if any(row)]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import facts, model_facts, table, wrapped
+from unhub.cli.display import facts, model_facts, wrapped
 from unhub.cli.errors import argument
-from unhub.cli.folding import show_words
+from unhub.cli.folding import show, show_words
 
 if TYPE_CHECKING:
     from unhub.files.corrections import Manifest
@@ -74,7 +74,7 @@ def methods(quiet: Quiet = False, as_json: Json = False) -> None:
             (name, method.kind, ", ".join(_needs(method)), _settings(method), _first_line(method)), WIDTHS
         )
     ]
-    table(HEADS, rows)
+    show((HEADS, rows))
 
 
 def _first_line(method: type[Method]) -> str:

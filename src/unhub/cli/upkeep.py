@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress, show_written
+from unhub.cli.display import progress
 from unhub.cli.errors import argument
+from unhub.cli.folding import show_written
 from unhub.cli.inputs import read_followed, read_given, read_optional
 
 if TYPE_CHECKING:
