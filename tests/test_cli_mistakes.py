@@ -266,6 +266,27 @@ main()
     assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
 
 
+def test_ctrl_c_that_other_code_drops_comes_again(tmp_path: Path, endless: tuple[str, ...]) -> None:
+    # As compiled code may that calls Python and goes on whatever was raised there.
+    process = child(f"""
+import importlib.abc, os, signal
+class Dropping(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:
+                pass
+sys.meta_path.insert(0, Dropping())
+os.chdir({str(tmp_path)!r})
+sys.argv = ["unhub", *{endless!r}]
+from unhub.cli import main
+main()
+""")
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
+
+
 def test_ctrl_c_inside_exec_gives_the_exit_code_too(tmp_path: Path) -> None:
     # Python itself ends `python -m` by the signal where a plain KeyboardInterrupt comes up there.
     (tmp_path / "sitecustomize.py").write_text("""

@@ -11,7 +11,30 @@ class Interrupted(KeyboardInterrupt):
 
     Where a plain KeyboardInterrupt comes up inside `exec`, as imports use it, Python ends `python -m` by the signal
     whatever the exit code, even if it was caught.
+
+    Compiled code that calls Python, as numba's does, may drop whatever was raised there. One that is gone before
+    anything heard it is therefore raised again.
     """
+
+    unheard = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        Interrupted.unheard = True
+
+    def __del__(self) -> None:
+        if Interrupted.unheard:
+            # What is raised in here would be dropped too: it must come from outside, a little later.
+            from threading import Timer
+
+            again = Timer(0.02, _remind)
+            again.daemon = True
+            again.start()
+
+
+def hear() -> None:
+    """Take note of ctrl-C, so that it does not come again."""
+    Interrupted.unheard = False
 
 
 def main() -> None:
@@ -24,12 +47,19 @@ def main() -> None:
 
         code = run()
     except KeyboardInterrupt:
+        hear()
         sys.stderr.write("unhub: stopped\n")
         code = 130
     finally:
+        hear()
         if plain:
             signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(code)
+
+
+def _remind() -> None:
+    if Interrupted.unheard:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _interrupt(number: int, frame: object) -> None:

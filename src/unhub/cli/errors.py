@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import typer
 from typer.core import TyperCommand
 
+from unhub.cli import hear
+
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -37,6 +39,7 @@ class Command(TyperCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python says so as it flushes at the end
             sys.exit(BROKEN_PIPE)
         except KeyboardInterrupt as error:
+            hear()
             raise Stopped(*error.args) from error  # typer would make a mere exit code of it
         except MISTAKES as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("-")}
@@ -98,6 +101,7 @@ def saying_how_to_go_on(how: Callable[[], str]) -> Iterator[None]:
 def report(error: Exception) -> int:
     """Print an error as one line and return the exit code; an error that is our own fault is raised again."""
     if isinstance(error, (Stopped, typer.Abort)):
+        hear()
         typer.echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
         return STOPPED
     if not isinstance(error, (UsageError, *MISTAKES, *OUT_OF_LUCK)):
