@@ -479,13 +479,21 @@ def test_a_mistake_writes_nothing(
     more: dict[str, Any], error: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "r.html").write_text("as it was")
+    old = '<!doctype html>\n<meta name="generator" content="unhub">\n'
+    (tmp_path / "r.html").write_text(old)
     with pytest.raises(error, match=re.escape(message)):
         unhub.report(
             DATA.items, queries=DATA.queries, **{"bank": DATA.bank, "path": "r.html", "figures": "charts", **more}
         )
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
-    assert (tmp_path / "r.html").read_text() == "as it was"
+    assert (tmp_path / "r.html").read_text() == old
+
+
+def test_a_page_of_someone_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "r.html").write_text("<!doctype html>\n<title>My thesis</title>\n")
+    with pytest.raises(ValueError, match=r"r\.html exists and is not a report"):
+        unhub.report(DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html")
+    assert "thesis" in (tmp_path / "r.html").read_text()
 
 
 def test_the_page_comes_after_its_charts(tmp_path: Path) -> None:
