@@ -108,7 +108,8 @@ def test_every_index_agrees_with_the_definition(index: str, method: str, similar
     items, _, _, queries = data()
     correction = fit(method, similarity)
     hits = unhub.searcher(items, correction, index=index, threads=1).search(queries, k=10)
-    assert_best(hits, correction.apply(similarities(queries, items, similarity)), 10)
+    atol = 1e-4 if "quantiles" in method else 1e-5  # an interpolated count is steep in s
+    assert_best(hits, correction.apply(similarities(queries, items, similarity)), 10, atol=atol)
 
 
 @pytest.mark.parametrize("method", ["is", "dis", "gc"])

@@ -84,13 +84,13 @@ def test_the_bank_is_gone_over_once_for_all_queries(monkeypatch: pytest.MonkeyPa
     items, bank, queries = data()
     correction = unhub.fit(items, bank, method="gc")
     seen: list[Span] = []
-    sort = global_rank.sorted_bank_scores
+    sort = global_rank.sorted_thresholds
 
     def watched(similarity: Similarity, span: Span) -> Float32:
         seen.append(span)
         return sort(similarity, span)
 
-    monkeypatch.setattr(global_rank, "sorted_bank_scores", watched)
+    monkeypatch.setattr(global_rank, "sorted_thresholds", watched)
     searcher = unhub.searcher(items, correction, threads=2)
     monkeypatch.setattr("unhub.indexes.rows.ROWS_BYTES", 4 * N)  # one query's row
     searcher.search(queries, k=3)
@@ -101,13 +101,13 @@ def test_what_is_not_allowed_is_not_counted(monkeypatch: pytest.MonkeyPatch, sma
     items, bank, queries = data()
     searcher = unhub.searcher(items, unhub.fit(items, bank, method="gc"), threads=1)
     seen: list[Span] = []
-    sort = global_rank.sorted_bank_scores
+    sort = global_rank.sorted_thresholds
 
     def watched(similarity: Similarity, span: Span) -> Float32:
         seen.append(span)
         return sort(similarity, span)
 
-    monkeypatch.setattr(global_rank, "sorted_bank_scores", watched)
+    monkeypatch.setattr(global_rank, "sorted_thresholds", watched)
     searcher.search(queries, k=1, among=[15, 20])
     assert seen == [(14, 21)]
 

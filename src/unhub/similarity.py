@@ -43,6 +43,9 @@ class Similarity(Protocol):
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         """Return the scores with a row per query, C order, not to be written to: `out`, unless they lie ready."""
 
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        """Return how far two computations of a score may lie apart, (items, queries); (1, 1) where that is one."""
+
     def mean_scores(self) -> Float64:
         """Return each item's mean score over the queries, (items,)."""
 
@@ -89,6 +92,12 @@ class Dot:
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         self.queries_by_items(queries, items, out)
         return out
+
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        share = np.float32(product_rounding(self.width))
+        if self.kind == "cosine":
+            return np.full((1, 1), share)
+        return share * _lengths(items)[:, None] * _lengths(queries)
 
     def mean_scores(self) -> Float64:
         total = np.zeros(self.width)
@@ -163,8 +172,26 @@ class Dense:
     def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
         return self.matrix[int(queries[0]) : int(queries[-1]) + 1, int(items[0]) : int(items[-1]) + 1]
 
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        return np.zeros((1, 1), np.float32)
+
     def mean_scores(self) -> Float64:
         return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions])
+
+
+def product_rounding(dimensions: int) -> float:
+    """Return how far two float32 products of the same rows may lie apart, as a share of the rows' lengths.
+
+    Products that all round the same way, as those of rows of zeros and one value do, are off by a quarter of a rounding
+    per dimension where they are summed one after the other; scaling the rows and comparing adds a few. Random rows are
+    off by far less, but nothing tells them apart beforehand.
+    """
+    return (8 + dimensions / 4) * float(np.finfo(np.float32).eps) / 2
+
+
+def _lengths(rows: Block) -> Float32:
+    block = rows.astype(np.float32, copy=False)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", block, block)), np.float32)

@@ -65,7 +65,7 @@ def _rank_by_item(
                 rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
             for span in spans(len(queries), max(1, BLOCK_ENTRIES // (stop - start))):
                 if len(wanted):
-                    scores = queries[slice(*span)] @ rows.T
+                    scores = _steady_products(queries[slice(*span)], rows)
                     best.add(span, (scores - count(scores))[:, wanted], start + wanted)
                 effort.tick((span[1] - span[0]) * (stop - start))
         return best
@@ -77,6 +77,14 @@ def _rank_by_item(
     for other in found[1:]:
         best.join(other)
     return best.scores, best.places
+
+
+def _steady_products(queries: Float32, rows: Float32) -> Float32:
+    """Return products that are the same however many queries are asked at a time, so that counts are too.
+
+    Sums in float32 round as the size of the block has it; those in float64 are rounded once, at the end.
+    """
+    return np.asarray(np.matmul(queries.astype(np.float64), rows.T.astype(np.float64)), np.float32)
 
 
 class Best:

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.bank import Bank
-from unhub.correction import Origin, Rescore, Scores
+from unhub.correction import Rescore, Scores
 from unhub.effort import Effort
 from unhub.methods.method import Method, Outcome, require_count
 from unhub.similarity import Dense, Dot, Similarity, Span
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
-ROUNDING = 2e-7  # of a float32 product of two vectors, as a share of their lengths
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
 MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
 
@@ -25,8 +24,11 @@ MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
 class GloballyCorrected(Method):
     """Score each item by minus the number of bank queries closer to it than the query, ties by similarity.
 
-    Exact by default: the bank's scores are computed again, block by block, at each call. With `quantiles`, each item
-    keeps that many quantiles of its bank scores and the count is interpolated: off by at most bank / (quantiles - 1).
+    A bank query is closer where it scores higher by more than the two products may be off by rounding (see
+    `product_rounding`), so that none is closer than itself; scores of a given matrix are compared as they are, in
+    float32. Exact but for that by default: the bank's scores are computed again, block by block, at each call. With
+    `quantiles`, each item keeps that many quantiles of its bank scores and the count is interpolated: off by less than
+    bank / (quantiles - 1).
     """
 
     name: ClassVar[str] = "gc"
@@ -40,27 +42,27 @@ class GloballyCorrected(Method):
             raise ValueError("gc: quantiles must be at least 2, got 1")
 
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
+        scores = bank.queries if isinstance(bank.queries, Dense) else _scaled(cast("Dot", bank.queries))
         if self.quantiles is not None:
-            tables = self._tables(bank.queries, effort)
-            error = -(-bank.size // (self.quantiles - 1))
+            tables = self._tables(scores, effort)
+            error = max(0, -(-(bank.size - 1) // (self.quantiles - 1)) - 1)
             kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
             return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size])}, kept=kept)
-        if isinstance(bank.queries, Dense):
-            return Outcome(arrays={"bank_scores": np.array(bank.queries.matrix, np.float32)}, kept="the given matrix")
-        queries = cast("Dot", bank.queries)
-        asked = queries.query_vectors.seen(unit_length=False)  # scaled as later queries are: equal ones score alike
-        rows = np.empty((bank.size, queries.width), np.float32)
+        if isinstance(scores, Dense):
+            copied = np.array(scores.matrix, np.float32)
+            return Outcome(arrays={"bank_scores": copied}, kept="a copy of the given matrix, in float32")
+        rows = np.empty((bank.size, scores.width), np.float32)
         for span in spans(bank.size, 4096):
-            rows[slice(*span)] = asked.unit_block(*span, queries.kind)
+            rows[slice(*span)] = scores.query_vectors.unit_block(*span, scores.kind)
         return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
 
     def _tables(self, similarity: Similarity, effort: Effort) -> Float32:
-        levels = np.linspace(0, similarity.shape[0] - 1, cast("int", self.quantiles)).round().astype(np.int64)
+        levels = _levels(similarity.shape[0], cast("int", self.quantiles))
         tables = np.empty((similarity.shape[1], len(levels)), np.float32)
         effort.total += similarity.shape[0] * similarity.shape[1]
 
         def fill(span: Span) -> None:
-            ordered = sorted_bank_scores(similarity, span)
+            ordered = sorted_thresholds(similarity, span)
             tables[slice(*span)] = ordered[:, levels]
             effort.tick(ordered.size)
 
@@ -81,7 +83,7 @@ class GloballyCorrected(Method):
         if self.quantiles is not None:
             size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
             return Interpolated(cast("Float32", fitted.arrays["tables"]), size)
-        return Counted(self._similarity(fitted), fitted.source.similarity)
+        return Counted(self._similarity(fitted))
 
     def _similarity(self, fitted: Rescore) -> Similarity:
         if "bank_scores" in fitted.arrays:
@@ -107,22 +109,17 @@ class Counted:
     """Exact counts: the bank's scores on a block of items are computed and sorted, for any number of queries."""
 
     similarity: Similarity
-    origin: Origin
 
     def blocks(self) -> Iterator[Span]:
         return spans(self.similarity.shape[1], _items_per_block(self.similarity.shape[0]))
 
     def counter(self, span: Span) -> Callable[[Scores], Float64]:
-        ordered = sorted_bank_scores(self.similarity, span)
-        # How far a product may be off, so that a query which is in the bank is not closer than itself.
-        longest = np.maximum(-ordered[:, 0], ordered[:, -1])
-        lengths = {"cosine": np.ones_like(longest), "dot": longest, "given": np.zeros_like(longest)}
-        off = np.float32(ROUNDING) * lengths[self.origin]
+        thresholds = sorted_thresholds(self.similarity, span)
 
         def count(scores: Scores) -> Float64:
             counts = np.empty(scores.shape)
-            for item, bank in enumerate(ordered):
-                counts[:, item] = len(bank) - np.searchsorted(bank, scores[:, item] + off[item], side="right")
+            for item, (bank, asked) in enumerate(zip(thresholds, _in_columns(scores), strict=True)):
+                counts[:, item] = len(bank) - np.searchsorted(bank, asked, side="right")
             return counts
 
         return count
@@ -139,15 +136,33 @@ class Interpolated:
         return spans(len(self.tables), _items_per_block(self.tables.shape[1]))
 
     def counter(self, span: Span) -> Callable[[Scores], Float64]:
-        levels = np.linspace(0, self.size - 1, self.tables.shape[1]).round() + 1
+        tables, levels = self.tables[slice(*span)], _levels(self.size, self.tables.shape[1])
+        # Between two entries that stand at levels a < b, at least a + 1 and at most b thresholds are no higher.
+        fewest = np.concatenate([[0], levels + 1])
+        gaps = np.diff(tables.astype(np.float64), axis=1)
+        slopes = np.zeros((len(tables), len(fewest)))  # none below the first entry, nor above the last
+        np.divide(np.diff(levels) - 1, gaps, out=slopes[:, 1:-1], where=gaps > 0)
 
         def count(scores: Scores) -> Float64:
             counts = np.empty(scores.shape)
-            for item, table in enumerate(self.tables[slice(*span)]):
-                counts[:, item] = self.size - np.interp(scores[:, item], table, levels, left=0, right=self.size)
+            for item, (table, slope, asked) in enumerate(zip(tables, slopes, _in_columns(scores), strict=True)):
+                place = np.searchsorted(table, asked, side="right")
+                way = asked - table[np.maximum(place - 1, 0)].astype(np.float64)
+                counts[:, item] = self.size - (fewest[place] + way * slope[place])
             return counts
 
         return count
+
+
+def _in_columns(scores: Scores) -> Float32:
+    """Return the scores with a row per item, in float32 as the bank's are: equal ones stay equal."""
+    return np.ascontiguousarray(scores.T, np.float32)
+
+
+def _scaled(similarity: Dot) -> Dot:
+    """Return the bank and items scaled as later ones are, also where they are almost of length one."""
+    queries, items = similarity.query_vectors.seen(False), similarity.item_vectors.seen(False)
+    return Dot(queries, items, similarity.kind)
 
 
 class _ReadyQueries(Dot):
@@ -157,16 +172,21 @@ class _ReadyQueries(Dot):
         return self.query_vectors.block(*span)
 
 
-def sorted_bank_scores(similarity: Similarity, span: Span) -> Float32:
-    """Return the bank's scores on these items, (items, bank queries), rising."""
+def sorted_thresholds(similarity: Similarity, span: Span) -> Float32:
+    """Return what a query must score less than for each bank query to be closer, (items, bank queries), rising."""
     items = similarity.items(span)
-    scores = np.empty((len(items), similarity.shape[0]), np.float32)
+    thresholds = np.empty((len(items), similarity.shape[0]), np.float32)
     for start, stop in spans(similarity.shape[0], 8192):
-        part = np.empty((len(items), stop - start), np.float32)
-        similarity.items_by_queries(items, similarity.queries((start, stop)), part)
-        scores[:, start:stop] = part
-    scores.sort(axis=1)
-    return scores
+        part, queries = np.empty((len(items), stop - start), np.float32), similarity.queries((start, stop))
+        similarity.items_by_queries(items, queries, part)
+        np.subtract(part, similarity.rounding(items, queries), out=thresholds[:, start:stop])
+    thresholds.sort(axis=1)
+    return thresholds
+
+
+def _levels(bank_size: int, quantiles: int) -> NDArray[np.int64]:
+    """Return where the quantiles stand among the sorted scores, from the first to the last."""
+    return np.linspace(0, bank_size - 1, quantiles).round().astype(np.int64)
 
 
 def _items_per_block(bank_size: int) -> int:
