@@ -14,6 +14,7 @@ from unhub.correction import Bias, Correction
 from unhub.effort import byte_count
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
+from unhub.methods.method import Value
 from unhub.similarity import Dense
 from unhub.vectors import Ids, Kind, Vectors, VectorsLike
 
@@ -200,6 +201,29 @@ def test_a_temperature_must_be_a_finite_number_above_zero(method: str, value: st
     refused(f"^{method}: tau must be a finite number above 0", lambda: fit_with(method=f"{method}:tau={value}"))
 
 
+@pytest.mark.parametrize(
+    ("method", "given", "spec"),
+    [
+        ("is", {"beta": np.float32(20)}, "is:tau=0.05"),
+        ("is", {"beta": np.int64(20)}, "is:tau=0.05"),
+        ("is", {"tau": np.float32(0.05)}, "is:tau=0.05"),
+        ("dis", {"tau": np.float16(0.25), "k": np.int32(2)}, "dis:tau=0.25,k=2"),
+        ("nnn", {"k": np.int64(5), "alpha": np.float32(0.1)}, "nnn:k=5,alpha=0.1"),
+        ("dualis", {"tau_query": np.float32(1), "beta_target": np.uint8(7)}, "dualis:beta_query=1.0,beta_target=7.0"),
+        ("sn", {"beta": np.float64(20), "iterations": np.int64(3)}, "sn:tau=0.05,iterations=3"),
+        ("gc", {"quantiles": np.int16(9)}, "gc:quantiles=9"),
+    ],
+)  # fmt: skip
+def test_numbers_of_numpy_are_taken_as_they_print(method: str, given: dict[str, Value], spec: str) -> None:
+    assert parse(method, given).spec == spec
+    assert parse(spec).spec == spec
+
+
+def test_true_is_no_temperature() -> None:
+    refused("^is: tau must be a finite number above 0, got True", lambda: fit(ITEMS, BANK, method="is", tau=True))
+    refused("^is: beta must be a finite number above 0, got True", lambda: fit(ITEMS, BANK, method="is", beta=True))
+
+
 @pytest.mark.parametrize("value", [0, -20.0, float("nan"), float("inf"), "hot"])
 def test_beta_must_be_a_finite_number_above_zero(value: float | str) -> None:
     refused("^is: (beta|tau) must be a finite number above 0", lambda: fit(ITEMS, BANK, method="is", beta=value))
@@ -323,7 +347,7 @@ def test_ids_must_number_the_rows() -> None:
 @pytest.mark.parametrize("ids", [[0.5, 1.5], [True, False], [b"a", b"b"], [None, 1], [1, "a"]])
 def test_ids_must_be_integers_or_strings(ids: list[object]) -> None:
     wrong = np.array(ids, dtype=object) if None in ids or "a" in ids else np.array(ids)
-    refused("^ids: ids must be integers or strings", lambda: Vectors(cast("Ids", wrong), ITEMS[:2]))
+    refused("^ids: ids must be (all )?integers or (all )?strings", lambda: Vectors(cast("Ids", wrong), ITEMS[:2]))
 
 
 def test_ids_beyond_int64_are_refused_rather_than_wrapped() -> None:

@@ -1,6 +1,7 @@
 """Vectors: ids and rows read in blocks, joined and picked without copying, hashed by their contents."""
 
 import dataclasses
+from typing import cast
 
 import numpy as np
 import pytest
@@ -63,6 +64,19 @@ def test_ids_cannot_be_changed_from_outside() -> None:
     assert found.ids.tolist() == [3, 1, 2]
     with pytest.raises(ValueError, match="read-only"):
         found.ids[0] = 9
+
+
+@pytest.mark.parametrize(
+    "mixed", [[1, "a"], ("a", 1), [np.int64(1), "a"], [True, 2], ["a", None], np.array([1, "a"], object)], ids=repr
+)
+def test_ids_of_several_kinds_are_refused(mixed: object) -> None:
+    words = "must be all integers or all strings, got"
+    with pytest.raises(ValueError, match=f"^ids: ids {words}"):
+        Vectors(cast("Ids", mixed), np.eye(2))
+    for known in (np.arange(3), np.array(["1", "a", "True"])):
+        with pytest.raises(ValueError, match=f"^among: ids {words}"):
+            positions_of(mixed, known, "among")
+    assert as_ids([np.int64(1), 2, np.uint8(3)], 3, "ids").tolist() == [1, 2, 3]
 
 
 def test_ids_may_be_a_list_of_strings_or_an_array_of_objects() -> None:

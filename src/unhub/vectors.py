@@ -210,6 +210,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
         raise ValueError(f"{name}: {count} ids are needed, one for each, got shape {array.shape}")
+    _check_one_kind(ids, name)
     if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
@@ -270,7 +271,23 @@ def _flat(ids: object, name: str) -> NDArray[np.generic]:
         array = np.empty((0, 0))  # lists of different lengths
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat collection of ids, got one of collections")
+    _check_one_kind(ids, name)
     return array.astype(np.str_) if array.dtype.kind == "O" and _all_text(array) else array
+
+
+def _check_one_kind(ids: object, name: str) -> None:
+    """Raise a ValueError where a list, or an array of objects, is of several kinds: numpy would make them one."""
+    listed = isinstance(ids, list | tuple) or (isinstance(ids, np.ndarray) and ids.dtype.kind == "O")
+    types = {type(one): one for one in cast("Sequence[object]", ids)} if listed else {}
+    kinds = {_kind(found): one for found, one in types.items()}
+    if len(kinds) > 1:
+        first, second = list(kinds.values())[:2]
+        raise ValueError(f"{name}: ids must be all integers or all strings, got {first!r} and {second!r}")
+
+
+def _kind(found: type) -> type:
+    kinds = {bool: (bool, np.bool_), int: (int, np.integer), str: (str,)}
+    return next((kind for kind, types in kinds.items() if issubclass(found, types)), found)
 
 
 def _all_text(array: NDArray[np.generic]) -> bool:

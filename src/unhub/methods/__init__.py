@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping
 
 from unhub.methods.dual_bank import DualDynamicInvertedSoftmax, DualInvertedSoftmax
 from unhub.methods.global_rank import GloballyCorrected
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, InvertedSoftmax, Raw
-from unhub.methods.method import Method, Value
+from unhub.methods.method import Method, Value, as_number
 from unhub.methods.neighbour_mean import (
     Centring,
     CrossDomainLocalScaling,
@@ -85,9 +86,10 @@ def _build(method: type[Method], given: Mapping[str, Value]) -> Method:
 
 
 def _reciprocal(method: type[Method], key: str, value: Value) -> float:
-    if not isinstance(value, int | float) or not value > 0:
+    number = as_number(value)
+    if number is None or not 0 < number < math.inf:
         raise ValueError(f"{method.name}: {key} must be a finite number above 0, got {value!r}")
-    return 1 / value
+    return 1 / number
 
 
 def as_value(text: str) -> Value:

@@ -138,18 +138,25 @@ def require(condition: bool, method: Method, parameter: str, wanted: str) -> Non
         raise ValueError(f"{method.name}: {typed} must be {wanted}, got {getattr(method, parameter, None)!r}")
 
 
+def as_number(value: object) -> float | None:
+    """Return a number of Python or numpy as a float, that of numpy as it prints: float32(0.05) as 0.05; else None."""
+    if isinstance(value, np.floating):
+        return float(str(value))
+    return float(value) if isinstance(value, int | float | np.integer) and not isinstance(value, bool) else None
+
+
 def require_number(method: Method, parameter: str, *, above: float | None = None, least: float | None = None) -> None:
     """Raise a ValueError unless the parameter is a finite number over `above` or of at least `least`."""
-    value = getattr(method, parameter)
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    value = as_number(getattr(method, parameter))
     wanted = (
         "a finite number"
         + (f" above {above:g}" if above is not None else "")
         + (f" of at least {least:g}" if least is not None else "")
     )
-    fits = number and math.isfinite(value) and (above is None or value > above) and (least is None or value >= least)
+    least_wanted, most_unwanted = -math.inf if least is None else least, -math.inf if above is None else above
+    fits = value is not None and most_unwanted < value < math.inf and least_wanted <= value
     require(fits, method, parameter, wanted)
-    object.__setattr__(method, parameter, float(value))
+    object.__setattr__(method, parameter, value)
 
 
 def require_count(method: Method, parameter: str, *, optional: bool = False) -> None:
