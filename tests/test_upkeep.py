@@ -13,6 +13,7 @@ import oracles
 from banks import BIASES, GATED, PLANS, RESCORES, Floats, Sets, drawn, fitted, whole, whole_h
 from unhub.correction import Bias, Correction, Rescore
 from unhub.fitting import fit
+from unhub.methods import parse
 from unhub.similarity import Block, Dense, Dot
 from unhub.upkeep import extend, merge, remove
 from unhub.vectors import Float32, Vectors
@@ -463,6 +464,22 @@ def test_the_bank_of_the_fit_is_not_merged_again(spec: str) -> None:
         merge(merged, sets.items[:30], sets.bank)
 
 
+@pytest.mark.parametrize("spec", ["raw", "is", "dis", "sn:tau=0.05"])
+def test_a_bank_that_begins_with_that_of_the_fit_is_not_merged(spec: str) -> None:
+    sets = drawn(72)
+    before = first(spec, sets)
+    words = (
+        r"^more_bank begins with the very bank of 200 queries that the correction was fitted on; "
+        r"give the new queries alone, from row 200 on$"
+    )
+    with pytest.raises(ValueError, match=words):
+        merge(before, sets.items[:30], sets.bank)
+    merged = merge(before, sets.items[:30], sets.bank[200:250])
+    with pytest.raises(ValueError, match=r"^more_bank begins with the very bank of 250 queries"):
+        merge(merged, sets.items[:30], sets.bank)
+    assert merge(before, sets.items[:30], sets.bank[1:]).source.bank != before.source.bank
+
+
 def test_raw_follows_without_a_bank() -> None:
     sets = drawn(73)
     before = fit(sets.items[:30], method="raw")
@@ -506,6 +523,58 @@ def test_a_correction_of_a_given_matrix_is_refused_with_refit() -> None:
     assert isinstance(by_rank, Rescore)
     with pytest.raises(ValueError, match=r"given similarity matrix, which says nothing of vectors; .*apply\(scores\)"):
         by_rank.bind(drawn().items)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in BIASES if not spec.startswith(("sn", "db"))])
+def test_removing_from_a_correction_of_a_given_matrix_is_equal_to_a_refit(spec: str) -> None:
+    sets = drawn(74)
+    gone, method = [0, 7, 40], parse(spec)
+    targets = sets.target_scores if method.dual else None
+    before = fit(Dense(sets.bank_scores), method=spec, bank_items=None if targets is None else Dense(targets))
+    after = remove(before, gone)
+    fewer = Dense(np.delete(sets.bank_scores, gone, axis=1))
+    fewer_targets = None if targets is None else Dense(np.delete(targets, gone, axis=1))
+    refitted = fit(fewer, method=spec, bank_items=fewer_targets)
+    assert_allclose(whole_h(after), whole_h(refitted), rtol=0, atol=1e-6)
+    assert after.ids.tolist() == np.delete(np.arange(41), gone).tolist()
+
+
+def test_removing_from_a_given_matrix_takes_no_vectors() -> None:
+    sets = drawn(75)
+    balanced = fit(Dense(sets.bank_scores), method="sn:tau=0.05")
+    assert len(remove(balanced, [3])) == 40
+    with pytest.raises(ValueError, match="given matrix: refit"):
+        remove(balanced, [3], items=sets.items, bank=sets.bank, warm=2)
+    gated = fit(Dense(sets.bank_scores), method="dis")
+    assert isinstance(gated, Bias) and gated.active is not None
+    with pytest.raises(ValueError, match=r"^dis: \d+ bank queries had a removed item .* must look again; refit"):
+        remove(gated, np.flatnonzero(gated.active)[:1])
+    idle = np.flatnonzero(~gated.active)[:2]
+    smaller = remove(gated, idle)
+    assert isinstance(smaller, Bias)
+    assert_array_equal(smaller.active, np.delete(gated.active, idle))
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ("is", "nothing"),
+        ("csls:k=3", "the top 3 bank scores of each item"),
+        ("nnn:k=7", "the top 7 bank scores of each item"),
+        ("dualis", "the two log-sums of each item"),
+        ("dis:k=2", "the top 2 items of each bank query"),
+    ],
+)
+def test_each_change_states_what_is_kept(spec: str, kept: str) -> None:
+    sets = drawn(76)
+    before = first(spec, sets, mergeable=True)
+    assert before.cost.kept == kept
+    grown = extend(before, sets.items[30:], sets.bank[:200], bank_items=sets.bank_items)
+    assert grown.cost.kept == kept
+    assert merge(before, sets.items[:30], sets.bank[200:]).cost.kept == kept
+    assert (
+        remove(before, [0], items=sets.items[:30], bank=sets.bank[:200], bank_items=sets.bank_items).cost.kept == kept
+    )
 
 
 def test_another_bank_is_refused() -> None:

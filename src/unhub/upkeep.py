@@ -68,7 +68,8 @@ def remove(
     """Return the correction without these items.
 
     Rows are dropped, which is equal to a refit, up to the one constant, for all but sn and dbsn (`warm` iterations mend
-    those). dis needs `items` and `bank` where a removed item was among the best of a bank query.
+    those). dis needs `items` and `bank` where a removed item was among the best of a bank query. Where the fit was on a
+    given matrix, neither is taken.
     """
     check_correction(correction, "remove from")
     warms = _warms(correction, warm, items, bank)
@@ -78,7 +79,8 @@ def remove(
         raise ValueError(f"ids names all {len(correction)} items; a correction needs at least one")
     if isinstance(correction, Plan):
         return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
-    fitted = _bias(correction, "remove from")
+    vectors_given = items is not None or bank is not None
+    fitted = _bias(correction, "remove from", of_vectors=vectors_given)
     effort = Effort(threads, progress=progress)
     left = same_items(fitted, items).gather(stays) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items) if bank is not None else (None, None)
@@ -111,10 +113,11 @@ def merge(
     check_dimensions(fitted, more, "more_bank")
     hashes = inspect(more, "more_bank", kind_of(fitted)).hashes
     old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # raw may do without a bank
-    if Fingerprint.of(hashes) == old_bank:
+    if old_bank.count and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
+        is_all = len(hashes) == old_bank.count
         raise ValueError(
-            f"more_bank is the very bank of {old_bank.count} queries that the correction was fitted on; "
-            "give the new queries alone"
+            f"more_bank {'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the "
+            f"correction was fitted on; give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}"
         )
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
     new = vector_bank(gallery, more, targets, kind_of(fitted))
@@ -142,9 +145,10 @@ def _best_without(
     hurt = np.flatnonzero(((best < 0) & (known >= 0)).any(axis=1))
     if len(hurt):
         if left is None or queries is None:
+            vectors = "give unhub.remove items= (as before the removal) and bank="
             raise ValueError(
                 f"dis: {len(hurt)} bank queries had a removed item among their best and must look again; "
-                "give unhub.remove items= (as before the removal) and bank="
+                + ("refit on the matrix" if fitted.source.similarity == "given" else vectors)
             )
         found = reduce(Dot(queries.gather(hurt), left, kind_of(fitted)), Want(best_items=known.shape[1]), effort)
         best[hurt], scores[hurt] = found.best_items, found.best_scores
@@ -160,20 +164,21 @@ def _warmed(fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | N
     return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(effort, fitted, outcome))
 
 
-def _bias(correction: Correction, verb: str) -> Bias:
+def _bias(correction: Correction, verb: str, *, of_vectors: bool = True) -> Bias:
+    """Return the correction, which must be one number per item, and fitted on vectors where those are at hand."""
     check_correction(correction, verb)
     if not isinstance(correction, Bias):
         raise ValueError(f"cannot {verb} a correction of {correction.spec}: refit")
-    if correction.source.similarity == "given":
+    if of_vectors and correction.source.similarity == "given":
         raise ValueError(
             f"cannot {verb} a correction that was fitted from a given matrix: refit on the matrix as it is now"
         )
     return correction
 
 
-def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
+def _warms(correction: Correction, warm: object, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
     """Return whether there are iterations to run; what they need is asked for before anything is computed."""
-    if type(warm) is not int or warm < 0:
+    if isinstance(warm, bool) or not isinstance(warm, int | np.integer) or warm < 0:
         raise ValueError(f"warm must be a whole number of at least 0, got {warm!r}")
     method = correction.method
     if warm == 0 or not isinstance(method, Balanced):
@@ -188,8 +193,8 @@ def _method(fitted: Bias) -> Method:
 
 
 def _cost(effort: Effort, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
-    """Return what the change cost; how far the balance got is stated only where it was run again."""
-    done = outcome or Outcome()
+    """Return what the change cost; how far the balance got, and on what, is stated only where it was run again."""
+    done = outcome or Outcome(kept="nothing" if isinstance(fitted.method, Balanced) else fitted.cost.kept)
     return dataclasses.replace(
         fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory, kept=done.kept,
         iterations=done.iterations, row_error=done.row_error, column_error=done.column_error,

@@ -19,6 +19,7 @@ from unhub.similarity import Similarity
 from unhub.vectors import Float64, spans
 
 BLOCK_ENTRIES = 1 << 20  # scores that are worked on at a time
+KEPT = "the two log-sums of each item"
 BETAS = {"tau_query": "beta_query", "tau_target": "beta_target"}
 
 
@@ -44,8 +45,10 @@ class DualInvertedSoftmax(Method):
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         query_log_sums, target_log_sums = both_log_sums(self, bank, streamed)
-        arrays = {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums} if mergeable else {}
-        return Outcome((query_log_sums + target_log_sums) / self.total, arrays)
+        h = (query_log_sums + target_log_sums) / self.total
+        if not mergeable:
+            return Outcome(h)
+        return Outcome(h, {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums}, KEPT)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
@@ -53,7 +56,7 @@ class DualInvertedSoftmax(Method):
         if self.beta_query:
             fresh = reduce(new.queries, Want(betas=(self.beta_query,)), effort).log_sums[self.beta_query]
         both = np.logaddexp(cast("Float64", arrays["query_log_sums"]), fresh)
-        return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both})
+        return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both}, KEPT)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class DualDynamicInvertedSoftmax(Method):
             "query_active": activation(streamed.queries.best_items[:, :k], bank.items),
             "target_active": activation(streamed.targets.best_items[:, :k], bank.items),
         }
-        return Outcome(arrays=arrays)
+        return Outcome(arrays=arrays, kept=f"{KEPT}, and which items are active")
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
         """Return scores that rank as the products do: the sign times a rising function of the log-magnitude.

@@ -88,7 +88,7 @@ class DynamicInvertedSoftmax(Method):
         k = self.k or self.default_k
         best, scores = streamed.queries.best_items[:, :k], streamed.queries.best_scores[:, :k]
         arrays = gate(np.ascontiguousarray(best), np.ascontiguousarray(scores), bank.items)
-        return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays)
+        return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays, _kept(k))
 
     def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
         outcome = self.finish(new, stream([self], new, False, effort), False)
@@ -98,13 +98,17 @@ class DynamicInvertedSoftmax(Method):
             (cast("NDArray[np.int32]", arrays["best_items"]), cast("Float32", arrays["best_scores"])),
             (np.where(places >= 0, places + np.int32(old), -1), cast("Float32", outcome.arrays["best_scores"])),
         )
-        return Outcome(outcome.h, gate(*best, old + new.items))
+        return Outcome(outcome.h, gate(*best, old + new.items), outcome.kept)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         more = self.finish(new, stream([self], new, False, effort), False)
         best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
         scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])
-        return Outcome(added(h, more, self.tau), gate(best, scores, new.items))
+        return Outcome(added(h, more, self.tau), gate(best, scores, new.items), more.kept)
+
+
+def _kept(k: int) -> str:
+    return f"the top {k} items of each bank query"
 
 
 def added(h: Float64, more: Outcome, tau: float) -> Float64:

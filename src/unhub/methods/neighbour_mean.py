@@ -40,13 +40,17 @@ class NearestNeighbourNormalisation(Method):
         k = self.k or self.default_k
         # A copy only where another method of the same pass asked for more than k.
         arrays = {"top_values": np.ascontiguousarray(streamed.queries.top_values[:, :k])} if mergeable else {}
-        return Outcome(self.alpha * streamed.queries.top_means[k], arrays)
+        return Outcome(self.alpha * streamed.queries.top_means[k], arrays, _kept(k) if mergeable else "nothing")
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
         more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), effort).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
-        return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top})
+        return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top}, _kept(top.shape[1]))
+
+
+def _kept(k: int) -> str:
+    return f"the top {k} bank scores of each item"
 
 
 @dataclass(frozen=True)
