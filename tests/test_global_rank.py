@@ -169,3 +169,14 @@ def test_tables_of_rows_that_are_almost_of_length_one_do_not_count_a_query_as_cl
     from_tables = unhub.fit(items * np.float32(1 + 4e-7), almost, method="gc", quantiles=BANK)
     scores = bank @ items.T
     np.testing.assert_allclose(from_tables.apply(scores), exact.apply(scores))
+
+
+@KINDS
+def test_tables_with_all_scores_count_as_the_scores_themselves_do_in_near_ties(similarity: Kind) -> None:
+    items, some = sets(normal, 3)
+    noise = 1 + 1e-6 * np.random.default_rng(4).standard_normal((BANK, 3))
+    bank = (some[np.arange(BANK) % 20] * noise).astype(np.float32)
+    exact, tables = unhub.fit(items, bank, method=["gc", f"gc:quantiles={BANK}"], similarity=similarity)
+    queries, columns = ready(bank, items, similarity)
+    scores = queries @ columns.T
+    assert_array_equal(tables.apply(scores), exact.apply(scores))

@@ -42,7 +42,7 @@ class GloballyCorrected(Method):
             raise ValueError("gc: quantiles must be at least 2, got 1")
 
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
-        scores = bank.queries if isinstance(bank.queries, Dense) else _scaled(cast("Dot", bank.queries))
+        scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
             tables = self._tables(scores, effort)
             error = max(0, -(-(bank.size - 1) // (self.quantiles - 1)) - 1)
@@ -53,7 +53,7 @@ class GloballyCorrected(Method):
             return Outcome(arrays={"bank_scores": copied}, kept="a copy of the given matrix, in float32")
         rows = np.empty((bank.size, scores.width), np.float32)
         for span in spans(bank.size, 4096):
-            rows[slice(*span)] = scores.query_vectors.unit_block(*span, scores.kind)
+            rows[slice(*span)] = scores.queries(span)
         return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
 
     def _tables(self, similarity: Similarity, effort: Effort) -> Float32:
@@ -159,10 +159,15 @@ def _in_columns(scores: Scores) -> Float32:
     return np.ascontiguousarray(scores.T, np.float32)
 
 
-def _scaled(similarity: Dot) -> Dot:
-    """Return the bank and items scaled as later ones are, also where they are almost of length one."""
-    queries, items = similarity.query_vectors.seen(False), similarity.item_vectors.seen(False)
-    return Dot(queries, items, similarity.kind)
+class _LikeLaterQueries(Dot):
+    """A bank scaled as later queries are, to the last bit, also where it is almost of length one."""
+
+    @classmethod
+    def of(cls, bank: Dot) -> _LikeLaterQueries:
+        return cls(bank.query_vectors.seen(False), bank.item_vectors.seen(False), bank.kind)
+
+    def queries(self, span: Span) -> Float32:
+        return self.query_vectors.unit_block(*span, self.kind)
 
 
 class _ReadyQueries(Dot):
