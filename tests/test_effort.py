@@ -43,16 +43,18 @@ def test_runs_of_one_effort_share_their_threads_which_end_with_it() -> None:
 
 
 def test_no_thread_is_left_when_an_effort_is_done_or_failed() -> None:
+    seen: set[threading.Thread] = set()
+
     def fail() -> None:
+        seen.add(threading.current_thread())
         raise RuntimeError("gone")
 
-    before = threading.active_count()
     done, failed = Effort(2), Effort(2)
-    done.map(str, range(4))
+    seen.update(done.map(lambda _: threading.current_thread(), range(4)))
     done.finish()
     with pytest.raises(RuntimeError, match="gone") as kept:
         failed.run([fail, fail])
-    assert threading.active_count() == before
+    assert len(seen) >= 2 and not any(thread.is_alive() for thread in seen)
     assert kept.value.args == ("gone",)
 
 
