@@ -111,7 +111,7 @@ def test_counts_do_not_depend_on_how_many_queries_are_asked_at_a_time(
 @pytest.mark.parametrize("at_a_time", [1, 7, BANK])
 @SHAPES
 @KINDS
-@ROWS
+@pytest.mark.parametrize("rows", [positive, of_all_lengths, normal])
 def test_no_query_is_closer_than_itself_in_scores_that_were_multiplied_elsewhere(
     rows: Rows, similarity: Kind, dimensions: int, at_a_time: int
 ) -> None:
@@ -119,7 +119,19 @@ def test_no_query_is_closer_than_itself_in_scores_that_were_multiplied_elsewhere
     correction = cast("Rescore", unhub.fit(items, bank, method="gc", similarity=similarity))
     queries, columns = ready(bank, items, similarity)
     scores = np.concatenate([queries[at : at + at_a_time] @ columns.T for at in range(0, BANK, at_a_time)])
+    assert_none_is_closer_than_itself(correction, scores, scores_of(bank, items, similarity))
+
+
+@SHAPES
+@KINDS
+def test_no_query_of_switches_is_closer_than_itself_in_scores_of_float64(similarity: Kind, dimensions: int) -> None:
+    items, bank = sets(switches, dimensions)
+    correction = cast("Rescore", unhub.fit(items, bank, method="gc", similarity=similarity))
     exact = scores_of(bank, items, similarity)
+    assert_none_is_closer_than_itself(correction, exact, exact)
+
+
+def assert_none_is_closer_than_itself(correction: Rescore, scores: Float32 | Float64, exact: Float64) -> None:
     counts = scores.astype(np.float64) - correction.apply(scores)
     most = np.stack([(column[None] > column[:, None]).sum(axis=1) for column in exact.T], axis=1)
     assert (counts <= most + 1e-5 * np.abs(exact) + 1e-6).all()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unhub.correction import Plan, Rescore, Scores
 from unhub.effort import Effort
 from unhub.methods.global_rank import Closer, GloballyCorrected
-from unhub.similarity import Span
+from unhub.similarity import Span, steady_products
 from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
 
 ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
@@ -65,7 +65,7 @@ def _rank_by_item(
                 rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
             for span in spans(len(queries), max(1, BLOCK_ENTRIES // (stop - start))):
                 if len(wanted):
-                    scores = _steady_products(queries[slice(*span)], rows)
+                    scores = steady_products(queries[slice(*span)], rows)
                     best.add(span, (scores - count(scores))[:, wanted], start + wanted)
                 effort.tick((span[1] - span[0]) * (stop - start))
         return best
@@ -77,14 +77,6 @@ def _rank_by_item(
     for other in found[1:]:
         best.join(other)
     return best.scores, best.places
-
-
-def _steady_products(queries: Float32, rows: Float32) -> Float32:
-    """Return products that are the same however many queries are asked at a time, so that counts are too.
-
-    Sums in float32 round as the size of the block has it; those in float64 are rounded once, at the end.
-    """
-    return np.asarray(np.matmul(queries.astype(np.float64), rows.T.astype(np.float64)), np.float32)
 
 
 class Best:

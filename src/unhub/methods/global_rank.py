@@ -13,7 +13,7 @@ from unhub.bank import Bank
 from unhub.correction import Rescore, Scores
 from unhub.effort import Effort
 from unhub.methods.method import Method, Outcome, require_count
-from unhub.similarity import Dense, Dot, Similarity, Span
+from unhub.similarity import Block, Dense, Dot, Similarity, Span, steady_products
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
@@ -24,7 +24,7 @@ MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
 class GloballyCorrected(Method):
     """Score each item by minus the number of bank queries closer to it than the query, ties by similarity.
 
-    A bank query is closer where it scores higher by more than the two products may be off by rounding (see
+    A bank query is closer where it scores higher by more than a product may be off by rounding (see
     `product_rounding`), so that none is closer than itself; scores of a given matrix are compared as they are, in
     float32. Exact but for that by default: the bank's scores are computed again, block by block, at each call. With
     `quantiles`, each item keeps that many quantiles of its bank scores and the count is interpolated: off by less than
@@ -159,7 +159,14 @@ def _in_columns(scores: Scores) -> Float32:
     return np.ascontiguousarray(scores.T, np.float32)
 
 
-class _LikeLaterQueries(Dot):
+class _Steady(Dot):
+    """Products that do not depend on how many there are at a time."""
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        out[...] = steady_products(items, queries)
+
+
+class _LikeLaterQueries(_Steady):
     """A bank scaled as later queries are, to the last bit, also where it is almost of length one."""
 
     @classmethod
@@ -170,7 +177,7 @@ class _LikeLaterQueries(Dot):
         return self.query_vectors.unit_block(*span, self.kind)
 
 
-class _ReadyQueries(Dot):
+class _ReadyQueries(_Steady):
     """A bank that was made ready to multiply when it was fitted."""
 
     def queries(self, span: Span) -> Float32:
