@@ -131,6 +131,22 @@ def test_reported_marginal_errors_hold_for_what_was_returned(monkeypatch: pytest
     assert found.column_error == pytest.approx(column_error, rel=0.05)
 
 
+@pytest.mark.parametrize("keep", KEEPS)
+def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
+    scores = drawn(44, items=50, bank=4000).bank_scores
+    whole = solve(scores, 0.01, keep=keep, threads=2)
+    for name, value in {"MANY_ROWS": 4000, "SWEPT": 64, "TILE_BYTES": 1}.items():
+        monkeypatch.setattr(balancing, name, value)
+    effort = Effort(2)
+    found = balance(Dense(scores), 0.01, 10, effort, keep=keep)
+    assert_allclose(found.h, whole.h, rtol=0, atol=1e-7)
+    assert_allclose(found.log_alpha, whole.log_alpha, rtol=0, atol=1e-4)
+    assert found.row_error != whole.row_error
+    assert found.row_error == pytest.approx(whole.row_error, rel=0.1)
+    assert found.column_error == pytest.approx(whole.column_error, rel=1e-2, abs=1e-6)
+    assert effort.passes == pytest.approx(10.25 if keep == "none" else 1)
+
+
 def test_a_fit_reports_its_iterations_and_errors() -> None:
     sets = drawn(45)
     cost = bias("sn:tau=0.05,iterations=7", sets).cost

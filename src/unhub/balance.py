@@ -34,6 +34,8 @@ LOST = 2.0**-97
 RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to: float32 holds exp(40)
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
+SWEPT = 1024  # rows at a time
+MANY_ROWS, ONE_IN = 16_384, 4  # from so many rows on, what is left of them is measured on one piece in four
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,8 @@ class _Balancing:
         self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
         self.recomputes = kept_as == "recomputed"
         self.stale = True
+        self.backwards = True
+        self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
         self.parts = split(self.m, effort.threads)
         self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
@@ -102,7 +106,7 @@ class _Balancing:
             self._move(totals)
             done += 1
         else:
-            self._sweep()  # what is left: K @ beta once more, for the last beta
+            self._sweep(ONE_IN if self.m >= MANY_ROWS else 1)  # what is left: K @ beta once more, for the last beta
         return Solution(
             self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self._column_error(log_alpha)
         )
@@ -111,8 +115,11 @@ class _Balancing:
         return cast("Float64", -np.log(self.rows) - self.row_logs - np.log(self.sums))
 
     def _row_error(self, log_alpha: Float64) -> float:
-        """L1 distance of the plan's row marginals from uniform, with alpha as given and beta as it is now."""
-        return float(np.abs(np.exp(log_alpha - self._log_alpha()) - 1).sum() / self.m)
+        """L1 distance of the plan's row marginals from uniform, with alpha as given and beta as it is now.
+
+        Of the rows that the last sweep looked at.
+        """
+        return float(np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1).mean())
 
     def _column_error(self, log_alpha: Float64) -> float | None:
         """L1 distance of the column marginals from uniform, measured on some columns from their scores, not from K.
@@ -139,23 +146,29 @@ class _Balancing:
         self.effort.passes = passes + len(positions) / self.n
         return h
 
-    def _sweep(self) -> Float64:
-        """Compute K @ beta and K^T alpha for the present h; return the latter, relative to the centre."""
-        job = self._compute if self.recomputes or self.stale else self._reuse
-        if self.stale or self.recomputes:
+    def _sweep(self, one_in: int = 1) -> Float64:
+        """Compute K @ beta and K^T alpha for the present h; return the latter, relative to the centre.
+
+        Of the rows, one piece in so many is looked at.
+        """
+        anew = self.recomputes or self.stale
+        if anew:
             self.centre, self.stale = self.h, False
-            self.effort.passes += 1
+            self.effort.passes += 1 / one_in
+        self.backwards = not self.backwards
+        self.swept[:] = False
         scale = np.exp((self.centre - self.h) / self.tau).astype(np.float32)
         shift = self.centre.astype(np.float32)
-        totals = self.effort.run([functools.partial(job, part, scale, shift) for part in self.parts])
-        return functools.reduce(np.add, totals)
+        rows = _rows_per_tile(self.n) if anew else SWEPT
+        pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
+        work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
+        return functools.reduce(np.add, self.effort.map(work, pieces))
 
-    def _compute(self, part: Span, scale: Float32, shift: Float32) -> Float64:
+    def _compute(self, shift: Float32, rows: int, pieces: list[Span]) -> Float64:
         """Multiply, and turn each row into its share of each item."""
         totals = np.zeros(self.n)
-        rows = _rows_per_tile(self.n)
         own = np.empty((rows, self.n), np.float32)
-        for span in spans(part[1], rows, start=part[0]):
+        for span in pieces:
             here = slice(*span)
             room = own[: span[1] - span[0]] if self.full is None else self.full[here]
             scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
@@ -165,19 +178,20 @@ class _Balancing:
                 kernels.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
             else:
                 kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
+            self.sums[here], self.swept[here] = 1.0, True
             self.effort.tick(scores.size)
-        self.sums[slice(*part)] = 1.0
         return totals
 
-    def _reuse(self, part: Span, scale: Float32, shift: Float32) -> Float64:
-        """Sweep over the kept rows."""
+    def _reuse(self, scale: Float32, pieces: list[Span]) -> Float64:
+        """Sweep over the kept rows, every other time backwards: it begins with those that are still in cache."""
         totals = np.zeros(self.n)
-        for span in spans(part[1], 1024, start=part[0]):
+        for span in reversed(pieces) if self.backwards else pieces:
             here = slice(*span)
             if self.full is not None:
                 kernels.balance_rows(self.full[here], scale, totals, self.sums[here])
             elif self.short is not None:
                 kernels.balance_short_rows(self.short[here], scale, totals, self.sums[here])
+            self.swept[here] = True
             self.effort.tick(0)
         return totals
 
