@@ -52,6 +52,7 @@ ITEMS = 5_000
 TORCH_BANK, POT_BANK = 100_000, 20_000
 TAU, ITERATIONS = 0.01, 10
 CLOSE = 1e-4  # how far h may be from the reference
+REST_SECONDS = 0.2  # after a product the threads of OpenBLAS and OpenMP go on spinning for a while, on cores that others want
 POT_METHODS = {"POT sinkhorn": "sinkhorn", "POT sinkhorn_log": "sinkhorn_log"}
 INSTALL_TORCH = "torch is not installed, so unhub is not measured against it: pip install torch==2.13.0"
 
@@ -198,10 +199,11 @@ def measure(items: Float32, bank: Float32, threads: int, names: list[str], round
 
 
 def time_in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each run, round after round."""
+    """Return the seconds of each run, round after round; each begins when the threads of the one before are at rest."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(REST_SECONDS)
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
