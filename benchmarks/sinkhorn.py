@@ -52,7 +52,7 @@ ITEMS = 5_000
 TORCH_BANK, POT_BANK = 100_000, 20_000
 TAU, ITERATIONS = 0.01, 10
 CLOSE = 1e-4  # how far h may be from the reference
-REST_SECONDS = 0.2  # after a product the threads of OpenBLAS and OpenMP go on spinning for a while, on cores that others want
+REST_SECONDS = 0.2  # after a product, threads of OpenBLAS and OpenMP spin for a while on cores that others want
 POT_METHODS = {"POT sinkhorn": "sinkhorn", "POT sinkhorn_log": "sinkhorn_log"}
 INSTALL_TORCH = "torch is not installed, so unhub is not measured against it: pip install torch==2.13.0"
 

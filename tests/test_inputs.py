@@ -1,5 +1,6 @@
 """What bad input gets: a ValueError that names the argument, the value seen and the remedy, before any work."""
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import cast
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from banks import ON_A_BANK, Floats, drawn
 from unhub.correction import Bias, Correction
 from unhub.effort import byte_count
+from unhub.evaluation.hubness import hubness
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
 from unhub.methods.method import Value
@@ -119,9 +121,27 @@ def test_a_bad_row_is_found_in_a_later_block(monkeypatch: pytest.MonkeyPatch) ->
     refused("^bank: row 33 holds nan", lambda: fit_with(bank=spoiled(BANK, 33, np.nan)))
 
 
-def test_a_given_matrix_names_the_row_that_is_not_finite() -> None:
-    refused("^the similarity matrix holds NaN or infinity in row 2", lambda: Dense(spoiled(ITEMS, 2, np.nan)))
-    refused("row 2; every number must be finite in float32$", lambda: Dense(spoiled(ITEMS.astype(np.float64), 2, 1e39)))
+GIVEN = ["raw", "is", "dis", "csls", "gc", "gc:quantiles=3", "nnn:k=3", "dn", "cent", "sn", "dbsn", "otn", "hn"]
+
+
+@pytest.mark.parametrize("method", GIVEN)
+def test_a_given_matrix_names_the_row_that_is_not_finite(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhub.similarity.READ_BYTES", 5 * 4 * ITEMS.shape[1])  # five rows at a time
+    for row, value in ((0, np.nan), (7, np.inf), (len(ITEMS) - 1, -np.inf)):
+        matrix = spoiled(ITEMS, row, value)
+        text = f"^the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32$"
+        refused(text, functools.partial(fit, Dense(matrix), method=method))
+    wide = spoiled(ITEMS.astype(np.float64), 2, 1e39)
+    refused("^the similarity matrix holds NaN or infinity in row 2", lambda: fit(Dense(wide), method=method))
+    fit(Dense(ITEMS), method=method)
+
+
+def test_given_queries_and_bank_items_name_the_row_that_is_not_finite() -> None:
+    bad = Dense(spoiled(ITEMS, 2, np.nan))
+    text = "^the similarity matrix holds NaN or infinity in row 2"
+    refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dualis"))
+    refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dbsn"))
+    refused(text, lambda: hubness(bad, k=3))
 
 
 def test_a_zero_vector_has_no_direction_under_cosine() -> None:

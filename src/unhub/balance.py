@@ -159,7 +159,7 @@ class _Balancing:
         self.swept[:] = False
         scale = np.exp((self.centre - self.h) / self.tau).astype(np.float32)
         shift = self.centre.astype(np.float32)
-        rows = _rows_per_tile(self.n) if anew else SWEPT
+        rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEPT
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
         return functools.reduce(np.add, self.effort.map(work, pieces))

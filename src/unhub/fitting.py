@@ -139,6 +139,8 @@ class _Sets:
 
     def source(self, effort: Effort) -> Source:
         """Say where the similarities come from; rows of the bank that no method read are read for it."""
+        if isinstance(self.bank.queries, Dense):
+            self.bank.queries.check()
         if self._bank is not None and self._source.bank is None:
             bank = Fingerprint.of(self._bank.inspected(effort.map).hashes)
             self._source = dataclasses.replace(self._source, bank=bank)

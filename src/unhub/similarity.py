@@ -12,6 +12,7 @@ from unhub import kernels
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, spans
 
 Span: TypeAlias = tuple[int, int]
+READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
 Block: TypeAlias = NDArray[np.generic]  # rows made ready to multiply; a slice of a block is a block
 
 
@@ -39,6 +40,10 @@ class Similarity(Protocol):
 
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         """Write the scores with a row per query."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows `ready_rows` is best asked for at a time, or fewer."""
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         """Return the scores with a row per query, C order, not to be written to: `out`, unless they lie ready."""
@@ -89,6 +94,10 @@ class Dot:
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         np.matmul(queries, items.T, out=out)
 
+    @property
+    def rows_at_once(self) -> int:
+        return len(self.query_vectors)
+
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         self.queries_by_items(queries, items, out)
         return out
@@ -114,26 +123,20 @@ class Dot:
 class Dense:
     """A given (queries, items) matrix of similarities, such as one released with a paper.
 
-    As what is fitted on, its rows are the bank queries.
+    As what is fitted on, its rows are the bank queries. They are checked when they are first read, so that they need
+    not be read before.
     """
 
     matrix: NDArray[np.floating]
     item_ids: Ids
+    _finite: NDArray[np.bool_]  # rows that were read, by any thread
 
     def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
-        checked = as_vectors(matrix, "the similarity matrix", "(queries, items)")
-        for first, block in checked.blocks():
-            finite = np.empty(len(block), np.bool_)
-            kernels.are_finite(block, finite)
-            if not finite.all():
-                row = first + int(finite.argmin())
-                raise ValueError(
-                    f"the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32"
-                )
-        columns = checked.rows.shape[1]
-        ids = np.arange(columns) if item_ids is None else item_ids
-        object.__setattr__(self, "matrix", checked.rows)
-        object.__setattr__(self, "item_ids", as_ids(ids, columns, "item_ids"))
+        rows = as_vectors(matrix, "the similarity matrix", "(queries, items)").rows
+        ids = np.arange(rows.shape[1]) if item_ids is None else item_ids
+        object.__setattr__(self, "matrix", rows)
+        object.__setattr__(self, "item_ids", as_ids(ids, rows.shape[1], "item_ids"))
+        object.__setattr__(self, "_finite", np.zeros(rows.shape[0], np.bool_))
 
     def __repr__(self) -> str:
         return f"<Dense: {self.shape[0]} queries, {self.shape[1]} items>"
@@ -162,6 +165,10 @@ class Dense:
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         out[...] = self._part(queries, items)
 
+    @property
+    def rows_at_once(self) -> int:
+        return max(1, READ_BYTES // (4 * self.shape[1]))
+
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         part = np.asarray(self._part(queries, items))
         if part.dtype == np.float32 and part.flags.carray:  # numba would compile anew for one that is read-only
@@ -170,12 +177,31 @@ class Dense:
         return out
 
     def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
-        return self.matrix[int(queries[0]) : int(queries[-1]) + 1, int(items[0]) : int(items[-1]) + 1]
+        start, stop = int(queries[0]), int(queries[-1]) + 1
+        self.check((start, stop))
+        return self.matrix[start:stop, int(items[0]) : int(items[-1]) + 1]
+
+    def check(self, span: Span | None = None) -> None:
+        """Raise a ValueError where a number of these rows, by default of all, is not finite."""
+        first, end = span or (0, self.shape[0])
+        if self._finite[first:end].all():
+            return
+        for start, stop in spans(end, self.rows_at_once, start=first):
+            finite = np.empty(stop - start, np.bool_)
+            with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite
+                kernels.are_finite(np.ascontiguousarray(self.matrix[start:stop], np.float32), finite)
+            if not finite.all():
+                row = start + int(finite.argmin())
+                raise ValueError(
+                    f"the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32"
+                )
+            self._finite[start:stop] = True
 
     def rounding(self, items: Block, queries: Block) -> Float32:
         return np.zeros((1, 1), np.float32)
 
     def mean_scores(self) -> Float64:
+        self.check()
         return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:

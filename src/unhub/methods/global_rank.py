@@ -49,6 +49,7 @@ class GloballyCorrected(Method):
             kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
             return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size])}, kept=kept)
         if isinstance(scores, Dense):
+            scores.check()
             copied = np.array(scores.matrix, np.float32)
             return Outcome(arrays={"bank_scores": copied}, kept="a copy of the given matrix, in float32")
         rows = np.empty((bank.size, scores.width), np.float32)
