@@ -162,6 +162,18 @@ def test_counts_from_tables_are_off_by_no_more_than_they_say(
     assert (np.abs(counts - exact) <= bound + 1e-6).all()
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("method", ["gc", "gc:quantiles=2", "gc:quantiles=5", "gc:quantiles=40"])
+def test_a_score_without_bound_has_all_of_the_bank_before_it_or_none(method: str) -> None:
+    random = np.random.default_rng(3)
+    correction = unhub.fit(unhub.Dense(random.standard_normal((40, 3))), method=method)
+    scores = random.standard_normal((2, 3))
+    scores[0, 1], scores[1, 2] = -np.inf, np.inf
+    corrected = correction.apply(scores)
+    assert_array_equal(np.isinf(corrected), np.isinf(scores))
+    assert corrected[0, 1] == -np.inf and corrected[1, 2] == np.inf
+
+
 def test_counts_from_tables_of_repeated_vectors_are_off_by_no_more_than_they_say() -> None:
     items, some = sets(of_all_lengths, 64)
     bank = np.repeat(some[:60], 5, axis=0)

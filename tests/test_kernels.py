@@ -529,6 +529,30 @@ def test_a_sweep_is_that_of_float64(name: str, seed: int, rows: int, columns: in
 
 
 @both
+@pytest.mark.parametrize(("rows", "columns"), [(70, 255), (131, 300), (66, 1030), (9, 33_000), (64, 256), (3, 70_000)])
+def test_sinkhorn_on_long_rows_and_many_is_that_of_float64(name: str, rows: int, columns: int) -> None:
+    """Rows in several pieces, and longer ones than are fetched ahead; rows that are handed over before the end."""
+    rng = np.random.default_rng(rows)
+    scores, h = rng.standard_normal((rows, columns)).astype(np.float32), np.zeros(columns, np.float32)
+    soft, bits = np.empty_like(scores), np.empty(scores.shape, np.uint16)
+    exact = softmax(2 * scores.astype(np.float64), axis=1)
+    for soften, out in ((kernel(name).soften_rows, soft), (kernel(name).soften_short_rows, bits)):
+        totals, logs = np.zeros(columns), np.empty(rows)
+        soften(scores, h, 2.0, out, totals, logs)
+        assert_allclose(totals, exact.sum(axis=0), rtol=2e-5)
+        assert_allclose(logs, logsumexp(2 * scores.astype(np.float64), axis=1), rtol=1e-5)
+    assert_allclose(soft, exact, rtol=2e-5)
+    assert_allclose(lengthened(bits), exact, rtol=1.1 * 2**-10)
+    scale = np.exp(rng.standard_normal(columns)).astype(np.float32)
+    for balance, kept in ((kernel(name).balance_rows, soft), (kernel(name).balance_short_rows, bits)):
+        totals, sums = np.zeros(columns), np.empty(rows)
+        balance(kept, scale, totals, sums)
+        wide = (soft if kept is soft else lengthened(bits)).astype(np.float64)
+        assert_allclose(sums, wide @ scale, rtol=1e-5)
+        assert_allclose(totals, (wide / (wide @ scale)[:, None]).sum(axis=0), rtol=2e-5)
+
+
+@both
 @pytest.mark.parametrize("short", [False, True])
 def test_totals_of_many_rows_lose_little(name: str, short: bool) -> None:
     """A float32 sum of 60,000 equal shares is off by 2e-4 and more."""

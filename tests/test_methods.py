@@ -131,18 +131,18 @@ def test_h_is_kept_centred(spec: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
-@pytest.mark.parametrize("spec", BIASES + GATED + ("gc",))
+@pytest.mark.parametrize("spec", BIASES + GATED)  # gc, which resolves so much and no more, is in test_global_rank.py
 def test_corrected_scores_are_the_oracles_up_to_one_constant_per_query(spec: str, kind: Kind) -> None:
-    sets = drawn(7).under(kind)  # at seed 6, gc meets a bank score within float32's rounding of the query's
+    sets = drawn(6).under(kind)
     difference = fitted(spec, sets).apply(sets.query_scores) - banks.oracle_scores(spec, sets)
     spread = difference.max(axis=1) - difference.min(axis=1)
     assert spread.max() <= 2 * tolerance(spec, sets)
 
 
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
-@pytest.mark.parametrize("spec", ON_A_BANK)
+@pytest.mark.parametrize("spec", [spec for spec in ON_A_BANK if spec != "gc"])
 def test_items_are_ranked_as_the_oracle_ranks_them(spec: str, kind: Kind) -> None:
-    sets = drawn(7).under(kind)
+    sets = drawn(6).under(kind)
     scores = fitted(spec, sets).apply(sets.query_scores)
     assert_array_equal(oracles.ranking(scores.astype(np.float64)), banks.oracle_ranking(spec, sets))
 

@@ -135,7 +135,7 @@ def test_reported_marginal_errors_hold_for_what_was_returned(monkeypatch: pytest
 def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
     scores = drawn(44, items=50, bank=4000).bank_scores
     whole = solve(scores, 0.01, keep=keep, threads=2)
-    for name, value in {"MANY_ROWS": 4000, "SWEPT": 64, "TILE_BYTES": 1}.items():
+    for name, value in {"MANY_ROWS": 4000, "SAMPLED": 32}.items():
         monkeypatch.setattr(balancing, name, value)
     effort = Effort(2)
     found = balance(Dense(scores), 0.01, 10, effort, keep=keep)
@@ -144,7 +144,19 @@ def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.M
     assert found.row_error != whole.row_error
     assert found.row_error == pytest.approx(whole.row_error, rel=0.1)
     assert found.column_error == pytest.approx(whole.column_error, rel=1e-2, abs=1e-6)
-    assert effort.passes == pytest.approx(10.25 if keep == "none" else 1)
+    assert effort.passes == pytest.approx(10.25 if keep == "none" else 1, abs=0.01)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("keep", KEEPS)
+def test_rows_of_all_places_tell_what_remains(monkeypatch: pytest.MonkeyPatch, keep: str, threads: int) -> None:
+    """A quarter of equal rows comes first: if the first rows alone were looked at, little would seem to remain."""
+    monkeypatch.setattr(balancing, "MANY_ROWS", 4000)
+    scores = drawn(44, items=50, bank=8000).bank_scores.copy()
+    scores[:2000] = scores[0]
+    found = balance(Dense(scores), 0.01, 10, Effort(threads), keep=keep)
+    monkeypatch.setattr(balancing, "MANY_ROWS", 10_000)
+    assert found.row_error == pytest.approx(solve(scores, 0.01, keep=keep).row_error, rel=0.2)
 
 
 def test_a_fit_reports_its_iterations_and_errors() -> None:
@@ -216,6 +228,42 @@ def test_a_short_k_is_within_1e_4_along_a_chain(length: int, iterations: int) ->
     assert_oracle(scores, tau, iterations, keep="16-bit", atol=1e-4)
 
 
+def tree(roots: int, levels: int, branches: int, own: list[int]) -> Floats:
+    """Shares of queries in a tree: a part that is rounded up for the parent item, parts rounded down for its own items.
+
+    The rest goes to one more item of its own. 2**roots queries are below the first item, `branches` below any other.
+    """
+    up, down = 1 + 2.0**-10 + 2.0**-18, 1 + 2.0**-10 - 2.0**-18  # just over and under the middle of two steps
+    parents, entries, items = [0], [], 1
+    for level in range(levels):
+        below = []
+        for parent in parents:
+            for _ in range(2**roots if level == 0 else branches):
+                mine = list(range(items, items + len(own) + 1))
+                items += len(mine)
+                shares = [up * 2.0**-roots, *(down * 2.0**-one for one in own)]
+                entries.append(([parent, *mine], [*shares, max(1 - sum(shares), 2.0**-20)]))
+                below += mine[:-1]
+        parents = below
+    found = np.full((len(entries), items), 1e-12)
+    for query, (places, shares) in enumerate(entries):
+        found[query, places] = shares
+    return found
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3, 4, 6, 10])
+@pytest.mark.parametrize(
+    ("roots", "levels", "branches", "own"), [(6, 1, 0, [1]), (4, 2, 12, [2, 2, 2, 3]), (3, 3, 5, [1, 2])]
+)
+def test_a_short_k_is_within_1e_4_along_a_tree(
+    roots: int, levels: int, branches: int, own: list[int], iterations: int
+) -> None:
+    """What is rounded adds up from level to level."""
+    tau = balancing.SHORT_REACH / np.sqrt(iterations)
+    scores = (tau * np.log(tree(roots, levels, branches, own))).astype(np.float32).astype(np.float64)
+    assert_oracle(scores, tau, iterations, keep="16-bit", atol=1e-4)
+
+
 WHOLE = 4 * 41 * 301
 
 
@@ -227,13 +275,13 @@ WHOLE = 4 * 41 * 301
         (0.01, 10, 10 * WHOLE, WHOLE - 1, "16-bit"),
         (0.01, 10, WHOLE - 1, 10 * WHOLE, "16-bit"),
         (0.01, 10, WHOLE // 2, 10 * WHOLE, "16-bit"),
-        (0.01, 60, WHOLE // 2, 10 * WHOLE, "16-bit"),
-        (0.01, 70, 10 * WHOLE, WHOLE - 1, "fp32"),
-        (0.01, 70, WHOLE // 2, 10 * WHOLE, "recomputed"),
+        (0.01, 15, WHOLE // 2, 10 * WHOLE, "16-bit"),
+        (0.01, 17, 10 * WHOLE, WHOLE - 1, "fp32"),
+        (0.01, 17, WHOLE // 2, 10 * WHOLE, "recomputed"),
         (0.01, 10, WHOLE // 2 - 1, 10 * WHOLE, "recomputed"),
         (0.01, 10, 1, 10 * WHOLE, "recomputed"),
-        (0.025, 10, WHOLE // 2, 10 * WHOLE, "16-bit"),
-        (0.026, 10, WHOLE // 2, 10 * WHOLE, "recomputed"),
+        (0.0126, 10, WHOLE // 2, 10 * WHOLE, "16-bit"),
+        (0.0127, 10, WHOLE // 2, 10 * WHOLE, "recomputed"),
         (0.5, 10, 10 * WHOLE, WHOLE - 1, "fp32"),
         (0.5, 10, WHOLE - 1, 10 * WHOLE, "recomputed"),
         (10.0, 10, WHOLE - 1, 10 * WHOLE, "recomputed"),

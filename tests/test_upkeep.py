@@ -464,6 +464,14 @@ def test_the_bank_of_the_fit_is_not_merged_again(spec: str) -> None:
         merge(merged, sets.items[:30], sets.bank)
 
 
+def test_one_query_may_be_asked_again() -> None:
+    sets = drawn(72)
+    one = fit(sets.items, sets.bank[:1], method="is")
+    merged = merge(one, sets.items, sets.bank[[0, 1, 2]])
+    refitted = fit(sets.items, sets.bank[[0, 0, 1, 2]], method="is")
+    assert_allclose(whole_h(merged), whole_h(refitted), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("spec", ["raw", "is", "dis", "sn:tau=0.05"])
 def test_a_bank_that_begins_with_that_of_the_fit_is_not_merged(spec: str) -> None:
     sets = drawn(72)

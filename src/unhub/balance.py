@@ -23,9 +23,9 @@ from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, spans
 
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in 16 bits, which is faster to read
-# 16 bits round by up to 2**-10. Along a chain of items that share queries two by two, the worst that was found, this
-# comes to tau * sqrt(iterations) times as much in h: up to here it stays within 1e-4.
-SHORT_REACH = 0.08
+# 16 bits round by up to 2**-10. Along chains of items that share queries, and outwards along trees of them, this adds
+# up: at tau * sqrt(iterations) = 0.08 h was 1.6e-4 off in the worst that was found. They are used up to half of that.
+SHORT_REACH = 0.04
 TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
 # K loses entries below 2**-117 of their row's largest. All that may be lost, however much it is weighed, must stay
@@ -35,7 +35,8 @@ RANGE = 40.0  # how far, in units of tau, potentials may move from those K is re
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
 SWEPT = 1024  # rows at a time
-MANY_ROWS, ONE_IN = 16_384, 4  # from so many rows on, what is left of them is measured on one piece in four
+# From so many rows on, what is left of them is measured on one in four pieces of so many.
+MANY_ROWS, ONE_IN, SAMPLED = 16_384, 4, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class _Balancing:
         self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
         self.recomputes = kept_as == "recomputed"
         self.stale = True
-        self.backwards = True
+        self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
         self.parts = split(self.m, effort.threads)
         self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
@@ -106,7 +107,7 @@ class _Balancing:
             self._move(totals)
             done += 1
         else:
-            self._sweep(ONE_IN if self.m >= MANY_ROWS else 1)  # what is left: K @ beta once more, for the last beta
+            self._sweep(sampled=self.m >= MANY_ROWS)  # what is left: K @ beta once more, for the last beta
         return Solution(
             self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self._column_error(log_alpha)
         )
@@ -146,23 +147,26 @@ class _Balancing:
         self.effort.passes = passes + len(positions) / self.n
         return h
 
-    def _sweep(self, one_in: int = 1) -> Float64:
-        """Compute K @ beta and K^T alpha for the present h; return the latter, relative to the centre.
+    def _sweep(self, *, sampled: bool = False) -> Float64:
+        """Compute K @ beta and K^T alpha for the present h, of all rows or a sample; return the latter.
 
-        Of the rows, one piece in so many is looked at.
+        It is relative to the centre.
         """
         anew = self.recomputes or self.stale
         if anew:
             self.centre, self.stale = self.h, False
-            self.effort.passes += 1 / one_in
-        self.backwards = not self.backwards
+        self.backwards = not (anew or self.backwards)
         self.swept[:] = False
         scale = np.exp((self.centre - self.h) / self.tau).astype(np.float32)
         shift = self.centre.astype(np.float32)
         rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEPT
+        rows, one_in = (min(rows, SAMPLED), ONE_IN) if sampled else (rows, 1)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
-        return functools.reduce(np.add, self.effort.map(work, pieces))
+        totals = functools.reduce(np.add, self.effort.map(work, pieces))
+        if anew:
+            self.effort.passes += float(self.swept.mean())
+        return totals
 
     def _compute(self, shift: Float32, rows: int, pieces: list[Span]) -> Float64:
         """Multiply, and turn each row into its share of each item."""

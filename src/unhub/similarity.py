@@ -209,9 +209,10 @@ class Dense:
 
 
 def steady_products(left: Block, right: Block) -> Float32:
-    """Return the products of two sets of rows, the same whatever is multiplied beside them.
+    """Return the products of two sets of rows, which do not depend on what is multiplied beside them.
 
-    Sums in float32 round as the size of the block has it; those in float64 are rounded once, at the end.
+    Sums in float32 round as the size of the block has it. Those in float64 do too, but that is lost, save for one in
+    many millions, when they are rounded to float32 at the end.
     """
     return np.asarray(np.matmul(left.astype(np.float64), right.T.astype(np.float64)), np.float32)
 
@@ -219,10 +220,10 @@ def steady_products(left: Block, right: Block) -> Float32:
 def product_rounding(dimensions: int) -> float:
     """Return how far a float32 product may be from a steady one, as a share of the rows' lengths.
 
-    What was seen of random rows is below half of this. Rows of zeros and one value, whose products all round the same
-    way, can be off by more.
+    In thirty million products of positive rows, which round worst of random ones, three quarters of this were the most.
+    Rows of zeros and one value, whose products all round the same way, can be off by more.
     """
-    return (4 + float(np.sqrt(dimensions))) * float(np.finfo(np.float32).eps) / 2
+    return (8 + 1.5 * float(np.sqrt(dimensions))) * float(np.finfo(np.float32).eps) / 2
 
 
 def _lengths(rows: Block) -> Float32:

@@ -113,8 +113,9 @@ def merge(
     check_dimensions(fitted, more, "more_bank")
     hashes = inspect(more, "more_bank", kind_of(fitted)).hashes
     old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # raw may do without a bank
-    if old_bank.count and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
-        is_all = len(hashes) == old_bank.count
+    is_all = len(hashes) == old_bank.count
+    # One query may well be asked again.
+    if (is_all or old_bank.count > 1) and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
         raise ValueError(
             f"more_bank {'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the "
             f"correction was fitted on; give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}"

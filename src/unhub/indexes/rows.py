@@ -56,6 +56,7 @@ def _rank_by_item(
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return the best items by s - count, each thread going over its own blocks of items."""
     may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
+    most = max(1, ROWS_BYTES // (8 * items.dimensions))  # queries in float64
 
     def best_in(blocks: list[Span]) -> Best:
         best = Best(len(queries), k)
@@ -63,7 +64,7 @@ def _rank_by_item(
             wanted = np.flatnonzero(may_return[start:stop])
             if len(wanted):
                 rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
-            for span in spans(len(queries), max(1, BLOCK_ENTRIES // (stop - start))):
+            for span in spans(len(queries), min(max(1, BLOCK_ENTRIES // (stop - start)), most)):
                 if len(wanted):
                     scores = steady_products(queries[slice(*span)], rows)
                     best.add(span, (scores - count(scores))[:, wanted], start + wanted)

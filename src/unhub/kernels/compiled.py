@@ -524,16 +524,16 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
                 # A function that returned four of these would cost the loop a fifth of its speed.
                 a, b = kept[i, start:stop], kept[i + 1, start:stop]
                 c, d = kept[i + 2, start:stop], kept[i + 3, start:stop]
-                e, f = kept[ahead, start:stop], kept[ahead + 1, start:stop]
-                g, h = kept[ahead + 2, start:stop], kept[ahead + 3, start:stop]
+                p, q = kept[ahead, start:stop], kept[ahead + 1, start:stop]
+                r, s = kept[ahead + 2, start:stop], kept[ahead + 3, start:stop]
                 for j in range(len(part)):
                     first = to_a * _lengthen(a[j]) + to_b * _lengthen(b[j])
                     second = to_c * _lengthen(c[j]) + to_d * _lengthen(d[j])
                     part[j] += first + second
-                    w += _lengthen(e[j]) * weights[j]
-                    x += _lengthen(f[j]) * weights[j]
-                    y += _lengthen(g[j]) * weights[j]
-                    z += _lengthen(h[j]) * weights[j]
+                    w += _lengthen(p[j]) * weights[j]
+                    x += _lengthen(q[j]) * weights[j]
+                    y += _lengthen(r[j]) * weights[j]
+                    z += _lengthen(s[j]) * weights[j]
             if i % ROWS_ADDED == ROWS_ADDED - 4:
                 _hand_over(subtotals, totals)
     for i in range(whole, rows):

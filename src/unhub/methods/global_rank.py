@@ -18,6 +18,7 @@ from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
 MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
+PRODUCTS = 1 << 20  # in float64 at a time
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class Interpolated:
             counts = np.empty(scores.shape)
             for item, (table, slope, asked) in enumerate(zip(tables, slopes, _in_columns(scores), strict=True)):
                 place = np.searchsorted(table, asked, side="right")
-                way = asked - table[np.maximum(place - 1, 0)].astype(np.float64)
+                # Beyond either end there is nowhere to go, also for a score that is infinite.
+                way = np.clip(asked, table[0], table[-1]) - table[np.maximum(place - 1, 0)].astype(np.float64)
                 counts[:, item] = self.size - (fewest[place] + way * slope[place])
             return counts
 
@@ -189,7 +191,7 @@ def sorted_thresholds(similarity: Similarity, span: Span) -> Float32:
     """Return what a query must score less than for each bank query to be closer, (items, bank queries), rising."""
     items = similarity.items(span)
     thresholds = np.empty((len(items), similarity.shape[0]), np.float32)
-    for start, stop in spans(similarity.shape[0], 8192):
+    for start, stop in spans(similarity.shape[0], max(256, PRODUCTS // len(items))):
         part, queries = np.empty((len(items), stop - start), np.float32), similarity.queries((start, stop))
         similarity.items_by_queries(items, queries, part)
         np.subtract(part, similarity.rounding(items, queries), out=thresholds[:, start:stop])

@@ -59,7 +59,7 @@ def smooth_plan(scipy: ModuleType, scores: Float64, reg: float) -> Float64:
         _balance(scipy, moved, at, ROUGH)
     error = _balance(scipy, moved, reg, EXACT)
     if not error <= EXACT:
-        raise NoOptimum(f"the plan's sums are still off by {error:.1g} of their size after {STEPS} steps")
+        raise NoOptimum(f"the plan's sums are still off by {error:.1g} of their size")
     return cast("Float64", np.maximum(moved, 0) / reg)
 
 
@@ -82,7 +82,10 @@ def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float) -> fl
         def slope(part: float, direction: Sums = direction) -> float:
             return off(_shifted(moved, direction, part)).along(direction)
 
-        moved[:] = _shifted(moved, direction, _length(slope, sums.along(direction)))
+        length = _length(slope, sums.along(direction))
+        if not length > 0:
+            break
+        moved[:] = _shifted(moved, direction, length)
     return error
 
 
@@ -121,8 +124,11 @@ def _direction(scipy: ModuleType, active: NDArray[np.bool_], sums: Sums, damping
 def _length(slope: Callable[[float], float], start: float) -> float:
     """Return how much of a step to take, at most all of it: to about where the slope, which only rises, is 0.
 
-    start: the slope at 0, below 0. Values of the function would be of no use near its least, where they are equal.
+    start: the slope at 0; unless it is below 0, rounding is all that is left, and the step is none. Values of the
+    function would be of no use near its least, where they are equal.
     """
+    if not start < 0:
+        return 0.0
     low, at_low, high, at_high = 0.0, start, 1.0, slope(1.0)
     if at_high <= -0.1 * start:
         return high

@@ -115,7 +115,7 @@ def ranked(plan: Float64, scores: Scores, zeros: str) -> Float64:
     largest = plan.max(axis=1, keepdims=True)
     share = np.round(np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0), DIGITS)
     if zeros == "tied":
-        return np.where(share > 0, plan, 0.0)
+        return np.asarray(share * largest)
     wide = scores.astype(np.float64)
     best, least = wide.max(axis=1, keepdims=True), wide.min(axis=1, keepdims=True)
     size = np.maximum(1.0, np.maximum(best, -least))
