@@ -72,7 +72,7 @@ def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
         if len(unknown):
             raise ValueError(
                 f"items: {len(unknown)} of {len(ids)} items are not in the correction, for example "
-                f"{ids[unknown[0]].item()!r}; refit or extend, or give the ids that the items had"
+                f"{ids[unknown[0]].item()!r}; refit or extend, or give the ids that the items had: Vectors(ids, rows)"
             )
     return positions_of(ids, fitted, "items")
 
