@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from children import child
-from command import BANK, FIT, ITEMS, SEARCH, fail, program, succeed, write_fitted, write_inputs
+from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, fail, program, succeed, write_fitted, write_inputs
 from unhub.cli.errors import in_options
 
 pytestmark = pytest.mark.once
@@ -200,10 +200,32 @@ def test_a_file_of_another_kind_is_never_replaced(fitted: Path, command: str) ->
 def test_hits_replace_hits_of_any_form_and_nothing_else(fitted: Path) -> None:
     for form in ("table", "json", "csv", "npz", "table", "npz", "csv", "json"):
         succeed(fitted, *SEARCH, "queries.npy", "--format", form, "-o", "hits")
-    (fitted / "queries.json").write_text('[{"query": "a dog", "id": 3}]')
-    assert "queries.json exists" in fail(fitted, *SEARCH, "queries.npy", "-o", "queries.json")
+    np.savez(fitted / "mine.npz", queries=QUERIES, items=ITEMS)
+    np.savez(fitted / "more.npz", queries=QUERIES, ids=NAMES, scores=ITEMS, notes=NAMES)
+    (fitted / "cut.npz").write_bytes((fitted / "mine.npz").read_bytes()[:-30])
+    (fitted / "asked.json").write_text('[{"query": "a dog", "id": 3}]')
+    (fitted / "nested.json").write_text('[{"query": "a dog", "found": "\\"hits\\": [", "page": [1, "hits": []]}]')
+    (fitted / "log.csv").write_text("query,rank,id,score,user\na dog,1,3,0.5,me\n")
+    (fitted / "table.txt").write_text("query  place  score  item  comment\n")
+    for name in ("mine.npz", "more.npz", "cut.npz", "asked.json", "nested.json", "log.csv", "table.txt"):
+        before = (fitted / name).read_bytes()
+        assert f"{name} exists and is not a file of hits" in fail(fitted, *SEARCH, "queries.npy", "-o", name)
+        assert (fitted / name).read_bytes() == before
     (fitted / "empty").touch()
     succeed(fitted, *SEARCH, "queries.npy", "-o", "empty")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "npz"])
+@pytest.mark.parametrize("first", ["{a}", 'a "b" \\', "x" * 5000, -7], ids=["brace", "quotes", "long", "number"])
+def test_hits_replace_hits_whatever_the_first_query_is_called(fitted: Path, form: str, first: str | int) -> None:
+    np.savez(fitted / "asked.npz", vectors=QUERIES[:2], ids=np.array([first, first * 2]))
+    for _ in range(2):
+        succeed(fitted, *SEARCH, "asked.npz", "--format", form, "-o", "hits")
+
+
+def test_a_pipe_is_refused_before_anything_is_read(fitted: Path) -> None:
+    said = fail(fitted, *SEARCH, "missing.npy", "-o", "/dev/stdout", run=program)
+    assert said == "--output: /dev/stdout is no plain file but a pipe or a device; name a file to write"
 
 
 def test_bytes_are_not_for_a_terminal(fitted: Path) -> None:

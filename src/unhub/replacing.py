@@ -7,24 +7,29 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-HEAD = 4096  # bytes of a file that tell its kind
+HEAD = 1 << 16  # bytes of a file that tell its kind: a long id may stand among them
 
 
 class FileKind(NamedTuple):
-    """A kind of file that we write: its name, as after "is not", and what its first bytes are."""
+    """A kind of file that we write: its name, as after "is not", and its first bytes or the names of its arrays."""
 
     name: str
     head: re.Pattern[bytes]
+    archives: frozenset[frozenset[str]]
 
 
-def file_kind(name: str, *heads: bytes) -> FileKind:
-    """Return a kind of file that begins with one of these patterns, in which a dot is any byte."""
-    return FileKind(name, re.compile(b"|".join(heads), re.DOTALL))
+def file_kind(name: str, *heads: bytes, archives: Iterable[Iterable[str]] = ()) -> FileKind:
+    """Return a kind of file that begins with one of these patterns, in which a dot is any byte.
+
+    Or it is an .npz file that holds the arrays of one of the `archives`, no more and no fewer.
+    """
+    head = re.compile(b"|".join(heads) if heads else rb"(?!)", re.DOTALL)
+    return FileKind(name, head, frozenset(map(frozenset, archives)))
 
 
 def check_target(path: str | os.PathLike[str], *inputs: Path | None, kind: FileKind | None = None) -> Path:
@@ -33,9 +38,12 @@ def check_target(path: str | os.PathLike[str], *inputs: Path | None, kind: FileK
     It must not land on one of the inputs it is made from, nor on a file of another kind, which may be all there is of
     the user's vectors. An empty file, such as mktemp makes, may be replaced.
     """
-    target = Path(os.path.realpath(path))
+    given_path, target = Path(path), Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file to write")
+    # Of the path as given: /dev/stdout leads to a pipe, whose real path names nothing.
+    if given_path.exists() and not given_path.is_file():
+        raise ValueError(f"{path} is no plain file but a pipe or a device; name a file to write")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}; create it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -43,8 +51,6 @@ def check_target(path: str | os.PathLike[str], *inputs: Path | None, kind: FileK
     for given in inputs:
         if given is not None and given.exists() and target.exists() and given.samefile(target):
             raise ValueError(f"{given} is an input of this command; name another file")
-    if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is no plain file, and a file would take its place; name a file to write")
     if kind is not None and target.exists() and not _is_of(kind, target):
         raise ValueError(f"{path} exists and is not {kind.name}, so it stays as it is; name another file")
     return target
@@ -84,7 +90,18 @@ def remove_strays(path: str | os.PathLike[str]) -> None:
 def _is_of(kind: FileKind, path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(HEAD)
-    return not head or kind.head.match(head) is not None
+    return not head or kind.head.match(head) is not None or _arrays_of(path) in kind.archives
+
+
+def _arrays_of(path: Path) -> frozenset[str]:
+    """Return the names of the arrays in an .npz file; of any other file, none."""
+    import zipfile  # which most files need not wait for
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return frozenset()
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -34,10 +33,10 @@ class Format(StrEnum):
 
 HITS_FILE = file_kind(
     "a file of hits",
-    rb" *(query|set) +place +score +item",
-    rb"\[\s*\{\s*\"(query|set)\": [^{]*\"hits\": ",
-    rb"(query|set),rank,id,score",
-    rb"PK\x03\x04.{26}(queries|sets)\.npy",
+    rb" *(query|set) +place +score +item\r?\n",
+    rb'\[\s*\{\s*"(query|set)": ("(\\.|[^"\\])*"|-?\d+),\s*"hits": \[',
+    rb"(query|set),rank,id,score\r?\n",
+    archives=[("queries", "ids", "scores"), ("sets", "ids", "scores")],
 )
 
 
@@ -131,9 +130,7 @@ def _write_npz(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
     import numpy as np
 
     write: Callable[..., None] = np.savez  # whose types take our arrays for its options
-    archive = io.BytesIO()  # a pipe cannot go back, as savez does
-    write(archive, **{PLURALS[word]: asked, "ids": hits.ids, "scores": hits.scores})
-    file.buffer.write(archive.getbuffer())
+    write(file.buffer, **{PLURALS[word]: asked, "ids": hits.ids, "scores": hits.scores})
 
 
 WRITERS: Mapping[Format, Write] = {
