@@ -140,6 +140,10 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
     assert named.stderr == (
         "unhub: --output: named.npy: a .npy file holds no ids, and these rows have some; name a .npz file\n"
     )
+    assert here(folder, *encode, "-o", "t_out.npy").returncode == 0  # an array replaces an array
+    np.savez(folder / "mine.npz", ids=DATA.items.ids, notes=DATA.items.ids)
+    kept = here(folder, *encode, "-o", "mine.npz")
+    assert "mine.npz exists and is not a .npz file of vectors and ids, so it stays as it is" in kept.stderr
 
 
 @pytest.mark.parametrize(

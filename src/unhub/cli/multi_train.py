@@ -176,14 +176,14 @@ def encode(
     if source is None or (texts is not None and items is not None):
         raise ValueError("--texts or --items: give one of them, the rows to encode")
     with argument("--output"):
-        write = files.vector_writer(output)
-        files.check_target(output, model, source, ids, kind=files.VECTOR_FILES[output.suffix.lower()])
+        form = files.vector_file(output)
+        files.check_target(output, model, source, ids, kind=form.kind)
     with argument("--model"):
         loaded = files.load(model, "model")
     rows = read_named(source, ids, option, "--ids")
     encoded = loaded.encode_texts(rows) if items is None else loaded.encode_items(rows)
     with argument("--output"):
-        write(encoded, output)
+        form.write(encoded, output)
     wrote = {"path": str(output), "rows": len(encoded), "dimensions": encoded.dimensions}
     if as_json:
         typer.echo(json.dumps(wrote, indent=2))

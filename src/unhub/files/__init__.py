@@ -9,7 +9,7 @@ from unhub.files.relevance import read_relevance, read_run
 from unhub.files.saved import is_model, load, read_manifest, read_model_manifest, save
 from unhub.files.sets import NamedSets, read_sets
 from unhub.files.texts import Texts, read_texts
-from unhub.files.writers import VECTOR_FILES, vector_writer
+from unhub.files.writers import vector_file
 from unhub.replacing import check_target, replacing
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "DRAWS_FILE",
     "MODEL_FILE",
     "READERS",
-    "VECTOR_FILES",
     "NamedSets",
     "Texts",
     "check_target",
@@ -38,6 +37,6 @@ __all__ = [
     "read_vectors",
     "replacing",
     "save",
-    "vector_writer",
+    "vector_file",
     "write_draws",
 ]
