@@ -67,6 +67,21 @@ def test_parquet_without_ids_is_numbered_as_an_array_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(rows.rows), ROWS)
 
 
+@pytest.mark.parametrize("column", ["ids", "ID", "Id", "key", "__key__", "image_id", "item-ids", "photoId", "uuid"])
+def test_parquet_with_a_column_like_ids_is_not_numbered_in_silence(tmp_path: Path, column: str) -> None:
+    path = write_parquet(tmp_path / "rows.parquet", **{column: NAMES, "embedding": fixed(ROWS)})
+    with pytest.raises(ValueError, match=rf"rows\.parquet: has no column `id` but `{column}`; rename it to `id`, or"):
+        read_vectors(path)
+    np.save(tmp_path / "ids.npy", np.array(NAMES))
+    assert_holds(read_vectors(path, ids=tmp_path / "ids.npy"), NAMES)
+
+
+@pytest.mark.parametrize("column", ["text", "valid", "Grid", "IDEA", "monkey", "width"])
+def test_parquet_with_columns_of_other_names_is_numbered(tmp_path: Path, column: str) -> None:
+    path = write_parquet(tmp_path / "rows.parquet", **{column: NAMES, "embedding": fixed(ROWS)})
+    assert read_vectors(path).ids.tolist() == list(range(7))
+
+
 @pytest.mark.parametrize("number", [pa.float16(), pa.float32(), pa.float64(), pa.int8()])
 @pytest.mark.parametrize("lists", [pa.list_, pa.large_list, lambda number: pa.list_(number, 2)])
 def test_parquet_of_any_lists_is_one_array_when_numpy_asks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
+# A column that is probably of ids: ids, ID, key, uuid, image_id, item-key, photoId.
+LIKE_AN_ID = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
+
 
 def read_parquet(path: Path) -> Found:
     """Read the rows of the column `embedding`, lists of one length, and the ids of the column `id`, if it is there."""
-    return Found(
-        _matrix(path, _full(path, "embedding")),
-        lambda: as_array(_full(path, "id")) if "id" in columns_of(path) else None,
-    )
+    return Found(_matrix(path, _full(path, "embedding")), lambda: _ids(path))
 
 
 def as_array(column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
@@ -46,6 +47,19 @@ def read_column(path: Path, name: str) -> pyarrow.ChunkedArray:
         if name not in names:
             raise ValueError(f"{path}: has columns {names}; `{name}` is wanted")
         return file.read(columns=[name]).column(name)
+
+
+def _ids(path: Path) -> NDArray[np.generic] | None:
+    """Return the column `id`, or None where no column is named like one."""
+    names = columns_of(path)
+    if "id" in names:
+        return as_array(_full(path, "id"))
+    if like := next(filter(LIKE_AN_ID.fullmatch, names), None):
+        raise ValueError(
+            f"{path}: has no column `id` but `{like}`; rename it to `id`, or give a file of ids: --item-ids or "
+            "--query-ids, in Python `ids=`"
+        )
+    return None
 
 
 def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
