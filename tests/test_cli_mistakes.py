@@ -228,6 +228,12 @@ def test_a_pipe_is_refused_before_anything_is_read(fitted: Path) -> None:
     assert said == "--output: /dev/stdout is no plain file but a pipe or a device; name a file to write"
 
 
+def test_a_file_that_is_called_like_its_option_is_named(fitted: Path) -> None:
+    (fitted / "output").write_text("mine")
+    said = fail(fitted, *SEARCH, "queries.npy", "-o", "output")
+    assert said.startswith("--output: output exists and is not a file of hits")
+
+
 def test_bytes_are_not_for_a_terminal(fitted: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "unhub", *SEARCH, "queries.npy", "--format", "npz"]
@@ -307,6 +313,52 @@ main()
 """)
     printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
+
+
+def test_ctrl_c_that_comes_again_wakes_what_waits() -> None:
+    process = child("""
+import signal, time
+from unhub import cli
+signal.signal(signal.SIGINT, cli._interrupt)
+start = time.monotonic()
+try:
+    cli.Interrupted()
+    time.sleep(20)
+except cli.Interrupted:
+    cli.hear()
+print(time.monotonic() - start < 10)
+""")
+    assert process.communicate(timeout=60) == ("True\n", "")
+
+
+def test_ctrl_c_comes_again_once_and_not_while_another_is_on_its_way() -> None:
+    process = child("""
+import signal, threading, time
+from unhub import cli
+came = []
+signal.signal(signal.SIGINT, lambda number, frame: came.append(cli.Interrupted()))
+for _ in range(5):
+    cli.Interrupted()
+print(threading.active_count())
+time.sleep(0.3)
+print(len(came), threading.active_count())
+first = came[0]
+second = cli.Interrupted()
+del second
+print(threading.active_count())
+cli.hear()
+""")
+    assert process.communicate(timeout=60) == ("2\n1 1\n1\n", "")
+
+
+def test_ctrl_c_that_is_gone_when_python_ends_starts_nothing() -> None:
+    process = child("""
+import threading
+from unhub.cli import Interrupted
+kept = Interrupted()
+""")
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
 
 
 def test_ctrl_c_inside_exec_gives_the_exit_code_too(tmp_path: Path) -> None:

@@ -13,20 +13,25 @@ class Interrupted(KeyboardInterrupt):
     whatever the exit code, even if it was caught.
 
     Compiled code that calls Python, as numba's does, may drop whatever was raised there. One that is gone before
-    anything heard it is therefore raised again.
+    anything heard it is therefore raised again, unless another one is on its way already.
     """
 
     unheard = False
+    under_way = 0
+    reminding = False
 
     def __init__(self) -> None:
         super().__init__()
         Interrupted.unheard = True
+        Interrupted.under_way += 1
 
     def __del__(self) -> None:
-        if Interrupted.unheard:
+        Interrupted.under_way -= 1
+        if _is_lost() and not Interrupted.reminding and not sys.is_finalizing():
             # What is raised in here would be dropped too: it must come from outside, a little later.
             from threading import Timer
 
+            Interrupted.reminding = True
             again = Timer(0.02, _remind)
             again.daemon = True
             again.start()
@@ -57,8 +62,20 @@ def main() -> None:
     sys.exit(code)
 
 
+def _is_lost() -> bool:
+    """Say whether ctrl-C was raised, is gone, and nothing heard it."""
+    return Interrupted.unheard and not Interrupted.under_way
+
+
 def _remind() -> None:
-    if Interrupted.unheard:
+    from threading import main_thread
+
+    Interrupted.reminding = False
+    if not _is_lost():
+        return
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)  # which wakes it, where it waits for something
+    else:
         signal.raise_signal(signal.SIGINT)
 
 

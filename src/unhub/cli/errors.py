@@ -85,8 +85,8 @@ def argument(name: str) -> Iterator[None]:
     try:
         yield
     except MISTAKES as error:
-        said = re.match(rf"{name.lstrip('-').replace('-', '_')}(?=[: ])(.*)", _message(error), re.DOTALL)
-        raise ValueError(f"{name}{said[1]}" if said else f"{name}: {_message(error)}") from error
+        own = f"{name.lstrip('-').replace('-', '_')}:"  # and no file that is called so
+        raise ValueError(f"{name}: {_message(error).removeprefix(own).lstrip()}") from error
 
 
 @contextmanager
