@@ -17,6 +17,7 @@ from PIL import Image
 import oracles
 import shapes
 import unhub
+from unhub.evaluation.report import STEMS
 from unhub.evaluation.reporting.charts import sample, scores_of, similarities
 from unhub.evaluation.reporting.choice import choose
 from unhub.evaluation.reporting.examples import changed, examples, worst_hubs
@@ -363,7 +364,18 @@ def test_charts_are_written_as_files(labelled: unhub.Report, folder: Path) -> No
     assert {path.name for path in (folder / "figures").iterdir()} == {
         f"{name}.{form}" for name in names for form in ("png", "svg")
     }
-    assert {picture.name for picture in labelled.pictures} == names
+    assert {picture.name for picture in labelled.pictures} == names == set(STEMS)
+
+
+@pytest.mark.parametrize("name", ["shares.png", "similarities-corrected.svg", "bank-size.png"])
+def test_a_picture_of_someone_else_is_seen_before_anything_is_computed(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=rf"figures: .*{name} exists and is not an? [A-Z]+ picture"):
+        unhub.report(
+            DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", figures=tmp_path,
+            progress=lambda done, total: pytest.fail("it began"),
+        )  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_pictures_are_put_into_the_page_and_missing_ones_are_said(tmp_path: Path) -> None:

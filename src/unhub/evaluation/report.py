@@ -14,7 +14,7 @@ from unhub.evaluation.data_studies import study_bank_size
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, notes_on
 from unhub.evaluation.matched import Matched
 from unhub.evaluation.measures import Measure, parse_measures
-from unhub.evaluation.pictures import FORMS, Picture
+from unhub.evaluation.pictures import PICTURE_FILES, Picture
 from unhub.evaluation.relevance import RelevanceLike, as_relevance
 from unhub.evaluation.reporting import charts
 from unhub.evaluation.reporting.choice import choose
@@ -38,6 +38,7 @@ from unhub.vectors import Kind, Vectors, VectorsLike, as_vectors
 STUDY_QUERIES, STUDY_BANK = 5_000, 20_000  # at most, of the curves of a report; the page says so where more are given
 BALANCED = 10**8  # similarities of bank and items up to which the temperature of sn is studied too
 TITLE = "Hubness report"
+STEMS = ("occurrences", "shares", "similarities-raw", "similarities-corrected", "temperature", "bank-size")
 PAGE_FILE = file_kind("a report", rb'<!doctype html>.*<meta name="generator" content="unhub">')
 
 
@@ -169,7 +170,7 @@ def _leaked(matched: Matched) -> int:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise unless charts can be written into a folder, which may have to be made."""
+    """Raise unless charts can be written into a folder, which may have to be made, and would replace charts alone."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"figures: {folder} is a file; name a folder")
     existing = folder if folder.is_dir() else folder.parent
@@ -177,6 +178,12 @@ def _check_folder(folder: Path) -> None:
         raise FileNotFoundError(f"figures: {folder} cannot be made, there is no folder {existing}; create it first")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(f"figures: no permission to write into the folder {existing}")
+    for stem in STEMS if folder.is_dir() else ():
+        for form, kind in PICTURE_FILES.items():
+            try:
+                check_target(folder / f"{stem}.{form}", kind=kind)
+            except (ValueError, OSError) as error:
+                raise type(error)(f"figures: {error}") from None
 
 
 def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None) -> None:
@@ -184,7 +191,7 @@ def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None)
     if figures is not None:
         Path(figures).mkdir(exist_ok=True)
         for picture in report.pictures:
-            for form in FORMS:
+            for form in PICTURE_FILES:
                 picture.save(Path(figures) / f"{picture.name}.{form}")
     with replacing(target, PAGE_FILE) as temporary:
         temporary.write_text(report.html, encoding="utf-8")
