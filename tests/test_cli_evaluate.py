@@ -65,6 +65,15 @@ def test_eval_prints_the_numbers_of_the_library(folder: Path) -> None:
     assert printed["unanswered"] == 5
 
 
+def test_ranks_replace_ranks_and_no_table_of_texts(folder: Path) -> None:
+    for _ in range(2):
+        succeed(folder, *EVAL, "-o", "again.csv")
+    texts = "query_id,raw,clean\n1,A dog!,a dog\n2,A cat?,a cat\n"
+    (folder / "texts.csv").write_text(texts)
+    assert "texts.csv exists and is not a file of ranks" in fail(folder, *EVAL, "-o", "texts.csv")
+    assert (folder / "texts.csv").read_text() == texts
+
+
 def test_eval_prints_the_whole_table_into_a_pipe_and_writes_the_ranks(folder: Path) -> None:
     printed = succeed(folder, *EVAL, "--correction", "fitted.unhub", "--measures", "R@1,mAP", "-o", "ranks.csv")
     fitted = {"fitted.unhub": unhub.load(folder / "fitted.unhub")}

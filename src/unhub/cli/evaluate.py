@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from unhub.evaluation.evaluate import Evaluation
     from unhub.vectors import Kind
 
-RANKS_FILE = file_kind("a file of ranks", rb"query_id,raw[,\r\n]")
+# The first line under the head: an id, perhaps in quotes, and numbers.
+RANKS = rb'("([^"]|"")*"|[^",\r\n]*)(,[0-9.e+]+|,inf|,nan)+\r?\n'
+RANKS_FILE = file_kind("a file of ranks", rb"query_id,raw(,[^\r\n]*)?\r?\n" + RANKS)
 
 
 def evaluate(
