@@ -20,8 +20,8 @@ PADDING = 128  # how many zeros a product quantiser may need for its parts to di
 TRAINING_ROWS = 65_536  # what 256 centroids can use; more where there are more clusters
 
 REMEDIES: Mapping[str, str] = {
-    "could not parse index string": "for example HNSW32 or IVF256,Flat will do, and PCA16 wants an index after it, "
-    "as in PCA16,Flat",
+    "could not parse index string": "for example HNSW32 or IVF256,Flat will do; PCA16 and IDMap want an index "
+    "after them, as in PCA16,Flat",
     "Number of training points": "take fewer clusters or centroids, or index='exact', which needs no training",
     "should be a multiple of the number of subquantizers": "take fewer parts, or a number of dimensions they divide",
     "could not set parameter": "it is not one of this index",
@@ -34,8 +34,8 @@ def library() -> ModuleType:
 
 
 def plain_factory(factory: str) -> str:
-    """Return the factory string without a map of ids around it, since a searcher keeps the ids."""
-    return re.sub(r"(^|,)IDMap2?(?=,|$)", "", factory).removeprefix(",")
+    """Return the factory string without maps of ids around its indexes, since a searcher keeps the ids."""
+    return re.sub(r"(?<![^,(])IDMap2?,|,IDMap2?(?![^,)])", "", factory)
 
 
 def open_index(factory: str, dimensions: int, form: Form) -> tuple[Any, int]:
