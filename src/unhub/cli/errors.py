@@ -85,8 +85,10 @@ def argument(name: str) -> Iterator[None]:
     try:
         yield
     except MISTAKES as error:
-        own = f"{name.lstrip('-').replace('-', '_')}:"  # and no file that is called so
-        raise ValueError(f"{name}: {_message(error).removeprefix(own).lstrip()}") from error
+        own = name.lstrip("-").replace("-", "_")
+        # A file may be called like its option, as in "output exists": only what says no such thing is shortened.
+        said = re.match(rf"{own}(?=:| '| is empty;)(.*)", _message(error), re.DOTALL)
+        raise ValueError(f"{name}{said[1]}" if said else f"{name}: {_message(error)}") from error
 
 
 @contextmanager
