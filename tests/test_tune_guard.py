@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 import unhub
 import unhub.evaluation.tune as tuning_module
 from test_tune import FEW, Rows, chosen, world
-from unhub.evaluation.attempts import Judges
+from unhub.evaluation.attempts import Judges, try_all
 from unhub.evaluation.clock import Clock, OutOfTime
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.demand import FEWEST_PAIRS, MOST_ALIKE, TOP_SHARE, alikeness
 from unhub.evaluation.grid import Ground, candidates, name_methods
 from unhub.evaluation.guard import LEAST_DROP, Seen, change, least_drop
 from unhub.evaluation.trials import Sets, fitted
+from unhub.methods import parse
 from unhub.vectors import Kind, as_vectors
 
 pytestmark = pytest.mark.once  # what is chosen, not how it is computed
@@ -62,6 +63,23 @@ def test_alikeness_is_the_mean_cosine_of_queries_that_share_a_first_item() -> No
         found = alikeness(as_vectors(queries, "queries"), firsts, 100, kind)
         assert found == pytest.approx(np.mean(pairs), abs=1e-5)
     assert alikeness(as_vectors(queries[:100], "queries"), np.arange(100, dtype=np.int32), 100, "cosine") is None
+
+
+def test_a_gate_counts_as_no_more_even_than_its_correction_without_it() -> None:
+    w = world()
+    items, bank, judging = (as_vectors(rows, "rows") for rows in (w.items, w.bank[:40], w.bank[40:]))
+    sets = Sets(items, bank, None, "cosine")
+    taus, gates = (0.02, 0.05, 0.2), (1, 3)
+    methods = [*(parse(f"is:tau={tau}") for tau in taus), *(parse(f"dis:tau={t},k={k}") for t in taus for k in gates)]
+    attempts = try_all(methods, sets, Judges.without_labels(judging), Clock(), refits=1.0)
+    own = {method.spec: one.robin_hood for method, one in zip(attempts.methods, attempts.figures, strict=True)}
+    judged = dict(zip(own, attempts.unevenness, strict=True))
+    for tau in taus:
+        ungated = own[f"is:tau={tau}"]
+        assert judged[f"is:tau={tau}"] == ungated
+        for k in gates:
+            assert judged[f"dis:tau={tau},k={k}"] == max(own[f"dis:tau={tau},k={k}"], ungated)
+    assert any(own[spec] < judged[spec] for spec in own)  # some gates do look more even than they are
 
 
 @pytest.mark.parametrize("times", [2, 3])

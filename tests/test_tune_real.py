@@ -99,3 +99,19 @@ def test_a_bad_bank_does_no_harm(space: str, direction: str, kind: str) -> None:
         assert value >= -2 * error, tuning.reason
     else:
         assert "raw" in tuning.reason or "collect" in tuning.reason or "add past queries" in tuning.reason
+
+
+@pytest.mark.parametrize(("space", "direction"), CASES)
+@pytest.mark.parametrize("size", [300, 400, 600])
+def test_small_banks_of_the_same_source_do_no_harm_whatever_the_draw(space: str, direction: str, size: int) -> None:
+    """With every method to choose from: a gate looks even on such banks, and costs answers."""
+    one = case(space, direction)
+    gains = []
+    for seed in range(6):
+        rows = np.sort(np.random.default_rng(seed).choice(len(one.bank), size, replace=False))
+        tuning = unhub.tune(one.items, one.bank[rows], one.queries)
+        assert isinstance(tuning.best, unhub.Bias)
+        value, error = gain(one, tuning.best)
+        assert value >= -error, (seed, tuning.reason)
+        gains.append(value)
+    assert np.mean(gains) > 0.3

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeGuard
 
 import numpy as np
 
@@ -50,13 +51,14 @@ class Judges:
 class Attempts:
     """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
 
-    strengths: the standard deviation of h, infinite where a ranking is more than a bias. left_out: what the time did
-    not suffice for.
+    unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
+    deviation of h, infinite where a ranking is more than a bias. left_out: what the time did not suffice for.
     """
 
     methods: list[Method]
     values: Float64
     figures: list[Figures]
+    unevenness: list[float]
     strengths: list[float]
     seconds: list[float]
     left_out: list[Method]
@@ -74,17 +76,22 @@ def try_all(
     tried: list[Method] = []
     values: list[Float64] = []
     figures: list[Figures] = []
+    unevenness: list[float] = []
     strengths: list[float] = []
     seconds: list[float] = []
 
     def judge(group: Sequence[Candidate]) -> None:
-        before = clock.seconds
-        placed = judges.place([one.ranking for one in group], sets, clock)
+        before, items = clock.seconds, len(sets.items)
+        rankings = [one.ranking for one in group]
+        ungated = {row: without_gate(one) for row, one in enumerate(rankings) if judges.measure is None and gated(one)}
+        placed = judges.place([*rankings, *ungated.values()], sets, clock)
+        opened = dict(zip(ungated, placed[len(group) :], strict=True))
         each = (clock.seconds - before) / len(group)
-        for candidate, one in zip(group, placed, strict=True):
+        for row, (candidate, one) in enumerate(zip(group, placed[: len(group)], strict=True)):
             tried.append(candidate.method)
-            values.append(judges.values(one, len(sets.items)))
-            figures.append(figures_of(occurrences(one.best, len(sets.items))))
+            values.append(judges.values(one, items))
+            figures.append(figures_of(occurrences(one.best, items)))
+            unevenness.append(uneven([one, opened[row]] if row in opened else [one], items))
             strengths.append(strength(candidate.ranking))
             seconds.append(candidate.seconds + each)
 
@@ -98,7 +105,27 @@ def try_all(
         pass
     left_out = [method for method in wanted if method not in tried]
     stacked = np.stack(values, axis=1) if values else np.empty((0, 0, 0))
-    return Attempts(tried, stacked, figures, strengths, seconds, left_out)
+    return Attempts(tried, stacked, figures, unevenness, strengths, seconds, left_out)
+
+
+def gated(ranking: Ranking) -> TypeGuard[Additive]:
+    """Return whether a ranking corrects some queries and leaves the others raw."""
+    return isinstance(ranking, Additive) and ranking.active is not None
+
+
+def without_gate(ranking: Additive) -> Additive:
+    """Return the ranking that corrects every query."""
+    return replace(ranking, active=None)
+
+
+def uneven(placed: Sequence[Placed], items: int) -> float:
+    """Return the Robin Hood index that a ranking is judged by, given how it places, and how it does without its gate.
+
+    A gate mixes two rankings, the raw one and the corrected one. Their hubs are different items, so that the mixture
+    looks more even than either, whatever becomes of the answers: the gate must not be chosen for that. It counts as no
+    more even than its correction is for all queries.
+    """
+    return max(figures_of(occurrences(one.best, items)).robin_hood for one in placed)
 
 
 def strength(ranking: Ranking) -> float:

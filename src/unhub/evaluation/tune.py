@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.correction import Correction
 from unhub.effort import Effort, Progress
-from unhub.evaluation.attempts import Attempts, Judges, try_all
+from unhub.evaluation.attempts import Attempts, Judges, gated, try_all, without_gate
 from unhub.evaluation.banks import judge_bank
 from unhub.evaluation.clock import Clock, OutOfTime, seconds_of
 from unhub.evaluation.confidence import Interval, summaries
@@ -184,9 +184,8 @@ def _without_labels(
     attempts = try_all(methods, half, judges, clock, refits=refits, after=looked)
     if len(attempts.methods) < 2:
         return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), attempts.left_out)
-    unevenness = [one.robin_hood for one in attempts.figures]
-    order = np.argsort(unevenness, kind="stable")
-    winner = attempts.methods[most_even(unevenness, attempts.strengths)]
+    order = np.argsort([one.robin_hood for one in attempts.figures], kind="stable")
+    winner = attempts.methods[most_even(attempts.unevenness, attempts.strengths)]
     best = fit_whole(winner, sets, clock, limited=False)
     shown = best if queries is not None else fit_whole(winner, half, clock, limited=False)
     seen = _seen(shown, last, sets, seed, clock)
@@ -209,10 +208,12 @@ def _for_half(methods: Sequence[Method], sets: Sets, half: Sets, notes: list[str
 
 def _seen(correction: Correction, judges: Judges, sets: Sets, seed: int, clock: Clock) -> Seen:
     """Return what these queries see of a correction."""
-    items = len(sets.items)
-    raw, corrected = judges.place([raw_ranking(items), as_ranking(correction)], sets, clock, limited=False)
+    items, ranking = len(sets.items), as_ranking(correction)
+    forms = [ranking, without_gate(ranking)] if gated(ranking) else [ranking]
+    raw, *corrected = judges.place([raw_ranking(items), *forms], sets, clock, limited=False)
+    changes = (change(raw.best, one.best, items, seed) for one in corrected)
     return Seen(
-        change(raw.best, corrected.best, items, seed), len(judges.queries), least_drop(raw.best.size, items),
+        max(changes, key=lambda one: one.value), len(judges.queries), least_drop(raw.best.size, items),
         alikeness(judges.queries, raw.best[:, 0], items, sets.kind),
     )  # fmt: skip
 
