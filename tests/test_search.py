@@ -2,7 +2,7 @@
 
 import sys
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -743,3 +743,28 @@ def test_no_queries_have_no_answers() -> None:
     items = np.eye(4)
     ids, scores = unhub.searcher(items, unhub.fit(items, items)).search(np.empty((0, 4)), k=2)
     assert ids.shape == scores.shape == (0, 2)
+
+
+def concentrated(rows: int) -> Floats:
+    """Return vectors with most of their length in the first dimensions, which the first part of a code must hold."""
+    return np.asarray(np.random.default_rng(0).standard_normal((rows, 32)) * np.r_[np.full(4, 4.0), np.full(28, 0.5)])
+
+
+def of_parts(rows: int) -> Floats:
+    """Return vectors whose parts of four dimensions are one of sixteen each, which a code of such parts holds whole."""
+    rng = np.random.default_rng(0)
+    parts = rng.standard_normal((8, 16, 4))
+    return np.concatenate([part[rng.integers(16, size=rows)] for part in parts], axis=1)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("made", "rotated"), [(concentrated, True), (of_parts, False)])
+def test_codes_get_the_vectors_in_the_form_in_which_more_is_found(made: Callable[[int], Floats], rotated: bool) -> None:
+    rows = made(1500)
+    items, queries = rows[:1000], rows[1000:1100]
+    correction = unhub.fit(items, rows[1100:], method="nnn:k=8,alpha=0.75")
+    searcher = unhub.searcher(items, correction, index="faiss:PQ9x6")
+    engine = searcher._index
+    assert isinstance(engine, Faiss) and engine.layout.rotate is rotated
+    found, right = (one.search(queries, k=10).ids for one in (searcher, unhub.searcher(items, correction)))
+    assert np.mean([np.isin(*both).mean() for both in zip(right, found, strict=True)]) > 0.9

@@ -80,6 +80,21 @@ def parts_of(index: Any) -> Iterator[Any]:
             yield from parts_of(inner)
 
 
+def is_coded(index: Any) -> bool:
+    """Return whether it stores codes that are shorter than the vectors, from which these are not had back exactly."""
+    return any(0 < getattr(part, "code_size", 0) < 4 * part.d for part in parts_of(index))
+
+
+def is_refined(index: Any) -> bool:
+    """Return whether it looks at the vectors behind the codes once more by itself."""
+    return any(isinstance(part, library().IndexRefine) for part in parts_of(index))
+
+
+def is_transformed(index: Any) -> bool:
+    """Return whether it turns or cuts the vectors in its own way first, as OPQ and PCA do."""
+    return any(isinstance(part, library().IndexPreTransform) for part in parts_of(index))
+
+
 def training_sample(index: Any, count: int) -> NDArray[np.int64]:
     """Return the positions to train on: all, or as many as the clusters can use."""
     clusters = library().try_extract_index_ivf(index)

@@ -12,7 +12,11 @@ from unhub.effort import Progress
 from unhub.indexes.augment import Form, Layout, longest
 from unhub.indexes.exact import Exact
 from unhub.indexes.factory import (
+    REFINED,
     errors_of,
+    is_coded,
+    is_refined,
+    is_transformed,
     library,
     open_index,
     parts_of,
@@ -25,6 +29,7 @@ from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
 
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter
+COMPARED_ITEMS, COMPARED_QUERIES, COMPARED_PLACES = 4096, 256, 10  # to see which form of the vectors its codes keep
 QUERY_BYTES = 32 << 20  # of candidates' rows at a time
 
 
@@ -34,6 +39,8 @@ class Faiss:
     `Flat` ranks by inner product; every other index gets vectors of one length and L2, which keep the recall of graphs
     and clusters. Scores are computed from the items themselves, so no quantiser's rounding shows in them. Without
     parameters efSearch is 128, nprobe twice the square root of the number of clusters, and RFlat looks at 4 k again.
+    An index of codes (PQ, SQ) gets the vectors rotated or as they are, whichever finds more in a sample of the items,
+    and 4 k of what it finds are scored.
     What the index may leave out (removed items, items not allowed) never takes a place: a query that comes back short
     is answered exactly.
     """
@@ -60,19 +67,46 @@ class Faiss:
         given, _, parameters = self.settings.partition(";")
         factory = plain_factory(given)
         form: Form = "ip" if factory == "Flat" else "l2"
+        index, layout, radius = self._trained(factory, form, parameters, rotate=False)
+        coded = is_coded(index)
+        if coded and not is_transformed(index):
+            turned = self._trained(factory, form, parameters, rotate=True)
+            if self._found_again(*turned) > self._found_again(index, layout, radius):
+                index, layout, radius = turned
+        self._store(index, layout, radius, 0, progress)
+        self._index, self.layout, self.radius = index, layout, radius
+        self._fetched = REFINED if coded and not is_refined(index) else 1
+        self.positions = np.arange(len(self.items))
+        self._whole = True
+
+    def _trained(self, factory: str, form: Form, parameters: str, rotate: bool) -> tuple[Any, Layout, float]:
+        """Return an index that holds nothing yet, and how it is to be given the items."""
         with errors_of(self.settings), threads_of(self.threads):
             index, width = open_index(factory, self.items.dimensions, form)
             set_parameters(index, parameters)
-            layout = Layout.of(self.items.dimensions, form, pad_to=width)
+            layout = Layout.of(self.items.dimensions, form, rotate, pad_to=width)
             radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
             if not index.is_trained:
-                sample = training_sample(index, len(self.items))
-                block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
-                index.train(layout.items(block, self.exact.bias[sample], radius))
-        self._store(index, layout, radius, 0, progress)
-        self._index, self.layout, self.radius = index, layout, radius
-        self.positions = np.arange(len(self.items))
-        self._whole = True
+                index.train(self._laid_out(training_sample(index, len(self.items)), layout, radius))
+        return index, layout, radius
+
+    def _laid_out(self, places: NDArray[np.int64], layout: Layout, radius: float) -> Float32:
+        """Return the vectors to store for the items at these places."""
+        block = self.items.gather(places).unit_block(0, len(places), self.exact.similarity)
+        return layout.items(block, self.exact.bias[places], radius)
+
+    def _found_again(self, index: Any, layout: Layout, radius: float) -> float:
+        """Return which share of the best of some items a trained index finds, where some of them ask; it is emptied."""
+        drawn = np.random.default_rng(0).permutation(len(self.items))[:COMPARED_ITEMS]
+        some = Exact(self.items.gather(drawn), self.exact.bias[drawn], self.exact.similarity, threads=self.threads)
+        asked = some.items.unit_block(0, min(COMPARED_QUERIES, len(drawn)), self.exact.similarity)
+        weights, k = np.ones(len(asked)), min(COMPARED_PLACES, len(drawn))
+        _, right = some.search(asked, weights, k)
+        with errors_of(self.settings), threads_of(self.threads):
+            index.add(self._laid_out(drawn, layout, radius))
+            found = index.search(layout.queries(asked, weights), k)[1]
+            index.reset()
+        return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
 
     def _store(self, index: Any, layout: Layout, radius: float, first: int, progress: Progress | None = None) -> None:
         """Hand the items from `first` on to FAISS."""
@@ -136,7 +170,7 @@ class Faiss:
             return self.exact.search(queries, weights, k, allowed, progress)
         scores = np.empty((len(queries), k), np.float32)
         found = np.empty((len(queries), k), np.int64)
-        step = max(1, min(1024, QUERY_BYTES // (4 * k * self.items.dimensions)))
+        step = max(1, min(1024, QUERY_BYTES // (4 * self._fetched * k * self.items.dimensions)))
         for start, stop in spans(len(queries), step):
             here = slice(start, stop)
             scores[here], found[here] = self._answer(queries[here], weights[here], k, allowed)
@@ -147,7 +181,8 @@ class Faiss:
     def _answer(
         self, queries: Float32, weights: Float64, k: int, allowed: NDArray[np.int64] | None
     ) -> tuple[Float32, NDArray[np.int64]]:
-        candidates = self._candidates(self.layout.queries(queries, weights), k, allowed)
+        fetched = min(self._fetched * k, len(self.positions))
+        candidates = self._candidates(self.layout.queries(queries, weights), max(k, fetched), allowed)
         scores = self.exact.scores_at(queries, weights, np.maximum(candidates, 0))
         scores[candidates < 0] = -np.inf
         order = np.lexsort((candidates, -scores))[:, :k]
