@@ -134,6 +134,39 @@ def test_eval_reversed_takes_a_correction_of_the_queries_and_speaks_of_items_tha
         assert turned(note) in shown.splitlines()
 
 
+THEMSELVES = ("--items", "items.npy", "--queries", "items.npy")
+
+
+def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(folder: Path) -> None:
+    (folder / "pairs.csv").write_text(
+        "query_id,item_id\n" + "".join(f"{row},{row}\n{row},{row ^ 1}\n" for row in range(40))
+    )
+    asked = ("eval", *THEMSELVES, "--relevance", "pairs.csv", "--exclude-self")
+    pairs = {row: [row, row ^ 1] for row in range(40)}
+    expected = unhub.evaluate(ITEMS, ITEMS, pairs, exclude="self").to_dict()
+    assert json.loads(succeed(folder, *asked, "--json")) == {**expected, "corrections": {}}
+    assert "The item with the query's own id is left out for every query.\n40 answers are left out" in succeed(
+        folder, *asked
+    )
+    assert "The query with the item's own id is left out for every item." in succeed(folder, *asked, "--reverse")
+    over = json.loads(
+        succeed(folder, *asked, "--bank", "bank.npy", "--method", "is", "--bank-size", "30", "--seeds", "2", "--json")
+    )
+    assert over["rankings"][0]["values"]["MnR"]["mean"] == unhub.evaluate(
+        ITEMS, ITEMS, pairs, exclude="self"
+    )["raw"].values["MnR"].value  # fmt: skip
+    words = fail(folder, *EVAL, "--exclude-self")
+    assert words.startswith("--exclude-self leaves out the item with the query's own id, but no item has the id of a")
+
+
+def test_hubs_of_items_that_ask_for_each_other(folder: Path) -> None:
+    asked = ("hubs", *THEMSELVES, "-k", "3", "--exclude-self")
+    assert (
+        json.loads(succeed(folder, *asked, "--json")) == unhub.worst_hubs(ITEMS, ITEMS, k=3, exclude="self").to_dict()
+    )
+    assert "is left out for every query." in succeed(folder, *asked)
+
+
 def test_what_is_said_of_queries_is_said_of_items_where_they_ask() -> None:
     said = "queries: 2 of 9 items, such as 'items', are no bank_items of a query; an item has a row, this query none"
     assert turned(said) == (

@@ -255,13 +255,8 @@ class Searcher:
 
     def _banned(self, exclude: Excluded, count: int) -> NDArray[np.int64]:
         """Return query * items + position of everything excluded."""
-        text = isinstance(exclude, str) or not isinstance(exclude, Sized)
-        if text or len(exclude) != count:
-            got = repr(exclude) if text else f"{len(exclude)} entries"
-            raise ValueError(f"exclude must have one entry (an id, ids or None) for each of {count} queries, got {got}")
-        entries = [_as_tuple(entry, query) for query, entry in enumerate(exclude)]
-        positions = self._positions([one for entry in entries for one in entry], "exclude")
-        return np.repeat(np.arange(count), [len(entry) for entry in entries]) * len(self) + positions
+        ids, counts = listed(exclude, count)
+        return np.repeat(np.arange(count), counts) * len(self) + self._positions(ids, "exclude")
 
     def _positions(self, wanted: list[Id] | Ids, name: str) -> NDArray[np.int64]:
         if self._sorted is None:  # once, since sorting a million ids takes longer than most searches
@@ -333,6 +328,16 @@ def _count(k: object) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
     return int(k)
+
+
+def listed(exclude: Excluded, count: int) -> tuple[list[Id], list[int]]:
+    """Return the ids that are excluded, query by query, and how many each of `count` queries has."""
+    text = isinstance(exclude, str) or not isinstance(exclude, Sized)
+    if text or len(exclude) != count:
+        got = repr(exclude) if text else f"{len(exclude)} entries"
+        raise ValueError(f"exclude must have one entry (an id, ids or None) for each of {count} queries, got {got}")
+    entries = [_as_tuple(entry, query) for query, entry in enumerate(exclude)]
+    return [one for entry in entries for one in entry], [len(entry) for entry in entries]
 
 
 def _as_tuple(entry: Id | Collection[Id] | None, query: int) -> tuple[Id, ...]:

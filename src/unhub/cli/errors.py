@@ -71,6 +71,7 @@ def in_options(text: str, options: Mapping[str, str]) -> str:
     unknown = re.match(rf"unknown ({names})\b", text)
     text = f"{options[unknown[1]]}: {text}" if unknown else text
     text = re.sub(r"\bsimilarity='dot'", "`unhub fit --similarity dot`", text)  # where the command has no such option
+    text = text.replace("exclude='self'", "--exclude-self")
     text = re.sub(r"\bfit\(\.\.\., ([a-z]+)=True\)", r"`unhub fit --\1`", text)
     text = re.sub(r"\b([a-z]+)=True\b", r"--\1", text)
     named = options.get("new_item_ids") or options.get("item_ids")

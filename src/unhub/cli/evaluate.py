@@ -56,6 +56,9 @@ def evaluate(
     reverse: Annotated[
         bool, typer.Option("--reverse", help="The items ask and the queries answer; the bank is then of past items.")
     ] = False,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
+    ] = False,
     similarity: Annotated[
         Similarity | None, typer.Option(help="How vectors are compared; as in the fit of --correction, else cosine.")
     ] = None,
@@ -70,6 +73,7 @@ def evaluate(
     import unhub
     from unhub import files
     from unhub.evaluation.evaluate import Evaluation
+    from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measures
     from unhub.evaluation.seeds import OverSeeds, over_seeds
     from unhub.evaluation.setting import name_corrections
@@ -100,13 +104,15 @@ def evaluate(
         gallery, asked, answers = asked, gallery, answers.reversed()
         check_reversed(saved, gallery, queries, threads)
     corrections = dict(saved)
+    exclude = SELF if exclude_self else None
     kind: Kind | None = None if similarity is None else similarity.value
     shown: Evaluation | OverSeeds
     if past is not None and size is not None:
         with turning(reverse), progress("evaluate", quiet) as advance:
             shown = over_seeds(
                 asked, gallery, answers, past, method or [], size, seeds or SEEDS, chosen, bank_items=past_items,
-                corrections=corrections, runs=runs, similarity=kind, threads=threads, progress=advance,
+                corrections=corrections, runs=runs, exclude=exclude, similarity=kind, threads=threads,
+                progress=advance,
             )  # fmt: skip
         evaluation = shown.evaluation
     else:
@@ -119,8 +125,8 @@ def evaluate(
             corrections |= name_corrections(fitted)
         with turning(reverse), progress("evaluate", quiet) as advance:
             shown = evaluation = unhub.evaluate(
-                asked, gallery, answers, corrections, chosen, runs=runs, similarity=kind, threads=threads,
-                progress=advance,
+                asked, gallery, answers, corrections, chosen, runs=runs, exclude=exclude, similarity=kind,
+                threads=threads, progress=advance,
             )  # fmt: skip
     if output is not None:
         with files.replacing(output, RANKS_FILE) as temporary:

@@ -43,6 +43,9 @@ def hubs(
         Path | None, typer.Option(help="Texts of the items: .txt by row; .csv, .tsv, .jsonl or .parquet with id, text.")
     ] = None,
     query_texts: Annotated[Path | None, typer.Option(help="Texts of the queries, likewise.")] = None,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
+    ] = False,
     similarity: Annotated[
         Similarity | None, typer.Option(help="How vectors are compared; as in the fit of --correction, else cosine.")
     ] = None,
@@ -52,6 +55,7 @@ def hubs(
 ) -> None:
     """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
     from unhub import files
+    from unhub.evaluation.excluding import SELF
     from unhub.evaluation.hubs import worst_hubs
 
     with argument("--correction"):
@@ -61,7 +65,7 @@ def hubs(
     meant = _texts(query_texts, asked.ids, "--query-texts")
     with progress("hubs", quiet) as advance:
         found = worst_hubs(
-            asked, gallery, fitted, k, count, examples=examples,
+            asked, gallery, fitted, k, count, examples=examples, exclude=SELF if exclude_self else None,
             similarity=None if similarity is None else similarity.value, threads=threads, progress=advance,
         )  # fmt: skip
     if as_json:
@@ -71,6 +75,7 @@ def hubs(
         among = f"among the {found.before.k} best of {len(asked):,} queries"
         tell(f"How often each of {len(gallery):,} items is {among}:", "")
         show_words(_figures(found))
+        tell(*found.before.notes)
         tell("", "The worst hubs:")
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):

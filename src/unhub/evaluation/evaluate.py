@@ -9,6 +9,7 @@ import numpy as np
 
 from unhub.effort import Effort, Progress
 from unhub.evaluation.confidence import FEW_GROUPS, Interval, Resamples, paired_p_values, summaries
+from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.hubness import Hubness, hubness_of
 from unhub.evaluation.measures import Measure, Places, parse_measures
 from unhub.evaluation.relevance import RelevanceLike, Truth
@@ -119,6 +120,7 @@ def evaluate(
     measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
     *,
     runs: Mapping[str, Run] | None = None,
+    exclude: ExcludeLike | None = None,
     strength: float = 1.0,
     similarity: Kind | None = None,
     hubness_k: int | None = 10,
@@ -132,24 +134,28 @@ def evaluate(
     queries: (queries, d) or Vectors, or a Dense matrix of (queries, items) similarities, with items None.
     relevance: which items answer which query, by id. Intervals are of 95%, by bootstrap; queries whose first answer is
     the same item, such as the captions of one picture, are drawn together. runs: what other systems returned, by name.
+    exclude: items that are neither ranked for a query nor answers to it: "self", the item with the query's own id, or
+    an entry per query, as in `Searcher.search`: an id, several, or None. Like there, it changes no score and no gate.
     hubness_k: of the top how many items hubness is counted; None leaves it out.
     """
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
     check_seed(seed)
-    setting = Setting.of(queries, items, corrections, similarity, threads)
+    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
     truth = setting.truth(relevance)
     returned = {
         name: run.against(setting.query_ids, setting.item_ids, name)
         for name, run in check_names(runs or {}, setting.corrections).items()
     }
+    if setting.left_out is not None:
+        returned = {name: run.without(setting.left_out, name) for name, run in returned.items()}
     effort = Effort(threads, progress=progress)
     best = 0 if hubness_k is None else setting.places(hubness_k, "hubness_k")
     placed = setting.place(truth, setting.rankings(strength), effort, best)
     effort.finish()
     places = [one.answers(truth, len(setting.item_ids)) for one in placed]
     hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
-    remarks = []
+    remarks = [*setting.notes, excluded_note(truth)]
     for name, run in returned.items():
         places.append(run.places(truth))
         hubnesses.append(run.hubness(best) if best else None)
@@ -205,6 +211,13 @@ def row_to_dict(row: Row) -> dict[str, object]:
         "p_values": row.p_values,
         "hubness": None if row.hubness is None else row.hubness.to_dict(),
     }
+
+
+def excluded_note(truth: Truth) -> str | None:
+    """Say how many answers were left out on request; nothing where none were."""
+    if not truth.excluded:
+        return None
+    return f"{'1 answer is' if truth.excluded == 1 else f'{truth.excluded:,} answers are'} left out with them."
 
 
 def notes_on(unanswered: int, absent: int, groups: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.correction import Correction
 from unhub.effort import Effort, Progress
+from unhub.evaluation.excluding import NOBODY, ExcludeLike
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Placed, occurrences
 from unhub.evaluation.relevance import RelevanceLike, Truth
@@ -40,13 +41,17 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class Hubness:
-    """How often each item is among the k best of a query: the figures, and the counts, (items,)."""
+    """How often each item is among the k best of a query: the figures, and the counts, (items,).
+
+    notes: what a reader must know, such as what was left out.
+    """
 
     k: int
     queries: int
     item_ids: Ids
     counts: NDArray[np.int64]
     figures: Figures
+    notes: tuple[str, ...] = ()
 
     @property
     def skewness(self) -> float:
@@ -111,27 +116,31 @@ def hubness(
     correction: Correction | None = None,
     k: int = 10,
     *,
+    exclude: ExcludeLike | None = None,
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Hubness:
-    """Return how often each item is among the k best of a query, raw or with a correction."""
+    """Return how often each item is among the k best of a query, raw or with a correction.
+
+    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    """
     corrections = () if correction is None else (correction,)
-    setting = Setting.of(queries, items, corrections, similarity, threads)
+    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
     effort = Effort(threads, progress=progress)
     (placed,) = setting.place(
         no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], effort, best=setting.places(k)
     )
     effort.finish()
-    return hubness_of(placed, setting.item_ids)
+    return hubness_of(placed, setting.item_ids, setting.notes)
 
 
-def hubness_of(placed: Placed, item_ids: Ids) -> Hubness:
+def hubness_of(placed: Placed, item_ids: Ids, notes: tuple[str, ...] = ()) -> Hubness:
     """Return the hubness of a ranking that was placed with the best items of each query."""
     queries, k = placed.best.shape
     counts = occurrences(placed.best, len(item_ids))
-    return Hubness(k, queries, item_ids, counts, figures_of(counts))
+    return Hubness(k, queries, item_ids, counts, figures_of(counts), notes)
 
 
 def no_truth(queries: int) -> Truth:
@@ -163,13 +172,17 @@ def group_bias(
     n: int = 10,
     *,
     relevance: RelevanceLike | None = None,
+    exclude: ExcludeLike | None = None,
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
 ) -> GroupBias:
-    """Return how much the n best items of the queries favour one group of items, by id, over another."""
+    """Return how much the n best items of the queries favour one group of items, by id, over another.
+
+    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    """
     corrections = () if correction is None else (correction,)
-    setting = Setting.of(queries, items, corrections, similarity, threads)
+    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
     inside = [np.zeros(len(setting.item_ids)), np.zeros(len(setting.item_ids))]
     for name, ids, flags in zip(("group_a", "group_b"), (group_a, group_b), inside, strict=True):
         flags[positions_of(ids, setting.item_ids, name)] = 1
@@ -182,6 +195,7 @@ def group_bias(
         best=setting.places(n, "n"),
     )  # fmt: skip
     places = placed.best.shape[1]
-    share_a, share_b = (float(flags[placed.best].mean()) for flags in inside)
+    there = placed.best != NOBODY
+    share_a, share_b = (float((flags[placed.best] * there).mean()) for flags in inside)
     found = None if truth is None else Measure("P", places).values(placed.answers(truth, len(setting.item_ids)))
     return GroupBias(places, share_a - share_b, share_a, share_b, None if found is None else float(found.mean()) / 100)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unhub.correction import Correction
 from unhub.effort import Effort, Progress
+from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
 from unhub.evaluation.setting import Setting
 from unhub.evaluation.whole import check_whole
@@ -46,6 +47,7 @@ class Hubs:
         return {
             "before": self.before.to_dict(),
             "after": None if self.after is None else self.after.to_dict(),
+            "notes": list(self.before.notes),
             "hubs": [
                 {
                     "id": hub.id,
@@ -67,6 +69,7 @@ def worst_hubs(
     count: int = 10,
     *,
     examples: int = 3,
+    exclude: ExcludeLike | None = None,
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
@@ -75,14 +78,16 @@ def worst_hubs(
     """Return the items that most queries have among their k best, and with a correction how often it returns them.
 
     examples: how many queries to name for each hub, evenly from those that have it first to those that have it last.
+    exclude: items that are not ranked for single queries, as `evaluate` takes it.
     """
     for name, number, least in (("count", count, 1), ("examples", examples, 0)):
         check_whole(number, name, least)
-    setting = Setting.of(queries, items, () if correction is None else (correction,), similarity, threads)
+    corrections = () if correction is None else (correction,)
+    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
     effort = Effort(threads, progress=progress)
     placed = setting.place(no_truth(len(setting.query_ids)), setting.rankings(strength), effort, setting.places(k))
     effort.finish()
-    before, *corrected = (hubness_of(one, setting.item_ids) for one in placed)
+    before, *corrected = (hubness_of(one, setting.item_ids, setting.notes) for one in placed)
     after = corrected[0] if corrected else None
     hubs = []
     for item in before.hubs(count):

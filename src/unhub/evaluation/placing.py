@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores
 from unhub.effort import Effort
+from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
 from unhub.evaluation.relevance import Truth
 from unhub.evaluation.twins import NO_TWINS, Twins
@@ -51,7 +52,7 @@ class Placed:
     """Where a ranking puts things.
 
     better, equal: how many items are better than and equal to each answer, itself included, (answers,). best: the
-    positions of the best items of each query, (queries, k), best first.
+    positions of the best items of each query, (queries, k), best first, and NOBODY where no item is left.
     """
 
     better: NDArray[np.int64]
@@ -96,12 +97,13 @@ def raw_ranking(items: int) -> Additive:
 
 def place(
     similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0,
-    twins: Twins = NO_TWINS,
+    twins: Twins = NO_TWINS, left_out: LeftOut | None = None,
 ) -> list[Placed]:  # fmt: skip
     """Return where each ranking puts the answers of `truth`, and the `best` first items of each query.
 
     All rankings share one multiply; only a Plan, which is a function of all queries at once, holds the whole matrix.
-    twins: items with the same contents, whose similarities are made the same to the last bit.
+    twins: items with the same contents, whose similarities are made the same to the last bit. left_out: items that are
+    not ranked for single queries, and no answers to them either; no score changes by that, nor does a gate.
     """
     m, n = similarity.shape
     rankings = [Additive(twins.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
@@ -109,14 +111,14 @@ def place(
     both = list(zip(rankings, placed, strict=True))
     streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
     if streamed:
-        _stream(similarity, truth, streamed, effort, twins)
+        _stream(similarity, truth, streamed, effort, twins, left_out)
     planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
         matrix = np.empty((m, n), np.float32)
         effort.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
         effort.passes += 1
         for ranking, out in planned:
-            place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
+            place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out, left_out)
     return placed
 
 
@@ -127,7 +129,7 @@ def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
 
 def _stream(
     similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], effort: Effort,
-    twins: Twins,
+    twins: Twins, left_out: LeftOut | None,
 ) -> None:  # fmt: skip
     m, n = similarity.shape
     effort.total += m * n
@@ -140,7 +142,7 @@ def _stream(
             tile = buffer[: span[1] - span[0]]
             multiply(similarity, span, ready, tile, twins)
             for ranking, out in rankings:
-                place_tile(tile, span, ranking, truth, out)
+                place_tile(tile, span, ranking, truth, out, left_out)
             effort.tick(tile.size)
 
     edges = np.linspace(0, m, min(effort.threads, m) + 1).astype(int).tolist()
@@ -171,7 +173,9 @@ def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile
     twins.level(tile)
 
 
-def place_tile(scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed) -> None:
+def place_tile(
+    scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed, left_out: LeftOut | None = None
+) -> None:
     """Place the answers of the queries of a span, given their scores of all items."""
     h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
     if isinstance(ranking, Rescore):
@@ -182,12 +186,22 @@ def place_tile(scores: Scores, span: Span, ranking: Additive | Rescore, truth: T
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.
     place_rows = kernels.place_rows if scores.dtype == np.float32 else plain.place_rows
+    hidden = None if left_out is None else left_out.within(span)
+    if hidden is not None:
+        before = scores[hidden]
+        scores[hidden] = np.finfo(scores.dtype).min  # below every item that is ranked
     place_rows(
         scores, h, weights, starts - starts[0], truth.positions[mine],
         out.better[mine], out.equal[mine], out.best[slice(*span)],
     )  # fmt: skip
+    if left_out is not None and hidden is not None:
+        scores[hidden] = before  # for the rankings that come after
+        left_out.empty_places(span, out.best[slice(*span)])
 
 
 def occurrences(best: NDArray[np.int32], items: int) -> NDArray[np.int64]:
     """Return how many queries have each item among their best, (items,)."""
-    return np.bincount(best.ravel(), minlength=items).astype(np.int64)
+    found = best.ravel()
+    if found.min(initial=0) == NOBODY:
+        found = found[found != NOBODY]
+    return np.bincount(found, minlength=items).astype(np.int64)

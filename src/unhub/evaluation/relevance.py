@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -83,13 +84,14 @@ class Truth:
     """The answers to some queries as positions of items: those of query i are `positions[starts[i]:starts[i + 1]]`.
 
     They stand in the order of the table, so that which one is first does not hang on the order of the items.
-    absent: how many answers to these queries are not among the items.
+    absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
     """
 
     starts: NDArray[np.int64]
     positions: NDArray[np.int64]
     grades: Float64
     absent: int = 0
+    excluded: int = 0
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -124,7 +126,7 @@ class Truth:
         counts = self.counts[queries]
         starts = np.concatenate([[0], np.cumsum(counts)])
         places = np.arange(starts[-1]) - np.repeat(starts[:-1], counts) + np.repeat(self.starts[queries], counts)
-        return Truth(starts, self.positions[places], self.grades[places], self.absent)
+        return dataclasses.replace(self, starts=starts, positions=self.positions[places], grades=self.grades[places])
 
 
 RelevanceLike: TypeAlias = (

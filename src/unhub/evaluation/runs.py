@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unhub.evaluation.excluding import LeftOut
 from unhub.evaluation.hubness import Hubness, figures_of
 from unhub.evaluation.measures import NOT_FOUND, Places
 from unhub.evaluation.placing import Placed
@@ -110,6 +112,15 @@ class Returned:
         first = self.positions[np.arange(len(self.owners)) - heads < k]
         counts = np.bincount(first, minlength=len(self.item_ids)).astype(np.int64)
         return Hubness(k, self.queries, self.item_ids, counts, figures_of(counts))
+
+    def without(self, left_out: LeftOut, name: str) -> Returned:
+        """Return what was returned less what is not to be ranked; errors call the run `name`."""
+        kept = ~np.isin(self.codes, left_out.codes)
+        if not kept.any():
+            raise ValueError(f"{name} returns nothing but items that exclude leaves out")
+        return dataclasses.replace(
+            self, owners=self.owners[kept], positions=self.positions[kept], scores=self.scores[kept]
+        )
 
     def note(self, name: str, truth: Truth, places: Places) -> str | None:
         """Say how many answers the run did not return, and what became of them; nothing where it returned all."""

@@ -10,6 +10,7 @@ import numpy as np
 from unhub.correction import Correction
 from unhub.effort import Progress
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, Row, evaluate
+from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.relevance import RelevanceLike
 from unhub.evaluation.runs import Run, check_names
@@ -133,6 +134,7 @@ def over_seeds(
     bank_items: VectorsLike | None = None,
     corrections: Corrections = (),
     runs: Mapping[str, Run] | None = None,
+    exclude: ExcludeLike | None = None,
     similarity: Kind | None = None,
     hubness_k: int | None = 10,
     seed: int = 0,
@@ -142,7 +144,7 @@ def over_seeds(
     """Fit methods on several random banks of `size` queries, and evaluate all of them in one pass.
 
     seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated beside
-    them, as they are.
+    them, as they are. bank_items: all of them stay, with every bank. exclude: as `evaluate` takes it.
     """
     count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
     past, drawn = as_vectors(bank, "bank"), tuple(range(first, first + count))
@@ -164,7 +166,7 @@ def over_seeds(
     check_names(runs or {}, {*fitted, *fixed})
     alone = {name: correction for several in fitted.values() for name, correction in several.items()}
     evaluation = evaluate(
-        queries, items, relevance, {**fixed, **alone}, measures, runs=runs, similarity=similarity,
+        queries, items, relevance, {**fixed, **alone}, measures, runs=runs, exclude=exclude, similarity=similarity,
         hubness_k=hubness_k, seed=seed, threads=threads, progress=steps.next(),
     )  # fmt: skip
     members = {RAW: [RAW], **_alone(fixed), **{name: list(several) for name, several in fitted.items()}, **_alone(runs)}

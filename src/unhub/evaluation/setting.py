@@ -10,11 +10,12 @@ import numpy as np
 
 from unhub.correction import Bias, Correction, Fitted, Rescore
 from unhub.effort import Effort
+from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
 from unhub.evaluation.relevance import RelevanceLike, Truth, as_relevance
 from unhub.evaluation.twins import NO_TWINS, Twins
 from unhub.evaluation.whole import check_whole
-from unhub.fingerprint import inspect
+from unhub.fingerprint import Hashes, inspect
 from unhub.fitting import check_similarity
 from unhub.indexes.matching import locate
 from unhub.similarity import Dense, Dot, Similarity
@@ -27,13 +28,18 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order."""
+    """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
+
+    left_out: the items that are not ranked for single queries. notes: what is to be said of them.
+    """
 
     similarity: Similarity
     query_ids: Ids
     item_ids: Ids
     corrections: Mapping[str, tuple[Correction, Ranking]]
     twins: Twins = NO_TWINS
+    left_out: LeftOut | None = None
+    notes: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -43,17 +49,20 @@ class Setting:
         similarity: Kind | None = None,
         threads: int | None = None,
         name: str = "queries",
+        exclude: ExcludeLike | None = None,
     ) -> Setting:
         """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
 
-        name: what errors call the queries.
+        name: what errors call the queries. exclude: items that are not ranked for single queries.
         """
         named = name_corrections(corrections)
         if isinstance(queries, Dense):
             if items is not None:
                 raise ValueError("items must be left out when queries is a Dense matrix: its columns are the items")
             ranked = {name: (one, _given(one, queries)) for name, one in named.items()}
-            return Setting(queries, np.arange(queries.shape[0]), queries.item_ids, _but_raw(ranked))
+            rows = np.arange(queries.shape[0])
+            left_out, notes = _left_out(exclude, rows, queries.item_ids)
+            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
         asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
@@ -63,11 +72,12 @@ class Setting:
             )
         kind = _kind(named, similarity)
         effort = Effort(threads)
-        inspect(asked, name, kind, effort.map)
+        asked_hashes = inspect(asked, name, kind, effort.map).hashes
         hashes = inspect(gallery, "items", kind, effort.map).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
-        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins)
+        left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
+        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
         """Return the raw ranking and then that of each correction, with this much of it."""
@@ -76,15 +86,35 @@ class Setting:
 
     def place(self, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0) -> list[Placed]:
         """Return where each ranking puts the answers and the best items, those with the same contents level."""
-        return place(self.similarity, truth, rankings, effort, best, self.twins)
+        return place(self.similarity, truth, rankings, effort, best, self.twins, self.left_out)
 
     def truth(self, relevance: RelevanceLike) -> Truth:
-        """Return where the answers stand."""
-        return as_relevance(relevance).against(self.query_ids, self.item_ids)
+        """Return where the answers stand, but for those that are left out."""
+        truth = as_relevance(relevance).against(self.query_ids, self.item_ids)
+        return truth if self.left_out is None else self.left_out.without(truth)
 
     def places(self, k: int, name: str = "k") -> int:
         """Return k, which must be a whole number of at least 1, and no more than there are items."""
         return min(check_whole(k, name, 1), len(self.item_ids))
+
+
+def _left_out(
+    exclude: ExcludeLike | None, queries: Ids, items: Ids, query_hashes: Hashes | None = None,
+    item_hashes: Hashes | None = None,
+) -> tuple[LeftOut | None, tuple[str, ...]]:  # fmt: skip
+    """Return what is not ranked, and what is to be said of it; an item of the query's id may yet be another thing."""
+    if exclude is None:
+        return None, ()
+    exclusion = Exclusion.of(exclude, queries, items)
+    left_out = exclusion.against(queries, items)
+    notes = [exclusion.note(left_out)]
+    if exclusion.own and query_hashes is not None and item_hashes is not None:
+        differ = int((query_hashes[left_out.owners] != item_hashes[left_out.positions]).sum())
+        if differ:
+            notes.append(
+                f"{differ:,} of them are other vectors than the query: where that is not meant, give both ids."
+            )
+    return left_out, tuple(notes)
 
 
 def name_corrections(corrections: Corrections) -> dict[str, Correction]:

@@ -1,0 +1,126 @@
+"""Excluding: items that are left out of the ranking of single queries, such as the query itself where it is an item."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.evaluation.relevance import Truth, places_of
+from unhub.search import Excluded, listed
+from unhub.similarity import Span
+from unhub.vectors import Ids, positions_of
+
+SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
+NOBODY = -1  # what stands at a place that no item is left for
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusion:
+    """Pairs of a query and an item that is not ranked for it, by id, (pairs,) each.
+
+    own: whether these are the items with the queries' own ids.
+    """
+
+    query_ids: Ids
+    item_ids: Ids
+    own: bool = False
+
+    @staticmethod
+    def of(exclude: ExcludeLike, queries: Ids, items: Ids) -> Exclusion:
+        """Check what a user gives for these queries: "self", or an entry for each, as `Searcher.search` takes it."""
+        if isinstance(exclude, Exclusion):
+            return exclude
+        if isinstance(exclude, str):
+            if exclude != SELF:
+                raise ValueError(
+                    f"exclude must be {SELF!r}, or have one entry (an id, ids or None) for each of {len(queries)} "
+                    f"queries, got {exclude!r}"
+                )
+            return Exclusion._own(queries, items)
+        ids, counts = listed(exclude, len(queries))
+        return Exclusion(
+            queries[np.repeat(np.arange(len(queries)), counts)], items[positions_of(ids, items, "exclude")]
+        )
+
+    @staticmethod
+    def _own(queries: Ids, items: Ids) -> Exclusion:
+        """Pair each query with the item that has its id; integers also name ids that are strings."""
+        alike = queries.dtype.kind == items.dtype.kind
+        places = places_of(queries, items) if alike else places_of(queries.astype(np.str_), items.astype(np.str_))
+        found = places >= 0
+        if not found.any():
+            raise ValueError(
+                f"exclude={SELF!r} leaves out the item with the query's own id, but no item has the id of a query: the "
+                f"queries have {queries[0].item()!r}, the items have {items[0].item()!r}; give both their ids"
+            )
+        return Exclusion(queries[found], items[places[found]], own=True)
+
+    def against(self, queries: Ids, items: Ids) -> LeftOut:
+        """Return the pairs as positions among these queries and items; a pair that is not there is ignored."""
+        owners, positions = places_of(self.query_ids, queries), places_of(self.item_ids, items)
+        there = (owners >= 0) & (positions >= 0)
+        codes = np.unique(owners[there] * len(items) + positions[there])
+        starts = np.searchsorted(codes, np.arange(len(queries) + 1) * len(items))
+        return LeftOut(starts, codes % len(items), len(items))
+
+    def note(self, left_out: LeftOut) -> str:
+        """Say what is left out."""
+        queries, touched = len(left_out.counts), int(np.count_nonzero(left_out.counts))
+        if self.own:
+            some = f"{touched:,} of {queries:,} queries; no other has one"
+            return f"The item with the query's own id is left out for {'every query' if touched == queries else some}."
+        return f"{len(left_out.positions):,} items are left out, for {touched:,} of {queries:,} queries."
+
+
+ExcludeLike: TypeAlias = Exclusion | Excluded
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """The positions of the items that are not ranked: those of query i are `positions[starts[i]:starts[i + 1]]`."""
+
+    starts: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    items: int
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many items each query leaves out, (queries,)."""
+        return np.diff(self.starts)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The query of each pair, (pairs,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """One number for each pair of a query and an item."""
+        return self.owners * self.items + self.positions
+
+    def within(self, span: Span) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows, counted from the first of a span of queries, and the columns that are left out."""
+        starts = self.starts[span[0] : span[1] + 1]
+        rows = np.repeat(np.arange(span[1] - span[0]), np.diff(starts))
+        return rows, self.positions[starts[0] : starts[-1]]
+
+    def empty_places(self, span: Span, best: NDArray[np.int32]) -> None:
+        """Write NOBODY into places of the best items, (queries of the span, k), that no item is left for."""
+        left = self.items - self.counts[slice(*span)]
+        if len(left) and left.min() < best.shape[1]:
+            best[np.arange(best.shape[1]) >= left[:, None]] = NOBODY
+
+    def without(self, truth: Truth) -> Truth:
+        """Return a truth less the answers that are left out, which are counted; some must be left."""
+        kept = ~np.isin(truth.owners * self.items + truth.positions, self.codes)
+        if not kept.any():
+            raise ValueError("exclude leaves out every answer to every query, so there is nothing to find")
+        counts = np.bincount(truth.owners[kept], minlength=len(truth.counts))
+        return dataclasses.replace(
+            truth, starts=np.concatenate([[0], np.cumsum(counts)]), positions=truth.positions[kept],
+            grades=truth.grades[kept], excluded=int((~kept).sum()),
+        )  # fmt: skip
