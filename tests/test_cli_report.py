@@ -108,6 +108,12 @@ def test_report_is_silent_when_asked(folder: Path) -> None:
         (("study", "temperature", *GIVEN, "--measure", "R@1"), "--measure 'R@1' needs relevance"),
         (("study", "growth", *GIVEN, "--bank", "queries.npy"), "--bank: one is wanted here, got 2"),
         (("study", "bank-source", *GIVEN, "--bank", "./bank.npy"), "--bank: two banks are called 'bank'"),
+        (
+            ("study", "growth", *GIVEN, "--method", "dbsn"),
+            "dbsn needs --bank-items, the training items beside the bank",
+        ),
+        (("study", "k-alpha", *GIVEN, "--bank-items", "items.npy"), "--bank-items: k-alpha is of nnn alone"),
+        (("study", "growth", *GIVEN, "--bank-items", "items.npy"), "--bank-items are used by none of"),
         (("study", "k-alpha", *GIVEN, "--method", "is"), "--method: k-alpha is of nnn alone"),
         (("study", "size", *GIVEN), "'size' is not one of 'temperature'"),
     ],

@@ -70,6 +70,18 @@ def test_one_table_serves_both_directions_of_real_embeddings() -> None:
 
 # What an evaluation tells.
 
+
+@pytest.mark.once
+def test_a_dual_bank_that_had_one_bank_is_told() -> None:
+    sets = drawn()
+    alone, both = unhub.fit(sets.items, sets.bank, method="dbsn"), fitted("dbsn", sets)
+    found = evaluate(sets.queries, sets.items, {0: 1}, {"alone": alone, "both": both}, resamples=5)
+    assert found.notes[-1] == "Fitted without bank items, which makes it sn: alone."
+    (note,) = unhub.hubness(sets.queries, sets.items, alone).notes
+    assert note == "Fitted without bank items, which makes it sn: dbsn:tau=0.01,iterations=10."
+    assert not unhub.hubness(sets.queries, sets.items, both).notes
+
+
 # By hand: item 0 is a hub. Raw ranks of the answers: 2, 2, 1, 3; less 0.5 for the hub: 1, 1, 2 and 2.
 HUB = np.array([[0.9, 0.8, 0.1], [0.9, 0.1, 0.8], [0.9, 0.5, 0.1], [0.5, 0.4, 0.3]])
 RELEVANCE: RelevanceLike = {0: 1, 1: 2, 2: 0, 3: 2}

@@ -324,6 +324,16 @@ def test_dual_bank_sinkhorn_takes_a_matrix_of_bank_queries_and_bank_items(spec: 
     assert_h(spec, sets, fit(Dense(sets.bank_scores), method=spec, bank_items=Dense(sets.joint_scores)))
 
 
+@pytest.mark.once
+def test_dual_bank_sinkhorn_without_bank_items_says_that_it_is_sinkhorn() -> None:
+    sets = drawn()
+    alone, both = fit(sets.items, sets.bank, method="dbsn"), fitted("dbsn", sets)
+    assert alone.cost.notes == ("there are no bank items, so this is sn",)
+    assert fit(Dense(sets.bank_scores), method="dbsn").cost.notes == alone.cost.notes
+    assert both.cost.notes == ()
+    assert fit(Dense(sets.bank_scores), method="dbsn", bank_items=Dense(sets.joint_scores)).cost.notes == ()
+
+
 def test_a_given_matrix_keeps_the_names_of_its_items() -> None:
     assert repr(Dense(np.eye(3)[:2])) == "<Dense: 2 queries, 3 items>"
     given = fit(Dense(np.eye(3), item_ids=["a", "b", "c"]), method="is")

@@ -74,6 +74,38 @@ def test_temperature_gives_the_recall_of_each() -> None:
     assert study.raw.low <= study.raw.value <= study.raw.high
 
 
+TRAINING = np.random.default_rng(5).normal(size=(70, DATA.items.shape[1])).astype(np.float32)  # bank items
+BALANCED = ["sn:tau=0.1", "dbsn:tau=0.1"]
+
+
+def test_every_study_of_dbsn_balances_the_bank_items_too() -> None:
+    h = oracles.dbsn(DATA.bank_scores, oracles.cosine(DATA.bank, TRAINING), 0.1, 10)
+    whole = DATA.recall(DATA.scores - h, 1)
+    found = {
+        "temperature": unhub.study_temperature(*GIVEN, bank_items=TRAINING, temperatures=[0.1]).lines["dbsn"][0],
+        "bank-size": unhub.study_bank_size(
+            *GIVEN, bank_items=TRAINING, methods=BALANCED, sizes=[30, 260], seeds=1
+        ).lines[BALANCED[1]][1],
+        "bank-source": unhub.study_bank_source(
+            DATA.items, {"few": DATA.bank[:20], "all": DATA.bank}, *GIVEN[2:], bank_items=TRAINING, methods=BALANCED
+        ).lines[BALANCED[1]][1],
+        "growth": unhub.study_growth(
+            *GIVEN, bank_items=TRAINING, methods=BALANCED, sizes=[90]
+        ).lines[BALANCED[1]][0],
+    }  # fmt: skip
+    assert {name: value.value for name, value in found.items()} == pytest.approx(dict.fromkeys(found, whole))
+    single = DATA.recall(DATA.scores - oracles.sn(DATA.bank_scores, 0.1, 10)[0], 1)
+    assert whole != pytest.approx(single)  # or this would not tell them apart
+
+
+def test_a_part_of_the_bank_is_beside_all_bank_items() -> None:
+    sized = unhub.study_bank_size(*GIVEN, bank_items=TRAINING, methods=BALANCED[1:], sizes=[40], seeds=1, seed=3)
+    part = np.sort(np.random.default_rng(3).choice(len(DATA.bank), 40, replace=False))
+    joint = oracles.cosine(DATA.bank[part], TRAINING)
+    expected = DATA.recall(DATA.scores - oracles.dbsn(DATA.bank_scores[part], joint, 0.1, 10), 1)
+    assert sized.lines[BALANCED[1]][0].value == pytest.approx(expected)
+
+
 def test_temperatures_are_tied_to_the_spread() -> None:
     study = unhub.study_temperature(*GIVEN, methods=["is"])
     unit = spread(DATA.items, DATA.bank)
@@ -359,6 +391,14 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         (lambda: unhub.study_bank_size(*GIVEN, sizes=[300]), "sizes must be from 1 to 260"),
         (lambda: unhub.study_bank_size(*GIVEN, seeds=0), "seeds must be a whole number of at least 1, got 0"),
         (lambda: unhub.study_bank_source(DATA.items, {}, *GIVEN[2:]), "banks is empty"),
+        (lambda: unhub.study_bank_size(*GIVEN, methods=BALANCED), "dbsn needs bank_items, the training items beside"),
+        (lambda: unhub.study_growth(*GIVEN, methods=["dualis"]), "dualis needs bank_items, the training items beside"),
+        (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "and without them is sn"),
+        (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "needs bank_"),
+        (
+            lambda: unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=["is", "nnn"]),
+            "bank_items are used by none of is, nnn; name a method that does, such as dbsn",
+        ),
         (lambda: unhub.study_growth(*GIVEN, sizes=[0, 10]), "sizes must be from 1 to 90"),
         (lambda: unhub.study_growth(DATA.items, DATA.bank, DATA.queries[:, :5]), "dimensions"),
     ],

@@ -14,7 +14,7 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_methods, read_given, read_named
+from unhub.cli.inputs import check_methods, read_given, read_named, read_optional
 
 if TYPE_CHECKING:
     from unhub.vectors import Vectors
@@ -42,6 +42,9 @@ def study(
     ] = None,
     item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
     query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
+    bank_items: Annotated[
+        Path | None, typer.Option(help="Bank items, for the methods with two banks; all of them beside every bank.")
+    ] = None,
     method: Annotated[
         list[str] | None, typer.Option(help="A method to study, for example nnn:k=32,alpha=0.5; repeatable.")
     ] = None,
@@ -64,23 +67,32 @@ def study(
     with argument("--output"):
         if output is not None:
             form = check_form(output)
-            files.check_target(output, items, queries, relevance, item_ids, query_ids, kind=PICTURE_FILES[form])
+            inputs = (items, queries, relevance, item_ids, query_ids, bank_items)
+            files.check_target(output, *inputs, kind=PICTURE_FILES[form])
     if method and which is Which.k_alpha:
         raise ValueError("--method: k-alpha is of nnn alone")
+    if bank_items is not None and which is Which.k_alpha:
+        raise ValueError("--bank-items: k-alpha is of nnn alone, which has one bank")
     check_methods(method or [], "--method")
     banks = _banks(bank, several=which is Which.bank_source)
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
-    first = next(iter(banks.values()))
+    first, second = next(iter(banks.values())), read_optional(bank_items, "--bank-items")
     study_of = {
-        Which.temperature: partial(studies.study_temperature, gallery, first, asked, answers, methods=method),
+        Which.temperature: partial(
+            studies.study_temperature, gallery, first, asked, answers, bank_items=second, methods=method
+        ),
         Which.k_alpha: partial(studies.study_k_and_alpha, gallery, first, asked, answers),
         Which.bank_size: partial(
-            data_studies.study_bank_size, gallery, first, asked, answers, methods=method, seeds=seeds
+            data_studies.study_bank_size, gallery, first, asked, answers, seeds=seeds, bank_items=second, methods=method
         ),
-        Which.bank_source: partial(data_studies.study_bank_source, gallery, banks, asked, answers, methods=method),
-        Which.growth: partial(data_studies.study_growth, gallery, first, asked, answers, methods=method),
+        Which.bank_source: partial(
+            data_studies.study_bank_source, gallery, banks, asked, answers, bank_items=second, methods=method
+        ),
+        Which.growth: partial(
+            data_studies.study_growth, gallery, first, asked, answers, bank_items=second, methods=method
+        ),
     }
     with progress(which.value, quiet) as advance:
         found = study_of[which](

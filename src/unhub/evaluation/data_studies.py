@@ -14,7 +14,7 @@ from unhub.evaluation.relevance import RelevanceLike
 from unhub.evaluation.setting import RAW
 from unhub.evaluation.spread import usual_methods
 from unhub.evaluation.steps import Steps
-from unhub.evaluation.study import OVER_QUERIES, Study, whole_numbers
+from unhub.evaluation.study import OVER_QUERIES, Study, second_bank, whole_numbers
 from unhub.evaluation.whole import check_whole
 from unhub.methods import parse
 from unhub.vectors import Kind, VectorsLike, as_vectors
@@ -25,18 +25,20 @@ GALLERY_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 
 def study_bank_size(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
-    methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None, seeds: int = 3,
-    measure: str | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
+    bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
+    seeds: int = 3, measure: str | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
     progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Fit on random parts of the bank, several of each size, and tell the mean and the spread over them.
 
     methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k over a size is cut to it.
+    bank_items: all of them stay at every size, since it is the bank of queries that is studied.
     """
     gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
     past = as_vectors(bank, "bank")
     check_whole(seeds, "seeds", 1)
     specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
+    targets = second_bank(specs, bank_items)
     tried = whole_numbers(_usual_sizes(len(past)) if sizes is None else sizes, "sizes", len(past), "bank")
     draws = {size: 1 if size == len(past) else seeds for size in tried}
     steps = Steps(progress, sum(draws.values()) + 1)
@@ -46,7 +48,7 @@ def study_bank_size(
         for draw in range(draws[size]):
             part = past.gather(np.sort(generator.choice(len(past), size, replace=False)))
             within = {spec: _within(spec, size) for spec in specs}
-            corrections = judge.fit(gallery, part, list(within.values()), steps.next())
+            corrections = judge.fit(gallery, part, list(within.values()), steps.next(), targets)
             fitted |= {f"{spec} {size} {draw}": corrections[within[spec]] for spec in specs}
     values = judge(gallery, fitted, steps.next())
     lines = {
@@ -62,12 +64,14 @@ def study_bank_size(
 
 def study_bank_source(
     items: VectorsLike, banks: Mapping[str, VectorsLike], queries: VectorsLike,
-    relevance: RelevanceLike | None = None, *, methods: Sequence[str] | None = None, measure: str | None = None,
-    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    relevance: RelevanceLike | None = None, *, bank_items: VectorsLike | None = None,
+    methods: Sequence[str] | None = None, measure: str | None = None, similarity: Kind = "cosine", seed: int = 0,
+    threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Fit on each of several banks, given by name, and compare what they bring to the same queries.
 
     methods: by default `is` at the spread of the similarities of each bank, and `nnn:k=32,alpha=0.5`.
+    bank_items: the same ones beside every bank.
     """
     gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
     if not banks:
@@ -78,7 +82,8 @@ def study_bank_source(
         past = as_vectors(bank, f"bank {name!r}")
         specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
         labels = methods or ("is", "nnn")
-        corrections = judge.fit(gallery, past, specs, steps.next())
+        targets = second_bank(specs, bank_items)
+        corrections = judge.fit(gallery, past, specs, steps.next(), targets)
         fitted |= {f"{label} {name}": corrections[spec] for label, spec in zip(labels, specs, strict=True)}
     values = judge(gallery, fitted, steps.next())
     lines = {label: tuple(values[f"{label} {name}"] for name in banks) for label in methods or ("is", "nnn")}
@@ -91,17 +96,19 @@ def study_bank_source(
 
 def study_growth(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
-    methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None, measure: str | None = None,
-    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
+    measure: str | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Let the gallery grow in random order, refit at each size, and follow the raw and the corrected rankings.
 
     With labels, items that answer a query come first, and the queries are at every size those that the smallest gallery
-    answers, so that only the number of other items changes.
+    answers, so that only the number of other items changes. bank_items: the same ones beside every gallery.
     """
     gallery, past = as_vectors(items, "items"), as_vectors(bank, "bank")
     judge = Judge.of(queries, relevance, measure, similarity, seed, threads)
     specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
+    targets = second_bank(specs, bank_items)
     shares = [max(1, round(share * len(gallery))) for share in GALLERY_SHARES]
     tried = tuple(sorted(whole_numbers(shares if sizes is None else sizes, "sizes", len(gallery), "gallery")))
     order = np.random.default_rng(seed).permutation(len(gallery))
@@ -111,7 +118,7 @@ def study_growth(
     lines: dict[str, list[Interval]] = {RAW: [], **{spec: [] for spec in specs}}
     for size in tried:
         part = gallery.gather(np.sort(order[:size]))
-        values = followed(part, judge.fit(part, past, specs, steps.next()), steps.next())
+        values = followed(part, judge.fit(part, past, specs, steps.next(), targets), steps.next())
         for name, line in lines.items():
             line.append(values[name])
     return Study(

@@ -88,12 +88,14 @@ class Judge:
         return dict(zip([RAW, *setting.corrections], values, strict=True))
 
     def fit(
-        self, items: Vectors, bank: VectorsLike, specs: Sequence[str], progress: Progress | None = None
-    ) -> dict[str, Correction]:
+        self, items: Vectors, bank: VectorsLike, specs: Sequence[str], progress: Progress | None = None,
+        bank_items: Vectors | None = None,
+    ) -> dict[str, Correction]:  # fmt: skip
         """Fit methods, by their specs, under the similarity of this judge; they share one pass."""
         methods = list(dict.fromkeys(specs))
         fitted = fit(
-            items, bank, method=methods, similarity=self.similarity, threads=self.threads, progress=progress
+            items, bank, method=methods, bank_items=bank_items, similarity=self.similarity, threads=self.threads,
+            progress=progress,
         )  # fmt: skip
         return dict(zip(methods, fitted, strict=True))
 

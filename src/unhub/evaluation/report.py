@@ -155,7 +155,7 @@ def report(
     page = Page(
         title, findings, verdict_on(findings, advised, leaked), Shown(findings, *labels, seed),
         (charts.occurrences(findings), charts.shares(findings)), charts.similarities(findings, seed), studies,
-        tuple(filter(None, (leak, *left_out, reason))),
+        tuple(filter(None, (leak, *left_out, *setting.notes, reason))),
         facts({"items": gallery, "bank": past, "queries": asked}, similarity, fitted,
               {**made, **({"command": command} if command else {})}),
     )  # fmt: skip

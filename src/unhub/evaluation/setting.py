@@ -30,7 +30,8 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 class Setting:
     """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
 
-    left_out: the items that are not ranked for single queries. notes: what is to be said of them.
+    left_out: the items that are not ranked for single queries. notes: what is to be said of them, and of corrections
+    that are not what their name says.
     """
 
     similarity: Similarity
@@ -62,6 +63,7 @@ class Setting:
             ranked = {name: (one, _given(one, queries)) for name, one in named.items()}
             rows = np.arange(queries.shape[0])
             left_out, notes = _left_out(exclude, rows, queries.item_ids)
+            notes += _without_items(named)
             return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
@@ -77,6 +79,7 @@ class Setting:
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
+        notes += _without_items(named)
         return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
@@ -115,6 +118,12 @@ def _left_out(
                 f"{differ:,} of them are other vectors than the query: where that is not meant, give both ids."
             )
     return left_out, tuple(notes)
+
+
+def _without_items(corrections: Mapping[str, Correction]) -> tuple[str, ...]:
+    """Say which corrections are for two banks and had one."""
+    names = [name for name, one in corrections.items() if one.method.joint and not len(one.arrays["bank_item_h"])]
+    return (f"Fitted without bank items, which makes it sn: {', '.join(names)}.",) if names else ()
 
 
 def name_corrections(corrections: Corrections) -> dict[str, Correction]:

@@ -11,29 +11,31 @@ from unhub.evaluation.relevance import RelevanceLike
 from unhub.evaluation.setting import RAW
 from unhub.evaluation.spread import spread
 from unhub.evaluation.steps import Steps
-from unhub.evaluation.study import OVER_QUERIES, Study, numbers, show, whole_numbers
+from unhub.evaluation.study import OVER_QUERIES, Study, numbers, second_bank, show, whole_numbers
 from unhub.vectors import Kind, VectorsLike, as_vectors
 
-WITH_TEMPERATURE = ("is", "sn")
+WITH_TEMPERATURE, DUAL = ("is", "sn"), "dbsn"
 TIMES_SPREAD = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures, in spreads of the similarities
 
 
 def study_temperature(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
-    methods: Sequence[str] | None = None, temperatures: Iterable[float] | None = None, measure: str | None = None,
-    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None,
+    temperatures: Iterable[float] | None = None, measure: str | None = None, similarity: Kind = "cosine",
+    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Try temperatures, by default from a quarter of the spread of the similarities to four times it.
 
-    methods: names of those with a `tau`, by default `is` and `sn`. measure: such as R@1, which needs relevance, or
-    skewness, which does not.
+    methods: names of those with a `tau`, by default `is` and `sn`, and with bank_items `dbsn` too. measure: such as
+    R@1, which needs relevance, or skewness, which does not.
     """
     gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
-    names, notes = tuple(methods or WITH_TEMPERATURE), list[str]()
+    names, notes = tuple(methods or WITH_TEMPERATURE + (() if bank_items is None else (DUAL,))), list[str]()
     for name in names:
         if ":" in name:
             bare = name.partition(":")[0]
             raise ValueError(f"method {name!r} has parameters; give {bare!r} alone: the study sets its temperature")
+    targets = second_bank(names, bank_items)
     if temperatures is None:
         unit = spread(gallery, bank, similarity=similarity, seed=seed, threads=threads)
         temperatures = [float(f"{times * unit:.3g}") for times in TIMES_SPREAD]
@@ -41,7 +43,7 @@ def study_temperature(
     tried = numbers(temperatures, "temperatures")
     specs = [f"{method}:tau={tau!r}" for method in names for tau in tried]
     steps = Steps(progress, 2)
-    fitted = judge.fit(gallery, bank, specs, steps.next())
+    fitted = judge.fit(gallery, bank, specs, steps.next(), targets)
     values = judge(gallery, fitted, steps.next())
     lines = {method: tuple(values[f"{method}:tau={tau!r}"] for tau in tried) for method in names}
     return Study(

@@ -11,6 +11,8 @@ from unhub.evaluation.charts import CHARTS
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.pictures import Picture
 from unhub.evaluation.tables import as_text
+from unhub.methods import METHODS, parse
+from unhub.vectors import Vectors, VectorsLike, as_vectors
 
 OVER_QUERIES = "95% interval over the queries"
 PICKED_HERE = "The best was picked on these very queries: measure it on others before you trust its figure."
@@ -113,6 +115,17 @@ class Study:
 
     def __str__(self) -> str:
         return "\n".join([self.title, "", as_text(*self.cells()), *self.sentences])
+
+
+def second_bank(methods: Sequence[str], bank_items: VectorsLike | None) -> Vectors | None:
+    """Return the bank items of a study, which are there if and only if one of the methods uses them."""
+    users = [one.name for one in map(parse, methods) if one.dual or one.joint]
+    if users and bank_items is None:
+        alone = ", and without them is sn" if METHODS[users[0]].joint else ""
+        raise ValueError(f"{users[0]} needs bank_items, the training items beside the bank{alone}")
+    if bank_items is not None and not users:
+        raise ValueError(f"bank_items are used by none of {', '.join(methods)}; name a method that does, such as dbsn")
+    return None if bank_items is None else as_vectors(bank_items, "bank_items")
 
 
 def show(settings: Sequence[float | str]) -> list[str]:

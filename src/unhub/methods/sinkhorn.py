@@ -16,6 +16,8 @@ from unhub.methods.method import Arrays, Method, Outcome, require_count, require
 from unhub.similarity import Similarity
 from unhub.vectors import Float64
 
+WITHOUT_ITEMS = "there are no bank items, so this is sn"
+
 
 @dataclass(frozen=True)
 class Balanced(Method):
@@ -95,6 +97,9 @@ class DualBankSinkhorn(Balanced):
 
     name: ClassVar[str] = "dbsn"
     joint: ClassVar[bool] = True
+
+    def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
+        return self, (WITHOUT_ITEMS,) if bank.joint is bank.queries else ()
 
     def columns(self, bank: Bank) -> Similarity:
         return bank.joint
