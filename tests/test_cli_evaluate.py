@@ -256,7 +256,11 @@ def test_hubs_shows_every_figure_and_the_worst_with_texts(folder: Path) -> None:
     direct = unhub.worst_hubs(QUERIES, GALLERY, unhub.load(folder / "fitted.unhub"), 3, 2, examples=1)
     assert list(FIGURES) == [field.name for field in dataclasses.fields(Figures)]
     for figure in FIGURES:
-        assert re.search(rf"^{figure.replace('_', ' ')} +\S+ +\S+  \w+", printed, re.MULTILINE)
+        assert re.search(rf"^{figure.replace('_', ' ')} +\S+ +\S+ +\S+  \w+", printed, re.MULTILINE)
+    chance = direct.before.chance
+    assert re.search(rf"^skewness .* {chance.skewness:.2f}  how", printed, re.MULTILINE)
+    assert re.search(rf"^largest .* {chance.largest:.1f}  queries", printed, re.MULTILINE)
+    assert "\nchance: what each figure would be if queries returned items at random.\n" in printed
     assert re.search(r"^top share .*  places taken by the item returned most$", printed, re.MULTILINE)
     hub = direct.hubs[0]
     query = QUERY_NAMES[hub.queries[0]]

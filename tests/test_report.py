@@ -175,7 +175,8 @@ def test_the_verdict_is_three_sentences_of_the_figures(labelled: unhub.Report) -
     hubs, effect, advice = labelled.verdict.sentences
     assert f"skewness {oracles.skewness(counts):.2f}" in hubs
     assert f"{(counts == 0).mean():.1%} of the items are never returned" in hubs
-    assert f"chance alone would give {(10 * 180 / 90) ** -0.5:.2f}" in hubs
+    skewness = (1 - 2 / 9) / (180 * 1 / 9 * 8 / 9) ** 0.5  # of a count that is binomial: ten places for ninety items
+    assert f"chance alone would give {skewness:.2f}, 1.7% of the places and 0.0% never returned" in hubs
     assert f"R@1 from {DATA.recall(DATA.scores, 1):.2f}" in effect
     assert labelled.verdict.word == "gain"
     assert "use the correction" in advice

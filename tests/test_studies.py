@@ -74,12 +74,13 @@ def test_temperature_gives_the_recall_of_each() -> None:
     assert study.raw.low <= study.raw.value <= study.raw.high
 
 
-TRAINING = np.random.default_rng(5).normal(size=(70, DATA.items.shape[1])).astype(np.float32)  # bank items
+TRAINING = np.random.default_rng(5).normal(size=(70, DATA.items.shape[1]))  # bank items
+JOINT = oracles.cosine(DATA.bank.astype(np.float64), TRAINING)
 BALANCED = ["sn:tau=0.1", "dbsn:tau=0.1"]
 
 
 def test_every_study_of_dbsn_balances_the_bank_items_too() -> None:
-    h = oracles.dbsn(DATA.bank_scores, oracles.cosine(DATA.bank, TRAINING), 0.1, 10)
+    h = oracles.dbsn(DATA.bank_scores, JOINT, 0.1, 10)
     whole = DATA.recall(DATA.scores - h, 1)
     found = {
         "temperature": unhub.study_temperature(*GIVEN, bank_items=TRAINING, temperatures=[0.1]).lines["dbsn"][0],
@@ -101,8 +102,7 @@ def test_every_study_of_dbsn_balances_the_bank_items_too() -> None:
 def test_a_part_of_the_bank_is_beside_all_bank_items() -> None:
     sized = unhub.study_bank_size(*GIVEN, bank_items=TRAINING, methods=BALANCED[1:], sizes=[40], seeds=1, seed=3)
     part = np.sort(np.random.default_rng(3).choice(len(DATA.bank), 40, replace=False))
-    joint = oracles.cosine(DATA.bank[part], TRAINING)
-    expected = DATA.recall(DATA.scores - oracles.dbsn(DATA.bank_scores[part], joint, 0.1, 10), 1)
+    expected = DATA.recall(DATA.scores - oracles.dbsn(DATA.bank_scores[part], JOINT[part], 0.1, 10), 1)
     assert sized.lines[BALANCED[1]][0].value == pytest.approx(expected)
 
 

@@ -18,7 +18,7 @@ from unhub.evaluation.tables import widths_of
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 GAP = 2  # between two columns
-LEAST = 24  # columns for words, however narrow the terminal is
+LEAST = 16  # columns for words, however narrow the terminal is
 
 
 def terminal_width() -> int | None:

@@ -75,7 +75,7 @@ def hubs(
         among = f"among the {found.before.k} best of {len(asked):,} queries"
         tell(f"How often each of {len(gallery):,} items is {among}:", "")
         show_words(_figures(found))
-        tell(*found.before.notes)
+        tell("chance: what each figure would be if queries returned items at random.", *found.before.notes)
         tell("", "The worst hubs:")
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):
@@ -96,16 +96,18 @@ def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
 
     sides = {"raw": found.before, "corrected": found.after}
     shown = {name: side.figures for name, side in sides.items() if side is not None}
+    chance = found.before.chance
     top = top_of(len(found.before.counts))
     rows = [
         [
             figure.replace("_", " "),
             *(f"{getattr(side, figure):{form}}" for side in shown.values()),
+            f"{getattr(chance, figure):{',.1f' if form == ',' else form}}",
             meaning.format(top=top),
         ]
         for figure, (form, meaning) in FIGURES.items()
     ]
-    return ["figure", *shown, "what it says of the counts"], rows
+    return ["figure", *shown, "chance", "what it says"], rows
 
 
 def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: list[str] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.correction import Correction
 from unhub.effort import Effort, Progress
+from unhub.evaluation.chance import Chance, chance_of
 from unhub.evaluation.excluding import NOBODY, ExcludeLike
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Placed, occurrences
@@ -57,6 +59,11 @@ class Hubness:
     def skewness(self) -> float:
         return self.figures.skewness
 
+    @functools.cached_property
+    def chance(self) -> Chance:
+        """What the figures would be if the same places were given to items at random."""
+        return chance_of(int(self.counts.sum()), self.queries, len(self.counts), top_items(len(self.counts)))
+
     def hubs(self, count: int) -> NDArray[np.int64]:
         """Return the positions of the items returned most often, without those that never are."""
         order = np.argsort(-self.counts, kind="stable")[:count]
@@ -68,15 +75,17 @@ class Hubness:
         return [(self.item_ids[place].item(), int(self.counts[place])) for place in order]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the figures by name."""
-        return {"k": self.k, "queries": self.queries, "items": len(self.counts), **asdict(self.figures)}
+        """Return the figures by name, and under `chance` what chance gives for each."""
+        sizes = {"k": self.k, "queries": self.queries, "items": len(self.counts)}
+        return {**sizes, **asdict(self.figures), "chance": asdict(self.chance)}
 
     def __str__(self) -> str:
-        figures = self.figures
+        figures, chance = self.figures, self.chance
         return (
             f"{self.queries:,} queries, k = {self.k}, {len(self.counts):,} items: skewness {figures.skewness:.2f}, "
             f"the worst hub returned {figures.largest:,} times, {figures.anti_hubs:.1%} of the items never, "
-            f"{figures.top_share:.1%} of the places go to {top_of(len(self.counts))}"
+            f"{figures.top_share:.1%} of the places go to {top_of(len(self.counts))}; chance alone gives "
+            f"{chance.skewness:.2f}, {chance.largest:,.1f} times, {chance.anti_hubs:.1%} and {chance.top_share:.1%}"
         )
 
 

@@ -23,7 +23,7 @@ from unhub.evaluation.reporting.labels import ByIdOrRow, Labels, Paths
 from unhub.evaluation.reporting.made import facts
 from unhub.evaluation.reporting.page import Page
 from unhub.evaluation.reporting.shown import Shown
-from unhub.evaluation.reporting.tables import hubness_rows
+from unhub.evaluation.reporting.tables import CHANCE, hubness_rows
 from unhub.evaluation.reporting.verdict import LEAK_NOTE, Verdict, verdict_on
 from unhub.evaluation.setting import Corrections, Setting, name_corrections
 from unhub.evaluation.steps import Steps
@@ -75,11 +75,11 @@ class Report:
         """Return heads and rows of text: the measures and the figures of hubness of each ranking."""
         findings = self.findings
         rows = [
-            [str(measure), *(str(row.values[str(measure)]) for row in findings.rows)]
+            [str(measure), *(str(row.values[str(measure)]) for row in findings.rows), ""]
             for measure in findings.measures
             if findings.rows
         ]
-        return ["", *findings.names], [*rows, *hubness_rows(findings)]
+        return ["", *findings.names, CHANCE], [*rows, *hubness_rows(findings)]
 
     def __str__(self) -> str:
         return "\n".join([*self.verdict.sentences, "", as_text(*self.cells()), *self.notes])

@@ -18,6 +18,7 @@ from unhub.evaluation.whole import check_whole
 from unhub.fingerprint import Hashes, inspect
 from unhub.fitting import check_similarity
 from unhub.indexes.matching import locate
+from unhub.methods import METHODS
 from unhub.similarity import Dense, Dot, Similarity
 from unhub.vectors import Ids, Kind, Vectors, VectorsLike, as_vectors
 
@@ -122,7 +123,8 @@ def _left_out(
 
 def _without_items(corrections: Mapping[str, Correction]) -> tuple[str, ...]:
     """Say which corrections are for two banks and had one."""
-    names = [name for name, one in corrections.items() if one.method.joint and not len(one.arrays["bank_item_h"])]
+    joint = {name: one for name, one in corrections.items() if METHODS[one.method.name].joint}
+    names = [name for name, one in joint.items() if not len(one.arrays["bank_item_h"])]
     return (f"Fitted without bank items, which makes it sn: {', '.join(names)}.",) if names else ()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.effort import Effort, Progress
+from unhub.evaluation.chance import Chance
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Row, compare
 from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
 from unhub.evaluation.judging import PLACES
@@ -85,9 +86,9 @@ class Findings:
         return self.hubness[0].k * self.queries / len(self.setting.item_ids)
 
     @property
-    def chance_skewness(self) -> float:
-        """The skewness of counts that differ by chance alone: of a Poisson distribution with the fair share as mean."""
-        return float(self.fair_share**-0.5)
+    def chance(self) -> Chance:
+        """The figures of counts that differ by chance alone."""
+        return self.hubness[0].chance
 
     def moved(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the queries whose best answer came into the first places with the correction, and those it left."""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from unhub.evaluation.chance import Chance
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.evaluate import Row
-from unhub.evaluation.hubness import Hubness, top_of
+from unhub.evaluation.hubness import Figures, top_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.reporting.findings import Findings
 from unhub.evaluation.reporting.markup import Child, Markup, breakable, join, table, tag
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-HUBNESS: dict[str, Callable[[Hubness], str]] = {
-    "skewness": lambda one: f"{one.figures.skewness:.2f}",
-    "never returned": lambda one: f"{one.figures.anti_hubs:.1%}",
-    "the worst hub": lambda one: f"{one.figures.largest:,}×",
-    "places taken by {top}": lambda one: f"{one.figures.top_share:.1%}",
-    "places to move for equal shares": lambda one: f"{one.figures.robin_hood:.1%}",
+HUBNESS: dict[str, Callable[[Figures | Chance], str]] = {
+    "skewness": lambda one: f"{one.skewness:.2f}",
+    "never returned": lambda one: f"{one.anti_hubs:.1%}",
+    "the worst hub": lambda one: f"{one.largest:,.0f}×",
+    "places taken by {top}": lambda one: f"{one.top_share:.1%}",
+    "places to move for equal shares": lambda one: f"{one.robin_hood:.1%}",
 }
+CHANCE = "by chance"  # the head of what items returned at random would give
 
 
 def tiles(findings: Findings) -> Markup:
@@ -32,11 +34,13 @@ def tiles(findings: Findings) -> Markup:
             shown.append(_tile(str(measure), values, f"{_meaning(measure)}{gain}"))
     raw = findings.hubness[0]
     notes = {
-        "skewness": f"0 is even; chance gives {findings.chance_skewness:.2f}",
+        "skewness": "0 is even",
         "never returned": f"of {len(raw.counts):,} items",
         "the worst hub": f"in so many of {findings.queries:,} top-{raw.k} lists",
     }
-    shown += [_tile(name, [HUBNESS[name](one) for one in findings.hubness[:2]], note) for name, note in notes.items()]
+    for name, note in notes.items():
+        values = [HUBNESS[name](one.figures) for one in findings.hubness[:2]]
+        shown.append(_tile(name, values, f"{note}; chance gives {HUBNESS[name](findings.chance)}"))
     return tag("div", *shown, kind="tiles")
 
 
@@ -62,9 +66,9 @@ def _meaning(measure: Measure) -> str:
 
 def comparison(findings: Findings) -> Markup:
     """Return every measure of every ranking, with intervals and gains over raw, and the figures of hubness."""
-    heads: list[Child] = ["", *(breakable(name) for name in findings.names)]
+    heads: list[Child] = ["", *(breakable(name) for name in findings.names), CHANCE]
     rows: list[list[Child]] = [
-        [str(measure), *(_cell(row, measure) for row in findings.rows)]
+        [str(measure), *(_cell(row, measure) for row in findings.rows), ""]
         for measure in findings.measures
         if findings.rows
     ]
@@ -73,9 +77,10 @@ def comparison(findings: Findings) -> Markup:
 
 
 def hubness_rows(findings: Findings) -> list[list[str]]:
-    """Return the figures of hubness by name, one for each ranking."""
+    """Return the figures of hubness by name, one for each ranking, and what chance gives."""
     top = top_of(len(findings.setting.item_ids))
-    return [[name.format(top=top), *(show(one) for one in findings.hubness)] for name, show in HUBNESS.items()]
+    every = [*(one.figures for one in findings.hubness), findings.chance]
+    return [[name.format(top=top), *map(show, every)] for name, show in HUBNESS.items()]
 
 
 def _cell(row: Row, measure: Measure) -> Markup:

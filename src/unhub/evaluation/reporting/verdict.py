@@ -53,14 +53,15 @@ def strength_of(skewness: float, chance: float) -> str:
 
 
 def _hubs(findings: Findings) -> str:
-    raw = findings.hubness[0]
-    strength = strength_of(raw.skewness, findings.chance_skewness)
+    raw, chance = findings.hubness[0], findings.chance
+    strength = strength_of(raw.skewness, chance.skewness)
     # 1% of few items is less than one.
     who = "the most returned item takes" if top_items(len(raw.counts)) == 1 else "1% of the items take"
     return (
         f"Hubness is {strength}: {who} {raw.figures.top_share:.1%} of all places among the first "
         f"{raw.k}, and {raw.figures.anti_hubs:.1%} of the items are never returned (skewness {raw.skewness:.2f}; "
-        f"chance alone would give {findings.chance_skewness:.2f})."
+        f"chance alone would give {chance.skewness:.2f}, {chance.top_share:.1%} of the places and "
+        f"{chance.anti_hubs:.1%} never returned)."
     )
 
 
