@@ -144,7 +144,9 @@ def test_queries_without_an_answer_are_left_out_and_told() -> None:
     assert found.ranks.shape == (1, 2)
     assert (found.unanswered, found.absent) == (4, 3)
     assert found.notes[0].startswith("4 queries have no answer among the items")
-    assert found.notes[1] == "3 answers are not among the items."
+    assert found.notes[1] == "3 answers are not among the items; they name 3 unknown items."
+    assert found.notes[2] == "Relevance also names 1 query that is not among those given."
+    assert (found.to_dict()["unknown_items"], found.to_dict()["unknown_queries"]) == (3, 1)
     assert str(found).endswith("\n".join(found.notes))
     hubness = found["raw"].hubness
     assert hubness is not None and hubness.queries == 6  # which hubs they fall into is known all the same
@@ -153,6 +155,14 @@ def test_queries_without_an_answer_are_left_out_and_told() -> None:
     assert alone.notes == (few_groups(2),)
     one = evaluate(queries, sets.items, {"a": [2, 77], "b": 1, "c": 1, "d": 1, "e": 1}, resamples=10)
     assert one.notes[0].startswith("1 query has no answer") and one.notes[1].startswith("1 answer is")
+
+
+def test_queries_and_items_of_the_table_that_nobody_knows_are_counted_once() -> None:
+    table = [(query, item) for query in (0, 1, 7, 8) for item in (2, 98, 99)]
+    found = evaluate(unhub.Dense(np.eye(3)), None, table, resamples=5)
+    assert (found.absent, found.unknown_items, found.unknown_queries) == (4, 2, 2)
+    assert "4 answers are not among the items; they name 2 unknown items." in found.notes
+    assert "Relevance also names 2 queries that are not among those given." in found.notes
 
 
 def few_groups(count: int) -> str:

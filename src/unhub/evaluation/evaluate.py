@@ -43,7 +43,8 @@ class Evaluation:
 
     query_ids: those answered. unanswered: how many queries have no answer among the items, which count nowhere but in
     hubness. absent: how many answers are not among the items. groups: of queries that are drawn together. remarks: what
-    must be said of the runs.
+    must be said of what was left out, of corrections and of runs. unknown_items: how many different items are absent.
+    unknown_queries: how many queries of the relevance are not among those given.
     """
 
     rows: tuple[Row, ...]
@@ -55,6 +56,8 @@ class Evaluation:
     absent: int
     groups: int
     remarks: tuple[str, ...] = ()
+    unknown_items: int = 0
+    unknown_queries: int = 0
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
@@ -72,7 +75,8 @@ class Evaluation:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know: what was left out, and what a run did not return."""
-        return (*notes_on(self.unanswered, self.absent, self.groups), *self.remarks)
+        counts = (self.unanswered, self.absent, self.groups, self.unknown_items, self.unknown_queries)
+        return (*notes_on(*counts), *self.remarks)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything but the ranks, as JSON can hold it."""
@@ -81,6 +85,8 @@ class Evaluation:
             "unanswered": self.unanswered,
             "items": self.items,
             "absent_answers": self.absent,
+            "unknown_items": self.unknown_items,
+            "unknown_queries": self.unknown_queries,
             "groups": self.groups,
             "measures": [str(measure) for measure in self.measures],
             "best": self.best.name,
@@ -171,6 +177,8 @@ def evaluate(
         truth.absent,
         int(truth.groups.max()) + 1,
         tuple(filter(None, remarks)),
+        truth.unknown_items,
+        truth.unknown_queries,
     )
 
 
@@ -220,14 +228,21 @@ def excluded_note(truth: Truth) -> str | None:
     return f"{'1 answer is' if truth.excluded == 1 else f'{truth.excluded:,} answers are'} left out with them."
 
 
-def notes_on(unanswered: int, absent: int, groups: int) -> tuple[str, ...]:
+def notes_on(
+    unanswered: int, absent: int, groups: int, unknown_items: int = 0, unknown_queries: int = 0
+) -> tuple[str, ...]:
     """Say what an evaluation left out, and where its intervals are rough."""
     notes = []
     if unanswered:
         counted = "1 query has" if unanswered == 1 else f"{unanswered:,} queries have"
         notes.append(f"{counted} no answer among the items and count in hubness alone.")
     if absent:
-        notes.append(f"{'1 answer is' if absent == 1 else f'{absent:,} answers are'} not among the items.")
+        named = f"; they name {'1 unknown item' if unknown_items == 1 else f'{unknown_items:,} unknown items'}"
+        answers = "1 answer is" if absent == 1 else f"{absent:,} answers are"
+        notes.append(f"{answers} not among the items{named if absent > 1 else ''}.")
+    if unknown_queries:
+        more = "1 query that is" if unknown_queries == 1 else f"{unknown_queries:,} queries that are"
+        notes.append(f"Relevance also names {more} not among those given.")
     if groups == 1:
         notes.append("All queries have the same first answer and are drawn together, so there are no intervals.")
     elif groups < FEW_GROUPS:

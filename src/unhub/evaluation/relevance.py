@@ -74,9 +74,12 @@ class Relevance:
         order = np.argsort(query_places[usable], kind="stable")  # which keeps the order of the table
         owners = query_places[usable][order]
         starts = np.searchsorted(owners, np.arange(len(queries) + 1))
+        strange = asked & (item_places < 0)
         return Truth(
-            starts, item_places[usable][order], self.grades[usable][order], int((asked & (item_places < 0)).sum())
-        )
+            starts, item_places[usable][order], self.grades[usable][order], int(strange.sum()),
+            unknown_items=len(np.unique(self.item_ids[strange])),
+            unknown_queries=len(np.unique(self.query_ids[~asked])),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,8 @@ class Truth:
 
     They stand in the order of the table, so that which one is first does not hang on the order of the items.
     absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
+    unknown_items: how many different items those absent are. unknown_queries: how many queries of the table are not
+    among these.
     """
 
     starts: NDArray[np.int64]
@@ -92,6 +97,8 @@ class Truth:
     grades: Float64
     absent: int = 0
     excluded: int = 0
+    unknown_items: int = 0
+    unknown_queries: int = 0
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -147,9 +147,10 @@ def report(
         study_bank_size(gallery, some_bank, some, known, similarity=similarity, seed=seed, threads=threads,
                         progress=steps.next()),
     )  # fmt: skip
-    left_out = (
-        () if truth is None else notes_on(len(asked) - len(truth.answered), truth.absent, int(truth.groups.max()) + 1)
-    )
+    left_out: tuple[str, ...] = ()
+    if truth is not None:
+        unanswered, groups = len(asked) - len(truth.answered), int(truth.groups.max()) + 1
+        left_out = notes_on(unanswered, truth.absent, groups, truth.unknown_items, truth.unknown_queries)
     leak = LEAK_NOTE.format(leaked=leaked, queries=len(asked)) if leaked else None
     made = {"curves": f"{len(some):,} of the queries, {len(some_bank):,} of the bank", "seed": str(seed)}
     page = Page(
