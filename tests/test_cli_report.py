@@ -134,6 +134,12 @@ def test_study_prints_what_the_library_returns(folder: Path) -> None:
         assert succeed(folder, "study", name, *GIVEN, *LABELS, *more) == f"{text}\n"
 
 
+def test_study_of_items_that_ask_for_each_other(folder: Path) -> None:
+    themselves = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "items.npy", "--exclude-self")
+    found = unhub.study_k_and_alpha(DATA.items, DATA.bank, DATA.items, exclude="self")
+    assert succeed(folder, "study", "k-alpha", *themselves) == f"{found}\n"
+
+
 def test_study_writes_a_picture_and_prints_json(folder: Path) -> None:
     options = (
         "--method",

@@ -106,6 +106,45 @@ def test_a_part_of_the_bank_is_beside_all_bank_items() -> None:
     assert sized.lines[BALANCED[1]][0].value == pytest.approx(expected)
 
 
+def test_every_study_leaves_items_out_that_ask_for_each_other() -> None:
+    alike = {row: [row, row ^ 1, (row + 7) % 90] for row in range(90)}
+    given = (DATA.items, DATA.bank, DATA.items, alike)
+    spec = "nnn:k=8,alpha=0.5"
+    correction = unhub.fit(DATA.items, DATA.bank, method=spec)
+    expected = unhub.evaluate(DATA.items, DATA.items, alike, {"it": correction}, "R@5", exclude="self", resamples=5)
+    raw, value = (expected[name].values["R@5"].value for name in ("raw", "it"))
+    more: dict[str, Any] = {"measure": "R@5", "exclude": "self"}
+    found = [
+        unhub.study_k_and_alpha(*given, ks=[8], alphas=[0.5], **more),
+        unhub.study_bank_size(*given, methods=[spec], sizes=[260], **more),
+        unhub.study_bank_source(DATA.items, {"all": DATA.bank}, *given[2:], methods=[spec], **more),
+        unhub.study_growth(*given, methods=[spec], sizes=[90], **more),
+    ]
+    for study in found:
+        assert list(study.lines.values())[-1][-1].value == pytest.approx(value)
+        assert study.notes[-1] == "The item with the query's own id is left out for every query."
+        assert (study.raw or study.lines["raw"][0]).value == pytest.approx(raw)
+    warm = unhub.study_temperature(*given, methods=["is"], temperatures=[0.1], **more)
+    assert warm.raw is not None
+    assert warm.raw.value == pytest.approx(raw) != 100
+
+
+def test_what_is_left_out_of_a_growing_gallery_need_not_be_there_yet() -> None:
+    alike = {row: [row, row ^ 1] for row in range(90)}
+    study = unhub.study_growth(
+        DATA.items, DATA.bank, DATA.items, alike, methods=["nnn:k=8,alpha=0.5"], sizes=[30, 90],
+        exclude=[[row, (row + 1) % 90] for row in range(90)],
+    )  # fmt: skip
+    # Where the next item is left out too, an even item has no answer.
+    asked, note = study.notes
+    assert int(asked.split()[0]) <= 30
+    assert (
+        note == f"{2 * int(asked.split()[0])} items are left out, for {asked.split()[0]} of {asked.split()[0]} queries."
+    )
+    with pytest.raises(ValueError, match="exclude: 1 unknown id"):
+        unhub.study_growth(*GIVEN, exclude=[999, *[None] * (len(DATA.queries) - 1)])
+
+
 def test_temperatures_are_tied_to_the_spread() -> None:
     study = unhub.study_temperature(*GIVEN, methods=["is"])
     unit = spread(DATA.items, DATA.bank)

@@ -51,6 +51,9 @@ def study(
     measure: Annotated[
         str | None, typer.Option(help="R@1, nDCG@10, ... or skewness; R@1 by default where there is relevance.")
     ] = None,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
+    ] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Random banks of each size, for bank-size.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn at random.")] = 0,
     similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
@@ -62,6 +65,7 @@ def study(
     """Vary the temperature, k and alpha, the bank or the gallery, and show what it does."""
     from unhub import files
     from unhub.evaluation import data_studies, studies
+    from unhub.evaluation.excluding import SELF
     from unhub.evaluation.pictures import PICTURE_FILES, check_form
 
     with argument("--output"):
@@ -96,7 +100,12 @@ def study(
     }
     with progress(which.value, quiet) as advance:
         found = study_of[which](
-            measure=measure, similarity=similarity.value, seed=seed, threads=threads, progress=advance
+            measure=measure,
+            exclude=SELF if exclude_self else None,
+            similarity=similarity.value,
+            seed=seed,
+            threads=threads,
+            progress=advance,
         )
     if output is not None:
         found.picture(output)

@@ -9,6 +9,7 @@ import numpy as np
 from unhub.correction import Correction
 from unhub.effort import Progress
 from unhub.evaluation.confidence import Interval
+from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.judging import Judge
 from unhub.evaluation.relevance import RelevanceLike
 from unhub.evaluation.setting import RAW
@@ -26,15 +27,17 @@ GALLERY_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 def study_bank_size(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
     bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
-    seeds: int = 3, measure: str | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
-    progress: Progress | None = None,
+    seeds: int = 3, measure: str | None = None, exclude: ExcludeLike | None = None, similarity: Kind = "cosine",
+    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Fit on random parts of the bank, several of each size, and tell the mean and the spread over them.
 
     methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k over a size is cut to it.
-    bank_items: all of them stay at every size, since it is the bank of queries that is studied.
+    bank_items: all of them stay at every size, since it is the bank of queries that is studied. exclude: items that are
+    not ranked for single queries, as `evaluate` takes it.
     """
-    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    gallery = as_vectors(items, "items")
+    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
     past = as_vectors(bank, "bank")
     check_whole(seeds, "seeds", 1)
     specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
@@ -55,25 +58,27 @@ def study_bank_size(
         spec: tuple(_over_draws([values[f"{spec} {size} {draw}"].value for draw in range(draws[size])])
                     for size in tried) for spec in specs
     }  # fmt: skip
+    once = ("The whole bank was fitted once, so it has no spread.",) if len(past) in tried else ()
     return Study(
         "bank-size", f"Bank size: {judge.name} as the bank grows", "bank queries", tried, judge.name, judge.falls,
         lines, values[RAW], f"one standard deviation on each side of the mean of {seeds} random banks", chooses=False,
-        log=True, notes=("The whole bank was fitted once, so it has no spread.",) if len(past) in tried else (),
+        log=True, notes=(*once, *judge.notes(gallery)),
     )  # fmt: skip
 
 
 def study_bank_source(
     items: VectorsLike, banks: Mapping[str, VectorsLike], queries: VectorsLike,
     relevance: RelevanceLike | None = None, *, bank_items: VectorsLike | None = None,
-    methods: Sequence[str] | None = None, measure: str | None = None, similarity: Kind = "cosine", seed: int = 0,
-    threads: int | None = None, progress: Progress | None = None,
+    methods: Sequence[str] | None = None, measure: str | None = None, exclude: ExcludeLike | None = None,
+    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Fit on each of several banks, given by name, and compare what they bring to the same queries.
 
     methods: by default `is` at the spread of the similarities of each bank, and `nnn:k=32,alpha=0.5`.
-    bank_items: the same ones beside every bank.
+    bank_items: the same ones beside every bank. exclude: as `evaluate` takes it.
     """
-    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    gallery = as_vectors(items, "items")
+    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
     if not banks:
         raise ValueError("banks is empty; give at least one bank by name, for example {'captions': bank}")
     steps = Steps(progress, len(banks) + 1)
@@ -87,26 +92,28 @@ def study_bank_source(
         fitted |= {f"{label} {name}": corrections[spec] for label, spec in zip(labels, specs, strict=True)}
     values = judge(gallery, fitted, steps.next())
     lines = {label: tuple(values[f"{label} {name}"] for name in banks) for label in methods or ("is", "nnn")}
+    sizes = (f"{name}: {len(as_vectors(bank, name)):,} queries." for name, bank in banks.items())
     return Study(
         "bank-source", f"Bank source: {judge.name} with each bank", "bank", tuple(banks), judge.name, judge.falls,
         lines, values[RAW], OVER_QUERIES, chooses=True, form="bars",
-        notes=tuple(f"{name}: {len(as_vectors(bank, name)):,} queries." for name, bank in banks.items()),
+        notes=(*sizes, *judge.notes(gallery)),
     )  # fmt: skip
 
 
 def study_growth(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
     bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
-    measure: str | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
-    progress: Progress | None = None,
+    measure: str | None = None, exclude: ExcludeLike | None = None, similarity: Kind = "cosine", seed: int = 0,
+    threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Let the gallery grow in random order, refit at each size, and follow the raw and the corrected rankings.
 
     With labels, items that answer a query come first, and the queries are at every size those that the smallest gallery
     answers, so that only the number of other items changes. bank_items: the same ones beside every gallery.
+    exclude: as `evaluate` takes it.
     """
     gallery, past = as_vectors(items, "items"), as_vectors(bank, "bank")
-    judge = Judge.of(queries, relevance, measure, similarity, seed, threads)
+    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
     specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
     targets = second_bank(specs, bank_items)
     shares = [max(1, round(share * len(gallery))) for share in GALLERY_SHARES]
@@ -124,7 +131,7 @@ def study_growth(
     return Study(
         "growth", f"Gallery growth: {judge.name} as items are added", "items", tried, judge.name, judge.falls,
         {name: tuple(line) for name, line in lines.items()}, None, OVER_QUERIES, chooses=False, log=True,
-        notes=(f"{len(followed.queries):,} queries at every size.",),
+        notes=(f"{len(followed.queries):,} queries at every size.", *followed.notes(gallery)),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unhub.correction import Correction
 from unhub.effort import Effort, Progress
 from unhub.evaluation.confidence import Interval, Resamples, summaries
+from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.hubness import figures_of, no_truth
 from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import Placed, occurrences
@@ -31,7 +32,7 @@ NORMAL = 1.96  # standard errors on each side of a 95% interval
 class Judge:
     """What corrections are compared by: the queries, which items answer them where that is known, and a measure.
 
-    measure: None is skewness, which needs no labels.
+    measure: None is skewness, which needs no labels. exclusion: what is not ranked for single queries.
     """
 
     queries: Vectors
@@ -40,23 +41,29 @@ class Judge:
     similarity: Kind = "cosine"
     seed: int = 0
     threads: int | None = None
+    exclusion: Exclusion | None = None
 
     @staticmethod
     def of(
         queries: VectorsLike, relevance: RelevanceLike | None, measure: str | None, similarity: Kind, seed: int,
-        threads: int | None,
+        threads: int | None, exclude: ExcludeLike | None = None, items: Vectors | None = None,
     ) -> Judge:  # fmt: skip
-        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named."""
+        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named.
+
+        items: all of them, among which those to exclude must be; needed where some are.
+        """
         wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
         if wanted != SKEWNESS and relevance is None:
             raise ValueError(f"measure {wanted!r} needs relevance; without it there is {SKEWNESS!r}")
+        asked = as_vectors(queries, "queries")
         return Judge(
-            as_vectors(queries, "queries"),
+            asked,
             None if relevance is None else as_relevance(relevance),
             None if wanted == SKEWNESS else parse_measure(wanted),
             similarity,
             check_seed(seed),
             threads,
+            None if exclude is None or items is None else Exclusion.of(exclude, asked.ids, items.ids),
         )
 
     @property
@@ -73,7 +80,7 @@ class Judge:
         self, items: Vectors, corrections: Mapping[str, Correction], progress: Progress | None = None
     ) -> dict[str, Interval]:
         """Return the measure of the raw ranking and of each correction, by name, over these items."""
-        setting = Setting.of(self.queries, items, corrections, self.similarity, self.threads)
+        setting = self._setting(items, corrections)
         truth = no_truth(len(self.queries))
         if self.measure is not None and self.relevance is not None:
             truth = setting.truth(self.relevance)
@@ -103,14 +110,27 @@ class Judge:
         """Return the positions of the items that answer a query; none where none are labelled."""
         if self.measure is None or self.relevance is None:
             return np.empty(0, np.int64)
-        return np.unique(self.relevance.against(self.queries.ids, items.ids).positions)
+        return np.unique(self._truth(items, self.relevance).positions)
 
     def answered_by(self, items: Vectors) -> Judge:
         """Return the judge that asks only the queries that these items answer; all of them where none are labelled."""
         if self.measure is None or self.relevance is None:
             return self
-        truth = self.relevance.against(self.queries.ids, items.ids)
+        truth = self._truth(items, self.relevance)
         return dataclasses.replace(self, queries=self.queries.gather(truth.answered))
+
+    def notes(self, items: Vectors) -> tuple[str, ...]:
+        """Say what is not ranked; nothing where everything is."""
+        return () if self.exclusion is None else self._setting(items, {}).notes
+
+    def _setting(self, items: Vectors, corrections: Mapping[str, Correction]) -> Setting:
+        return Setting.of(
+            self.queries, items, corrections, self.similarity, self.threads, exclude=self.exclusion
+        )  # fmt: skip
+
+    def _truth(self, items: Vectors, relevance: Relevance) -> Truth:
+        truth = relevance.against(self.queries.ids, items.ids)
+        return truth if self.exclusion is None else self.exclusion.against(self.queries.ids, items.ids).without(truth)
 
 
 def measured(placed: list[Placed], truth: Truth, measure: Measure, items: int, seed: int) -> list[Interval]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from unhub.effort import Progress
+from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.grid import ALPHAS, NEIGHBOURS
 from unhub.evaluation.judging import Judge
 from unhub.evaluation.relevance import RelevanceLike
@@ -21,15 +22,17 @@ TIMES_SPREAD = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures, in sp
 def study_temperature(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
     bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None,
-    temperatures: Iterable[float] | None = None, measure: str | None = None, similarity: Kind = "cosine",
-    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    temperatures: Iterable[float] | None = None, measure: str | None = None, exclude: ExcludeLike | None = None,
+    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
 ) -> Study:  # fmt: skip
     """Try temperatures, by default from a quarter of the spread of the similarities to four times it.
 
     methods: names of those with a `tau`, by default `is` and `sn`, and with bank_items `dbsn` too. measure: such as
-    R@1, which needs relevance, or skewness, which does not.
+    R@1, which needs relevance, or skewness, which does not. exclude: items that are not ranked for single queries, as
+    `evaluate` takes it.
     """
-    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    gallery = as_vectors(items, "items")
+    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
     names, notes = tuple(methods or WITH_TEMPERATURE + (() if bank_items is None else (DUAL,))), list[str]()
     for name in names:
         if ":" in name:
@@ -48,17 +51,22 @@ def study_temperature(
     lines = {method: tuple(values[f"{method}:tau={tau!r}"] for tau in tried) for method in names}
     return Study(
         "temperature", f"Temperature: {judge.name} as tau grows", "tau", tried, judge.name, judge.falls,
-        lines, values[RAW], OVER_QUERIES, chooses=True, log=True, notes=tuple(notes),
+        lines, values[RAW], OVER_QUERIES, chooses=True, log=True, notes=(*notes, *judge.notes(gallery)),
     )  # fmt: skip
 
 
 def study_k_and_alpha(
     items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
     ks: Iterable[int] | None = None, alphas: Iterable[float] = ALPHAS, measure: str | None = None,
-    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    exclude: ExcludeLike | None = None, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Study:  # fmt: skip
-    """Try every k with every alpha of nnn; k by default from 1 to 512, as far as the bank reaches."""
-    gallery, judge = as_vectors(items, "items"), Judge.of(queries, relevance, measure, similarity, seed, threads)
+    """Try every k with every alpha of nnn; k by default from 1 to 512, as far as the bank reaches.
+
+    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    """
+    gallery = as_vectors(items, "items")
+    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
     past = as_vectors(bank, "bank")
     tried = whole_numbers([k for k in NEIGHBOURS if k <= len(past)] if ks is None else ks, "ks")
     weights = numbers(alphas, "alphas")
@@ -71,5 +79,5 @@ def study_k_and_alpha(
     }
     return Study(
         "k-alpha", f"nnn: {judge.name} for each k and alpha", "k", tried, judge.name, judge.falls, lines, values[RAW],
-        OVER_QUERIES, chooses=True, form="grid", lines_of="alpha",
+        OVER_QUERIES, chooses=True, form="grid", lines_of="alpha", notes=judge.notes(gallery),
     )  # fmt: skip
