@@ -134,6 +134,14 @@ def test_study_prints_what_the_library_returns(folder: Path) -> None:
         assert succeed(folder, "study", name, *GIVEN, *LABELS, *more) == f"{text}\n"
 
 
+def test_report_of_items_that_ask_for_each_other(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank, method="csls"), folder / "one.unhub")
+    themselves = ("report", "--items", "items.npy", "--bank", "bank.npy", "--queries", "items.npy", "-o", "page.html")
+    printed = succeed(folder, *themselves, "--exclude-self", "--correction", "one.unhub")
+    assert "The item with the query's own id is left out for every query." in printed
+    assert fail(folder, *themselves, "--exclude-self").startswith("--exclude-self: give --correction too")
+
+
 def test_study_of_items_that_ask_for_each_other(folder: Path) -> None:
     themselves = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "items.npy", "--exclude-self")
     found = unhub.study_k_and_alpha(DATA.items, DATA.bank, DATA.items, exclude="self")

@@ -111,7 +111,7 @@ def test_the_diagonal_of_a_matrix_is_itself() -> None:
     assert found["raw"].hubness.counts.tolist() == [1, 1, 1]
     assert found.notes[-2:] == (
         "The item with the query's own id is left out for every query.",
-        "3 answers are left out with them.",
+        "3 answers are left out with the items excluded.",
     )
     assert evaluate(unhub.Dense(SCORES), None, relevance, hubness_k=1, resamples=5).ranks.tolist() == [[1, 1, 1]]
 

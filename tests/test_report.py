@@ -18,7 +18,7 @@ import oracles
 import shapes
 import unhub
 from unhub.evaluation.report import STEMS
-from unhub.evaluation.reporting.charts import sample, scores_of, similarities
+from unhub.evaluation.reporting.charts import raw_best, sample, scores_of, similarities
 from unhub.evaluation.reporting.choice import choose
 from unhub.evaluation.reporting.examples import changed, examples, worst_hubs
 from unhub.evaluation.reporting.findings import Findings
@@ -168,6 +168,40 @@ def test_the_numbers_are_there_as_json(labelled: unhub.Report) -> None:
     assert len(told["sentences"]) == 3
     assert [one["name"] for one in told["rankings"]] == list(labelled.findings.names)
     assert [one["study"] for one in told["studies"]] == ["temperature", "bank-size"]
+
+
+def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_path: Path) -> None:
+    alike = {row: [row, row ^ 1] for row in range(90)}
+    gated = unhub.fit(DATA.items, DATA.bank, method="dis:tau=0.1")
+    made = unhub.report(
+        DATA.items, DATA.bank, DATA.items, alike, path=tmp_path / "page.html", corrections=gated, measures="R@1,MnR",
+        exclude="self",
+    )  # fmt: skip
+    expected = unhub.evaluate(DATA.items, DATA.items, alike, gated, "R@1,MnR", exclude="self")
+    for ours, row in zip(made.findings.rows, expected.rows, strict=True):
+        assert ours.values == row.values
+        assert ours.hubness is not None and row.hubness is not None
+        assert ours.hubness.counts.tolist() == row.hubness.counts.tolist()
+    for study in made.studies:
+        assert study.raw is not None
+        assert study.raw.value == expected["raw"].values["R@1"].value
+    assert "The item with the query's own id is left out for every query." in made.notes
+    assert "90 answers are left out with the items excluded." in made.notes
+    # The gate looks at the raw best of all items, which is here the query itself.
+    some = np.arange(0, 90, 7)
+    assert raw_best(made.findings, some).tolist() == some.tolist()
+    assert (made.findings.best[0][some, 0] != some).all()
+    with pytest.raises(ValueError, match="exclude needs corrections to look at"):
+        unhub.report(DATA.items, DATA.bank, DATA.items, path=tmp_path / "other.html", exclude="self")
+
+
+def test_a_place_that_no_item_is_left_for_shows_none(tmp_path: Path) -> None:
+    few = DATA.items[:8]
+    correction = unhub.fit(few, DATA.bank, method="nnn:k=8,alpha=1.5")
+    out = [[row for row in range(8) if row not in (query, (query + 1) % 8)] for query in range(8)]
+    made = unhub.report(few, DATA.bank, few, path=tmp_path / "page.html", corrections=correction, exclude=out)
+    for example in examples(made.findings):
+        assert len(example.before) == len(example.after) == 2
 
 
 def test_the_verdict_is_three_sentences_of_the_figures(labelled: unhub.Report) -> None:

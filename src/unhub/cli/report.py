@@ -40,6 +40,9 @@ def report(
     correction: Annotated[
         list[Path] | None, typer.Option(help="A file that `unhub fit` wrote; the first is shown; repeatable.")
     ] = None,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out; needs --correction.")
+    ] = False,
     figures: Annotated[Path | None, typer.Option(help="A folder for the charts, as PNG and SVG files.")] = None,
     title: Annotated[str | None, typer.Option(help="What stands at the top of the page.")] = None,
     measures: Annotated[
@@ -53,10 +56,13 @@ def report(
 ) -> None:
     """Write a page that shows what hubs do to a search and what a correction changes; it opens offline."""
     from unhub import files
+    from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measures
     from unhub.evaluation.report import PAGE_FILE, TITLE
     from unhub.evaluation.report import report as write_report
 
+    if exclude_self and not correction:
+        raise ValueError("--exclude-self: give --correction too, since one is chosen here with every item ranked")
     with argument("--output"):
         inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
         files.check_target(output, *inputs, *(correction or ()), kind=PAGE_FILE)
@@ -74,9 +80,9 @@ def report(
         made = write_report(
             gallery, past, asked, answers, path=output, item_texts=_texts(item_texts, gallery.ids, "--item-texts"),
             item_images=pictures, query_texts=_texts(query_texts, asked.ids, "--query-texts"),
-            corrections=saved or None, measures=chosen, figures=figures, title=title or TITLE,
-            command=shlex.join(["unhub", *sys.argv[1:]]), similarity=similarity.value, seed=seed, threads=threads,
-            progress=advance,
+            corrections=saved or None, measures=chosen, exclude=SELF if exclude_self else None,
+            figures=figures, title=title or TITLE, command=shlex.join(["unhub", *sys.argv[1:]]),
+            similarity=similarity.value, seed=seed, threads=threads, progress=advance,
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"path": str(output), **made.to_dict()}, indent=2, ensure_ascii=False))

@@ -161,7 +161,7 @@ def evaluate(
     effort.finish()
     places = [one.answers(truth, len(setting.item_ids)) for one in placed]
     hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
-    remarks = [*setting.notes, excluded_note(truth)]
+    remarks = [*setting.notes, excluded_note(truth.excluded) if truth.excluded else None]
     for name, run in returned.items():
         places.append(run.places(truth))
         hubnesses.append(run.hubness(best) if best else None)
@@ -221,11 +221,9 @@ def row_to_dict(row: Row) -> dict[str, object]:
     }
 
 
-def excluded_note(truth: Truth) -> str | None:
-    """Say how many answers were left out on request; nothing where none were."""
-    if not truth.excluded:
-        return None
-    return f"{'1 answer is' if truth.excluded == 1 else f'{truth.excluded:,} answers are'} left out with them."
+def excluded_note(answers: int) -> str:
+    """Say how many answers were left out on request."""
+    return f"{'1 answer is' if answers == 1 else f'{answers:,} answers are'} left out with the items excluded."
 
 
 def notes_on(

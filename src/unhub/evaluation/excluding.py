@@ -102,6 +102,10 @@ class LeftOut:
         """One number for each pair of a query and an item."""
         return self.owners * self.items + self.positions
 
+    def of(self, query: int) -> NDArray[np.int64]:
+        """Return the items that one query leaves out."""
+        return self.positions[self.starts[query] : self.starts[query + 1]]
+
     def within(self, span: Span) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows, counted from the first of a span of queries, and the columns that are left out."""
         starts = self.starts[span[0] : span[1] + 1]

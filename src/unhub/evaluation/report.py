@@ -11,7 +11,8 @@ import numpy as np
 
 from unhub.effort import Progress
 from unhub.evaluation.data_studies import study_bank_size
-from unhub.evaluation.evaluate import DEFAULT_MEASURES, notes_on
+from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
+from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.matched import Matched
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import PICTURE_FILES, Picture
@@ -97,6 +98,7 @@ def report(
     query_texts: ByIdOrRow[str] | None = None,
     corrections: Corrections | None = None,
     measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
+    exclude: ExcludeLike | None = None,
     figures: str | os.PathLike[str] | None = None,
     title: str = TITLE,
     command: str | None = None,
@@ -109,8 +111,9 @@ def report(
 
     relevance: without it the page speaks of hubness alone. item_texts, item_images (paths), query_texts: a list in the
     order of the rows, or a mapping by id. corrections: the first one is shown beside the raw ranking; by default it is
-    what `tune` chooses without labels, and raw is shown alone. figures: a folder for the charts, as PNG and SVG.
-    command: how this was called, for the page to say.
+    what `tune` chooses without labels, and raw is shown alone. exclude: items that are not ranked for single queries,
+    as `evaluate` takes it; `tune` cannot, so then corrections are needed. figures: a folder for the charts, as PNG and
+    SVG. command: how this was called, for the page to say.
     """
     target, chosen_measures = check_target(path, kind=PAGE_FILE), parse_measures(measures)
     optional("matplotlib.figure", "plot", "a report")
@@ -120,11 +123,18 @@ def report(
     gallery, past, asked = as_vectors(items, "items"), as_vectors(bank, "bank"), as_vectors(queries, "queries")
     known = None if relevance is None else as_relevance(relevance)
     truth = None if known is None else known.against(asked.ids, gallery.ids)
+    exclusion = None if exclude is None else Exclusion.of(exclude, asked.ids, gallery.ids)
+    if exclusion is not None and truth is not None:
+        truth = exclusion.against(asked.ids, gallery.ids).without(truth)
     labels = Labels("item", gallery.ids, item_texts, item_images), Labels("query", asked.ids, query_texts)
     steps = Steps(progress, 4)
     leaked = _leaked(Matched.of(past, gallery, asked, similarity, threads))
     reason, advised, choosing = None, True, steps.next()
     if corrections is None:
+        if exclusion is not None:
+            raise ValueError(
+                "exclude needs corrections to look at: what is chosen here is chosen with every item ranked"
+            )
         if leaked == len(asked):
             raise ValueError(
                 "queries all stand in the bank, so they can choose no correction; leave them out of the bank, ask "
@@ -135,28 +145,31 @@ def report(
     fitted = name_corrections(corrections)
     if not fitted:
         raise ValueError("corrections is empty; give at least one, or leave it out to have one chosen")
-    setting = Setting.of(asked, gallery, fitted, similarity, threads)
+    setting = Setting.of(asked, gallery, fitted, similarity, threads, exclude=exclusion)
     findings = Findings.of(setting, known, chosen_measures, seed, threads, steps.next())
     # Where there are labels, a curve is drawn on queries that have one.
     some = _at_most(asked if truth is None else asked.gather(truth.answered), STUDY_QUERIES, seed)
     some_bank = _at_most(past, STUDY_BANK, seed)
     methods = ("is", "sn") if len(some_bank) * len(gallery) <= BALANCED else ("is",)
     studies = (
-        study_temperature(gallery, some_bank, some, known, methods=methods, similarity=similarity, seed=seed,
-                          threads=threads, progress=steps.next()),
-        study_bank_size(gallery, some_bank, some, known, similarity=similarity, seed=seed, threads=threads,
-                        progress=steps.next()),
+        study_temperature(gallery, some_bank, some, known, methods=methods, exclude=exclusion, similarity=similarity,
+                          seed=seed, threads=threads, progress=steps.next()),
+        study_bank_size(gallery, some_bank, some, known, exclude=exclusion, similarity=similarity, seed=seed,
+                        threads=threads, progress=steps.next()),
     )  # fmt: skip
     left_out: tuple[str, ...] = ()
     if truth is not None:
         unanswered, groups = len(asked) - len(truth.answered), int(truth.groups.max()) + 1
         left_out = notes_on(unanswered, truth.absent, groups, truth.unknown_items, truth.unknown_queries)
+    left_out += setting.notes
+    if truth is not None and truth.excluded:
+        left_out += (excluded_note(truth.excluded),)
     leak = LEAK_NOTE.format(leaked=leaked, queries=len(asked)) if leaked else None
     made = {"curves": f"{len(some):,} of the queries, {len(some_bank):,} of the bank", "seed": str(seed)}
     page = Page(
         title, findings, verdict_on(findings, advised, leaked), Shown(findings, *labels, seed),
         (charts.occurrences(findings), charts.shares(findings)), charts.similarities(findings, seed), studies,
-        tuple(filter(None, (leak, *left_out, *setting.notes, reason))),
+        tuple(filter(None, (leak, *left_out, reason))),
         facts({"items": gallery, "bank": past, "queries": asked}, similarity, fitted,
               {**made, **({"command": command} if command else {})}),
     )  # fmt: skip

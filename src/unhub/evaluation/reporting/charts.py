@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.evaluation.charts import name_lines
+from unhub.evaluation.excluding import NOBODY
 from unhub.evaluation.pictures import INKS, Picture
 from unhub.evaluation.placing import Additive
 from unhub.evaluation.reporting.examples import drawn, worst_hubs
@@ -93,7 +94,7 @@ def similarities(findings: Findings, seed: int = 0) -> list[Picture]:
     scores = {"raw": scores_of(findings, queries, columns)}
     ranking = None if findings.alone else findings.setting.corrections[findings.shown][1]
     if isinstance(ranking, Additive):
-        gate = np.ones(len(queries)) if ranking.active is None else ranking.active[findings.best[0][queries, 0]]
+        gate = np.ones(len(queries)) if ranking.active is None else ranking.active[raw_best(findings, queries)]
         scores["corrected"] = (scores["raw"] - gate[:, None] * ranking.h[columns]).astype(np.float32)
     ends = [float(np.quantile(np.stack(list(scores.values())), share)) for share in (0.02, 0.995)]
     own = "their answers" if findings.truth is not None else "other items"
@@ -147,6 +148,18 @@ def sample(findings: Findings, seed: int) -> tuple[NDArray[np.int64], NDArray[np
     queries = np.array(drawn(findings.truth.answered[order[places]], SIDE, generator))
     answers = [int(findings.answers(int(query))[0]) for query in queries]
     return queries, np.array([*hubs, *answers]), len(hubs)
+
+
+def raw_best(findings: Findings, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the raw best of all items for each query, those that are left out of its ranking among them."""
+    best: NDArray[np.int64] = findings.best[0][queries, 0].astype(np.int64)
+    left_out = findings.setting.left_out
+    if left_out is None:
+        return best
+    for row, query in enumerate(queries.tolist()):
+        among = np.array([one for one in (best[row], *left_out.of(query)) if one != NOBODY])
+        best[row] = among[scores_of(findings, queries[row : row + 1], among)[0].argmax()]
+    return best
 
 
 def scores_of(findings: Findings, queries: NDArray[np.int64], items: NDArray[np.int64]) -> Float32:

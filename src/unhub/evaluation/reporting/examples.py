@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.evaluation.excluding import NOBODY
 from unhub.evaluation.reporting.findings import SHOWN, Findings
 
 HUBS = 8
@@ -93,7 +94,8 @@ def changed(findings: Findings) -> NDArray[np.int64]:
 
 
 def _example(findings: Findings, query: int) -> Example:
-    before, after = (tuple(best[query, :SHOWN].tolist()) for best in findings.best[:2])
+    firsts = (best[query, :SHOWN] for best in findings.best[:2])
+    before, after = (tuple(first[first != NOBODY].tolist()) for first in firsts)
     if findings.truth is None:
         return Example(query, before, after, None)
     place = int(np.searchsorted(findings.truth.answered, query))

@@ -79,7 +79,7 @@ def comparison(findings: Findings) -> Markup:
 def hubness_rows(findings: Findings) -> list[list[str]]:
     """Return the figures of hubness by name, one for each ranking, and what chance gives."""
     top = top_of(len(findings.setting.item_ids))
-    every = [*(one.figures for one in findings.hubness), findings.chance]
+    every: list[Figures | Chance] = [*(one.figures for one in findings.hubness), findings.chance]
     return [[name.format(top=top), *map(show, every)] for name, show in HUBNESS.items()]
 
 
