@@ -1,6 +1,7 @@
 """Corrections made by hand, for tests of what happens to them after the fit."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.correction import Bias, Correction, Cost, Plan, Rescore, Source
 from unhub.fingerprint import Fingerprint
@@ -18,15 +19,14 @@ ID_KINDS: dict[str, Ids] = {
 
 
 def bias(ids: Ids, *, seed: int = 0, offset: float = 0.1 + 0.2) -> Bias:
-    """Return a gated Bias with an array of every type that a fit may keep."""
+    """Return a gated Bias, as dis makes it, with an array of every type that a fit may keep."""
     random = np.random.default_rng(seed)
-    arrays = {
+    best = random.integers(len(ids), size=(100, 1), dtype=np.int32)
+    arrays: dict[str, NDArray[np.generic]] = {
         "bias": random.normal(size=len(ids)),
-        "active": random.random(len(ids)) < 0.5,
-        "top": random.normal(size=(len(ids), 4)).astype(np.float32),
-        "positions": random.integers(9, size=(len(ids), 4)),
-        "log_total": np.array(3.5),
-        "nothing": np.empty((0, 3), np.float16),
+        "active": np.isin(np.arange(len(ids)), best),
+        "best_items": best,
+        "best_scores": random.normal(size=(100, 1)).astype(np.float32),
     }
     hashes = random.integers(2**64, size=len(ids), dtype=np.uint64)
     return Bias(parse("dis:tau=0.02"), ids, hashes, SOURCE, COST, arrays, offset)
@@ -38,7 +38,7 @@ def of_every_kind(ids: Ids) -> dict[str, Correction]:
     items = Vectors(ids, np.ones((len(ids), 3)))
     return {
         "bias": bias(ids),
-        "rescore": Rescore(parse("gc"), ids, hashes, SOURCE, COST, {"table": np.ones((len(ids), 5))}, items),
+        "rescore": Rescore(parse("gc"), ids, hashes, SOURCE, COST, {"bank": np.ones((100, 64), np.float32)}, items),
         "plan": Plan(parse("otn"), ids, hashes, Source("given", None), Cost()),
     }
 

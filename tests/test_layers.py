@@ -17,6 +17,7 @@ LAYERS = (
     "replacing",  # files that appear whole or not at all
     "extras",  # what to install where an optional library is absent
     "vectors",
+    "kept",  # what is declared of the arrays that corrections and models hold
     "kernels",
     "fingerprint",
     "similarity",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.fingerprint import Fingerprint, inspect
+from unhub.kept import ITEMS, Declared, Kept
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
 
 Scores: TypeAlias = Float32 | Float64
@@ -70,6 +71,7 @@ class Fitted:
     """What every correction has: the method, the items' ids and contents, the source, the cost, named arrays."""
 
     kind: ClassVar[str]
+    keeps: ClassVar[Declared] = {}  # beside the arrays that the method declares
     method: Parameters
     ids: Ids
     item_hashes: NDArray[np.uint64]
@@ -111,6 +113,7 @@ class Bias(Fitted):
     """
 
     kind: ClassVar[str] = "bias"
+    keeps: ClassVar[Declared] = {"bias": Kept("float64", (ITEMS,), narrow=True)}
     offset: float = 0.0
 
     @property

@@ -22,9 +22,10 @@ from unhub.given import (
     same_bank_items,
     same_items,
 )
+from unhub.kept import per_item
 from unhub.methods import Method
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, gate
-from unhub.methods.method import PER_ITEM, Outcome
+from unhub.methods.method import Outcome
 from unhub.methods.sinkhorn import Balanced
 from unhub.passes import Want, reduce
 from unhub.similarity import Dot
@@ -84,7 +85,9 @@ def remove(
     effort = Effort(threads, progress=progress)
     left = same_items(fitted, items).gather(stays) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items) if bank is not None else (None, None)
-    arrays = {name: array[stays] if name in PER_ITEM else array for name, array in fitted.arrays.items()}
+    given = fitted.source.similarity == "given"
+    rows = per_item({**fitted.keeps, **_method(fitted).keeps(mergeable=True, given=given)})
+    arrays = {name: array[stays] if name in rows else array for name, array in fitted.arrays.items()}
     if isinstance(fitted.method, DynamicInvertedSoftmax):
         arrays.update(_best_without(fitted, stays, left, queries, effort))
     smaller = dataclasses.replace(

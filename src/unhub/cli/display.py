@@ -91,21 +91,21 @@ def model_facts(manifest: ModelManifest) -> list[tuple[str, str]]:
         ("text tower", _tower(manifest["text"])),
         ("item tower", _tower(manifest["item"])),
     ]
-    if training["tried"]:
-        settings, data = training["settings"], training["data"]["training"]
+    settings, data = training["settings"], training["data"].get("training")
+    if settings and data:  # a model that was made by hand has none
         queries = settings["queries"]
         drawn = f"1 or {queries}" if settings["combination"] and queries > 1 else f"{queries}"
         rows += [
             ("trained on", f"{data['items']:,} items, {data['captions']:,} captions, {drawn} for each and step"),
             ("seed", str(settings["seed"])),
         ]
-        for one in training["tried"]:
-            if one.get("failed"):
-                continue  # the notes say so
-            kept = one["epochs"][one["best"] - 1]
-            recall = "" if kept["recall"] is None else f", validation R@1 {kept['recall']:.2f}"
-            chosen = " (chosen)" if one["rate"] == training["rate"] and len(training["tried"]) > 1 else ""
-            rows.append((f"rate {one['rate']:g}", f"epoch {one['best']}, loss {kept['loss']:.4f}{recall}{chosen}"))
+    for one in training["tried"]:
+        if one.get("failed"):
+            continue  # the notes say so
+        kept = one["epochs"][one["best"] - 1]
+        recall = "" if kept["recall"] is None else f", validation R@1 {kept['recall']:.2f}"
+        chosen = " (chosen)" if one["rate"] == training["rate"] and len(training["tried"]) > 1 else ""
+        rows.append((f"rate {one['rate']:g}", f"epoch {one['best']}, loss {kept['loss']:.4f}{recall}{chosen}"))
     return [*rows, *(("note", note) for note in training["notes"])]
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.files.declared import Count, as_declared, parse_json
 from unhub.replacing import FileKind, file_kind, replacing
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -64,7 +66,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
                 raise ValueError(f"{path}: a safetensors file, but not a correction or a model that unhub saved")
             # The format is looked at before the checksum, which a newer one may compute otherwise.
             manifest = _parse_manifest(path, written["unhub"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is not a dict)
+            tensors = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118  (it is not a dict)
     except SafetensorError as error:
         raise ValueError(f"{path}: truncated, or not a file that unhub saved") from error
     if checksum(written["unhub"], tensors) != written["checksum"]:
@@ -74,17 +76,34 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
     return manifest, tensors
 
 
+def _tensor(path: Path, file: Any, name: str) -> NDArray[np.generic]:
+    try:
+        tensor: NDArray[np.generic] = file.get_tensor(name)
+    except (TypeError, AttributeError, KeyError):  # the library's own, for a type that numpy does not have
+        raise ValueError(f"{path}: corrupted, its tensor {name!r} is of a type that unhub does not write") from None
+    return tensor
+
+
 def _parse_manifest(path: Path, text: str) -> dict[str, Any]:
     try:
-        manifest: dict[str, Any] = json.loads(text)
-        number = int(manifest["format"])
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{path}: corrupted, its manifest cannot be read; save it again") from None
+        manifest = as_declared(parse_json(text), dict[str, object], "it")
+        number = as_declared(manifest.get("format"), Count, "its format")
+    except ValueError as error:
+        raise ValueError(f"{path}: corrupted, its manifest cannot be read ({error}); save it again") from None
     if number > FORMAT:
         raise ValueError(
             f"{path}: written by a newer unhub (format {number}, this one reads up to {FORMAT}): upgrade unhub"
         )
-    return manifest
+    return cast("dict[str, Any]", manifest)
+
+
+@contextmanager
+def believed(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let a ValueError about contents that contradict each other name the file; its checksum may well be right."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: its contents are wrong: {error}; save it again") from None
 
 
 def checksum(manifest: str, tensors: Tensors) -> str:

@@ -5,47 +5,56 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
+from unhub.effort import available_memory
 from unhub.files.container import (
     CORRECTION_FILE,
     FORMAT,
     WHAT,
     Tensors,
+    believed,
     checksum,
     plain,
     unhub_version,
     write_container,
 )
+from unhub.files.declared import Count, as_declared
 from unhub.fingerprint import Fingerprint
+from unhub.kept import Kept, check_arrays
 from unhub.vectors import Ids, as_ids
 
+if TYPE_CHECKING:
+    from unhub.methods import Method
+
+ROOM = 100  # times the text itself: ids that take less are not compared with the memory there is
 ARRAY = "array."  # before the names of the correction's own arrays, so that none can be taken for another tensor
 
 
 class Set(TypedDict):
     """A set of vectors: how many rows, and a hash of their contents in hexadecimal."""
 
-    count: int
+    count: Count
     digest: str
 
 
 class Manifest(TypedDict):
-    """What a saved file says about itself."""
+    """What a saved file says about itself; it is held against these types when it is read."""
 
-    format: int
+    format: Count
     kind: str
     method: str
     parameters: dict[str, object]
     similarity: Origin
-    dimensions: int | None
+    dimensions: Count | None
     items: Set
     ids: str
     ids_hash: str
@@ -60,6 +69,10 @@ class Manifest(TypedDict):
 def save_correction(correction: Correction, path: str | os.PathLike[str]) -> None:
     """Write a correction to one file; the item vectors of a Rescore are not written: a searcher has them."""
     check_correction(correction, "save")
+    try:
+        check_contents(correction)
+    except ValueError as error:
+        raise ValueError(f"correction ({correction.spec}): {error}; a file of it could not be read again") from None
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
@@ -67,38 +80,101 @@ def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Non
 
 
 def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Correction:
-    """Return the correction that a file holds."""
-    from unhub.methods import parse  # here, as it brings the kernels, which reading vectors or a manifest can spare
+    """Return the correction that a file holds, its contents held against what its manifest and its method say."""
+    from unhub.methods import parse  # here, as it brings the kernels, which reading vectors can spare
 
     manifest = as_correction_manifest(read, path)
     try:
         method = parse(manifest["method"])
     except ValueError as error:
         raise ValueError(f"{path}: this unhub has no method {manifest['method']!r} ({error})") from None
-    count = manifest["items"]["count"]
-    correction = KINDS[manifest["kind"]](
-        method=method,
-        ids=as_ids(_unpack_ids(tensors, count), count, str(path)),
-        item_hashes=cast("NDArray[np.uint64]", tensors["item_hashes"]),
-        source=Source(
-            similarity=manifest["similarity"],
-            dimensions=manifest["dimensions"],
-            bank=_fingerprint(manifest["bank"]),
-            bank_items=_fingerprint(manifest["bank_items"]),
-        ),
-        cost=Cost(**{**manifest["cost"], "notes": tuple(manifest["cost"]["notes"])}),
-        arrays={name.removeprefix(ARRAY): array for name, array in tensors.items() if name.startswith(ARRAY)},
-    )
-    if isinstance(correction, Bias) and manifest["offset"] is not None:
-        return dataclasses.replace(correction, offset=manifest["offset"])
+    with believed(path):
+        _check_parameters(manifest, method)
+        source = _source(manifest, method)
+        hashes = _item_hashes(manifest, tensors)
+        correction = KINDS[method.kind](
+            method=method,
+            ids=_unpack_ids(manifest, tensors, len(hashes)),
+            item_hashes=hashes,
+            source=source,
+            cost=as_declared(manifest["cost"], Cost, "cost"),
+            arrays={name.removeprefix(ARRAY): array for name, array in tensors.items() if name.startswith(ARRAY)},
+        )
+        if isinstance(correction, Bias):
+            offset = as_declared(manifest["offset"], float, "offset")
+            correction = dataclasses.replace(correction, offset=float(offset))
+        check_contents(correction)
     return correction
+
+
+def read_correction_manifest(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Manifest:
+    """Return what a saved correction says about itself, once all of the file is seen to be sound."""
+    load_correction(path, read, tensors)
+    return as_correction_manifest(read, path)
 
 
 def as_correction_manifest(manifest: dict[str, Any], path: str | os.PathLike[str]) -> Manifest:
     """Return the manifest of a correction; that of a model is an error."""
     if WHAT in manifest:
         raise ValueError(f"{path}: is a saved {manifest[WHAT]}, not a correction, which unhub.fit makes")
-    return cast("Manifest", manifest)
+    with believed(path):
+        return cast("Manifest", as_declared(manifest, Manifest, "its manifest"))
+
+
+def check_contents(correction: Correction) -> None:
+    """Raise a ValueError unless a correction's arrays are those that its kind and its method declare."""
+    method, source = cast("Method", correction.method), correction.source
+    given = source.similarity == "given"
+    declared = [{**correction.keeps, **method.keeps(mergeable, given)} for mergeable in (False, True)]
+    sizes = {"items": len(correction)}
+    if source.bank is not None:
+        sizes["bank"] = source.bank.count
+    if source.dimensions is not None:
+        sizes["dimensions"] = source.dimensions
+    if not given:
+        sizes["bank_items"] = 0 if source.bank_items is None else source.bank_items.count
+    check_arrays(correction.arrays, declared[correction.arrays.keys() == declared[1].keys()], sizes)
+    method.check(correction.arrays, sizes)
+
+
+def _check_parameters(manifest: Manifest, method: Method) -> None:
+    if manifest["kind"] != method.kind:
+        raise ValueError(f"kind is {manifest['kind']!r}, that of {method.name} {method.kind!r}")
+    values = method.values
+    for name, value in manifest["parameters"].items():
+        if type(value) is not type(values.get(name)) or value != values[name]:
+            raise ValueError(f"the parameter {name} is {value!r}, the method {manifest['method']}")
+
+
+def _source(manifest: Manifest, method: Method) -> Source:
+    """Return what the correction was fitted on, which must be all that its method needs."""
+    similarity, dimensions = manifest["similarity"], manifest["dimensions"]
+    bank, bank_items = _fingerprint(manifest["bank"], "bank"), _fingerprint(manifest["bank_items"], "bank_items")
+    if similarity == "given":
+        if (dimensions, bank, bank_items) != (None, None, None):
+            raise ValueError("dimensions, bank and bank_items must be null where a similarity matrix was given")
+    elif dimensions is None:
+        raise ValueError(f"dimensions is None, the similarity {similarity}")
+    elif bank is None and method.needs_bank:
+        raise ValueError(f"bank is None, and {method.name} needs one")
+    elif bank_items is None and method.dual:
+        raise ValueError(f"bank_items is None, and {method.name} needs them")
+    return Source(similarity, dimensions, bank, bank_items)
+
+
+def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
+    """Return the hash of each item, which must number the items and sum up to what the manifest says."""
+    for name in tensors:
+        if not name.startswith(ARRAY) and name not in ("item_hashes", "ids", "ids.text", "ids.starts"):
+            raise ValueError(f"the tensor {name!r} is one that it cannot have")
+    wanted = {"item_hashes": Kept("uint64", ("items",))}
+    check_arrays({name: tensors[name] for name in wanted if name in tensors}, wanted, {})
+    hashes = cast("NDArray[np.uint64]", tensors["item_hashes"])
+    if manifest["items"]["count"] != len(hashes):
+        raise ValueError(f"items.count is {manifest['items']['count']}, and there are {len(hashes)} hashes of items")
+    if _fingerprint(manifest["items"], "items") != Fingerprint.of(hashes):
+        raise ValueError("items.digest is not that of the hashes of the items")
+    return hashes
 
 
 def _manifest(correction: Correction, ids: Tensors) -> Manifest:
@@ -112,7 +188,7 @@ def _manifest(correction: Correction, ids: Tensors) -> Manifest:
         "similarity": correction.source.similarity,
         "dimensions": correction.source.dimensions,
         "items": _sized(Fingerprint.of(correction.item_hashes)),
-        "ids": {(): "0..n-1", ("ids",): "integers"}.get(tuple(ids), "strings"),
+        "ids": _ids_kind(ids),
         "ids_hash": checksum("", ids or {"ids": plain(correction.ids)}),
         "bank": _set(correction.source.bank),
         "bank_items": _set(correction.source.bank_items),
@@ -132,8 +208,12 @@ def _sized(fingerprint: Fingerprint) -> Set:
     return {"count": fingerprint.count, "digest": f"{fingerprint.digest:016x}"}
 
 
-def _fingerprint(saved: Set | None) -> Fingerprint | None:
-    return None if saved is None else Fingerprint(saved["count"], int(saved["digest"], 16))
+def _fingerprint(saved: Set | None, name: str) -> Fingerprint | None:
+    if saved is None:
+        return None
+    if re.fullmatch("[0-9a-f]{16}", saved["digest"]) is None:
+        raise ValueError(f"{name}.digest is {saved['digest']!r}; 16 hexadecimal digits are wanted")
+    return Fingerprint(saved["count"], int(saved["digest"], 16))
 
 
 def _pack_ids(ids: Ids) -> Tensors:
@@ -148,10 +228,37 @@ def _pack_ids(ids: Ids) -> Tensors:
     }
 
 
-def _unpack_ids(tensors: Tensors, count: int) -> NDArray[np.generic]:
-    if "ids" in tensors:
-        return tensors["ids"]
-    if "ids.text" not in tensors:
-        return np.arange(count)
-    text, starts = tensors["ids.text"].tobytes(), tensors["ids.starts"].tolist()
-    return np.array([text[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(starts)], np.str_)
+def _ids_kind(ids: Tensors) -> str:
+    return {(): "0..n-1", ("ids",): "integers"}.get(tuple(ids), "strings")
+
+
+def _unpack_ids(manifest: Manifest, tensors: Tensors, count: int) -> Ids:
+    """Return the ids of so many items, which must be of the kind and have the hash that the manifest says."""
+    held = {name: array for name, array in tensors.items() if name == "ids" or name.startswith("ids.")}
+    if manifest["ids"] != _ids_kind(held):
+        raise ValueError(f"ids is {manifest['ids']!r}, and the tensors are those of {_ids_kind(held)!r}")
+    wanted = {
+        "0..n-1": {},
+        "integers": {"ids": Kept("int64", ("items",), least=np.iinfo(np.int64).min)},
+        "strings": {"ids.text": Kept("uint8", ("letters",)), "ids.starts": Kept("int64", ("starts",))},
+    }[manifest["ids"]]
+    check_arrays(held, wanted, {"items": count, "starts": count + 1})
+    ids = as_ids(_texts(held, count) if "ids.text" in held else held.get("ids", np.arange(count)), count, "ids")
+    if manifest["ids_hash"] != checksum("", held or {"ids": plain(ids)}):
+        raise ValueError("ids_hash is not that of the ids")
+    return ids
+
+
+def _texts(held: Tensors, count: int) -> NDArray[np.str_]:
+    text, starts = held["ids.text"].tobytes(), cast("NDArray[np.int64]", held["ids.starts"])
+    lengths = np.diff(starts)
+    if starts[0] != 0 or starts[-1] != len(text) or (lengths < 0).any():
+        raise ValueError("the array ids.starts does not rise from 0 to the length of ids.text")
+    room = int(lengths.max()) * count * 4  # numpy gives every text the room of the longest
+    if room > ROOM * len(text) and room > available_memory():
+        raise ValueError(f"{count} ids with one of {lengths.max()} bytes among them do not fit into memory")
+    try:
+        listed = [text[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(starts.tolist())]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the ids are not UTF-8 text ({error})") from None
+    return np.array(listed, np.str_)

@@ -10,8 +10,21 @@ from typing import Any, TypedDict, cast
 import numpy as np
 
 from unhub.combine import Combining
-from unhub.files.container import FORMAT, WHAT, Tensors, saved_file, unhub_version, write_container
-from unhub.model import HEADS, TOWERS, Head, Model, Preparation, Tower, Towers, Training
+from unhub.files.container import FORMAT, WHAT, Tensors, believed, saved_file, unhub_version, write_container
+from unhub.files.declared import Count, as_declared
+from unhub.kept import Declared, Kept, check_arrays
+from unhub.model import (
+    HEADS,
+    PREPARED,
+    TOWER_ARRAYS,
+    TOWERS,
+    Head,
+    Model,
+    Preparation,
+    Tower,
+    Towers,
+    Training,
+)
 from unhub.vectors import Float32
 
 MODEL = "model"
@@ -22,17 +35,38 @@ class TowerManifest(TypedDict):
     """What a saved tower is."""
 
     kind: str
-    features: int
+    features: Count
     root: bool | None
 
 
-class ModelManifest(TypedDict):
-    """What a saved model says about itself."""
+class TrainingSettings(TypedDict):
+    """What is shown of the settings of a training: queries of a target at a time, whether 1 of them too, the seed."""
 
-    format: int
+    queries: Count
+    combination: bool
+    seed: int
+
+
+class TrainingSet(TypedDict):
+    """How large a training set was."""
+
+    items: Count
+    captions: Count
+
+
+class TrainingData(TypedDict):
+    """What is shown of the data of a training."""
+
+    training: TrainingSet
+
+
+class ModelManifest(TypedDict):
+    """What a saved model says about itself; it is held against these types when it is read."""
+
+    format: Count
     what: str
     head: str
-    dimensions: int
+    dimensions: Count
     text: TowerManifest
     item: TowerManifest
     training: dict[str, Any]
@@ -84,22 +118,33 @@ def as_model_manifest(manifest: dict[str, Any], path: str | os.PathLike[str]) ->
     """Return the manifest of a model; that of anything else is an error."""
     if manifest.get(WHAT) != MODEL:
         raise ValueError(f"{path}: is a saved correction, not a model, which unhub.training.train makes")
-    return cast("ModelManifest", manifest)
+    with believed(path):
+        return cast("ModelManifest", as_declared(manifest, ModelManifest, "its manifest"))
 
 
 def load_model(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Model:
-    """Return the model that a file holds."""
+    """Return the model that a file holds, its contents held against what its manifest and its parts say."""
     manifest = as_model_manifest(read, path)
     sides = (manifest["text"], manifest["item"])
     for name, known in ((manifest["head"], HEADS), *((side["kind"], TOWERS) for side in sides)):
         if name not in known:
             raise ValueError(f"{path}: this unhub has no {name!r}; it has {', '.join(known)}")
-    head = Head(manifest["head"], manifest["dimensions"], _under("head.", tensors))
-    text, item = (
-        _tower(side, manifest["dimensions"], _under(f"{name}.", tensors))
-        for name, side in zip(Towers._fields, sides, strict=True)
-    )
-    return Model(Towers(text, item), head, Training.from_dict(manifest["training"]))
+    with believed(path):
+        parts = {name: _under(f"{name}.", tensors) for name in ("head", *Towers._fields)}
+        if odd := sorted({*tensors} - {f"{part}.{name}" for part, arrays in parts.items() for name in arrays}):
+            raise ValueError(f"the tensor {odd[0]!r} is one that it cannot have")
+        head = _head(manifest, parts["head"])
+        text, item = (
+            _tower(side, manifest["dimensions"], parts[name], name)
+            for name, side in zip(Towers._fields, sides, strict=True)
+        )
+        return Model(Towers(text, item), head, _training(manifest["training"]))
+
+
+def read_model_manifest_of(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> ModelManifest:
+    """Return what a saved model says about itself, once all of the file is seen to be sound."""
+    load_model(path, read, tensors)
+    return as_model_manifest(read, path)
 
 
 def _under(beginning: str, tensors: Tensors) -> dict[str, Float32]:
@@ -110,8 +155,34 @@ def _under(beginning: str, tensors: Tensors) -> dict[str, Float32]:
     }
 
 
-def _tower(saved: TowerManifest, dimensions: int, arrays: dict[str, Float32]) -> Tower:
-    preparation = None
-    if saved["root"] is not None:
-        preparation = Preparation(arrays.pop("mean"), arrays.pop("scale"), saved["root"])
-    return Tower(saved["kind"], saved["features"], dimensions, arrays, preparation)
+def _head(manifest: ModelManifest, arrays: dict[str, Float32]) -> Head:
+    name, dimensions = manifest["head"], manifest["dimensions"]
+    shapes = HEADS[name].shapes(dimensions)
+    _check("head", arrays, {array: Kept("floating", shape) for array, shape in shapes.items()}, {})
+    return Head(name, dimensions, arrays)
+
+
+def _tower(saved: TowerManifest, dimensions: int, arrays: dict[str, Float32], name: str) -> Tower:
+    kind, features, root = saved["kind"], saved["features"], saved["root"]
+    declared = {**TOWER_ARRAYS[kind], **({} if root is None else PREPARED)}
+    _check(name, arrays, declared, {"features": features, "dimensions": dimensions})
+    if kind == "none" and features != dimensions:
+        raise ValueError(f"the {name} tower is none, and takes {features} features to {dimensions} dimensions")
+    preparation = None if root is None else Preparation(arrays.pop("mean"), arrays.pop("scale"), root)
+    return Tower(kind, features, dimensions, arrays, preparation)
+
+
+def _check(part: str, arrays: Mapping[str, Float32], declared: Declared, sizes: Mapping[str, int]) -> None:
+    named = {f"{part}.{name}": kept for name, kept in declared.items()}
+    check_arrays({f"{part}.{name}": array for name, array in arrays.items()}, named, sizes)
+
+
+def _training(saved: dict[str, Any]) -> Training:
+    training = cast("Training", as_declared(saved, Training, "training"))
+    for name, declared in (("settings", TrainingSettings), ("data", TrainingData)):
+        if saved[name]:  # a model that was made by hand has none
+            as_declared(saved[name], declared, f"training.{name}")
+    for number, one in enumerate(training.tried):
+        if not one.failed and not 1 <= one.best <= len(one.epochs):
+            raise ValueError(f"training.tried[{number}].best is {one.best}, of {len(one.epochs)} epochs")
+    return training

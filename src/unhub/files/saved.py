@@ -9,8 +9,8 @@ from typing import Any, Literal, overload
 from unhub.combine import Combining
 from unhub.correction import Correction
 from unhub.files.container import WHAT, read_container
-from unhub.files.corrections import Manifest, as_correction_manifest, load_correction, save_correction
-from unhub.files.models import MODEL, ModelManifest, as_model_manifest, load_model, save_model
+from unhub.files.corrections import Manifest, load_correction, read_correction_manifest, save_correction
+from unhub.files.models import MODEL, ModelManifest, load_model, read_model_manifest_of, save_model
 from unhub.model import Model
 
 
@@ -44,12 +44,12 @@ def load(path: str | os.PathLike[str], wanted: Literal["correction", "model"] | 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Return what a saved correction says about itself, the whole file checked as `load` checks it."""
-    return as_correction_manifest(read_container(Path(path))[0], path)
+    return read_correction_manifest(path, *read_container(Path(path)))
 
 
 def read_model_manifest(path: str | os.PathLike[str]) -> ModelManifest:
     """Return what a saved model says about itself, the whole file checked as `load` checks it."""
-    return as_model_manifest(read_container(Path(path))[0], path)
+    return read_model_manifest_of(path, *read_container(Path(path)))
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -12,14 +13,26 @@ from numpy.typing import NDArray
 from unhub.bank import Bank
 from unhub.correction import Rescore, Scores
 from unhub.effort import Effort
+from unhub.kept import ITEMS, Declared, Kept
 from unhub.methods.inverted_softmax import activation
-from unhub.methods.method import Arrays, Method, Outcome, Streamed, require, require_count, require_number, resolve_k
+from unhub.methods.method import (
+    Arrays,
+    Method,
+    Outcome,
+    Streamed,
+    check_k,
+    require,
+    require_count,
+    require_number,
+    resolve_k,
+)
 from unhub.passes import Want, reduce
 from unhub.similarity import Similarity
 from unhub.vectors import Float64, spans
 
 BLOCK_ENTRIES = 1 << 20  # scores that are worked on at a time
 KEPT = "the two log-sums of each item"
+LOG_SUMS = {name: Kept("float64", (ITEMS,)) for name in ("query_log_sums", "target_log_sums")}
 BETAS = {"tau_query": "beta_query", "tau_target": "beta_target"}
 
 
@@ -42,6 +55,9 @@ class DualInvertedSoftmax(Method):
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         return Want(betas=_positive(self.beta_query)), Want(betas=_positive(self.beta_target))
+
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        return LOG_SUMS if mergeable else {}
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         query_log_sums, target_log_sums = both_log_sums(self, bank, streamed)
@@ -90,6 +106,12 @@ class DualDynamicInvertedSoftmax(Method):
             Want(betas=_positive(self.beta_query), best_items=best),
             Want(betas=_positive(self.beta_target), best_items=best),
         )
+
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        return {**LOG_SUMS, **{name: Kept("bool", (ITEMS,)) for name in ("query_active", "target_active")}}
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        check_k(self, self.k or self.default_k, sizes, ITEMS)
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k

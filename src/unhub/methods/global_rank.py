@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from unhub.bank import Bank
 from unhub.correction import Rescore, Scores
 from unhub.effort import Effort
-from unhub.methods.method import Method, Outcome, require_count
+from unhub.kept import ITEMS, Declared, Kept
+from unhub.methods.method import Arrays, Method, Outcome, require_count
 from unhub.similarity import Block, Dense, Dot, Similarity, Span, steady_products
 from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
@@ -42,13 +43,30 @@ class GloballyCorrected(Method):
         if self.quantiles == 1:
             raise ValueError("gc: quantiles must be at least 2, got 1")
 
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        if self.quantiles is not None:
+            return {"tables": Kept("float32", (ITEMS, self.quantiles)), "bank_size": Kept("int64", (1,), least=1)}
+        if given:
+            return {"bank_scores": Kept("float32", ("bank", ITEMS))}
+        return {"bank": Kept("float32", ("bank", "dimensions"))}
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        if self.quantiles is None:
+            return
+        size = int(cast("NDArray[np.int64]", arrays["bank_size"])[0])
+        if size != sizes.get("bank", size):
+            raise ValueError(f"the array bank_size says {size}, the bank has {sizes['bank']}")
+        tables = cast("Float32", arrays["tables"])
+        if (tables[:, 1:] < tables[:, :-1]).any():
+            raise ValueError("the array tables holds a row that falls; quantiles rise")
+
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
         scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
             tables = self._tables(scores, effort)
             error = max(0, -(-(bank.size - 1) // (self.quantiles - 1)) - 1)
             kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
-            return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size])}, kept=kept)
+            return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size], np.int64)}, kept=kept)
         if isinstance(scores, Dense):
             scores.check()
             copied = np.array(scores.matrix, np.float32)

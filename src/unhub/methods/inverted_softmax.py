@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from unhub.bank import Bank
 from unhub.effort import Effort
+from unhub.kept import ITEMS, Declared, Kept
 from unhub.methods.method import (
     Arrays,
     Method,
@@ -83,6 +85,19 @@ class DynamicInvertedSoftmax(Method):
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         return Want(betas=(1 / self.tau,), best_items=self.k or self.default_k), Want()
+
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        best = ("bank", self.k or self.default_k)
+        return {
+            "active": Kept("bool", (ITEMS,)),
+            "best_items": Kept("int32", best, least=-1, below=ITEMS),
+            "best_scores": Kept("float32", best, unfilled=True),
+        }
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        made = activation(cast("NDArray[np.int32]", arrays["best_items"]), len(arrays["active"]))
+        if not np.array_equal(made, arrays["active"]):
+            raise ValueError("the array active is not what best_items makes it")
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from unhub.bank import Bank
 from unhub.effort import Effort
+from unhub.kept import Declared, per_item
 from unhub.passes import Found, Want, reduce
 from unhub.similarity import Similarity
 from unhub.vectors import Float64
@@ -22,7 +23,6 @@ from unhub.vectors import Float64
 Value: TypeAlias = float | int | str | None
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 
-PER_ITEM = ("bias", "active", "top_values", "query_log_sums", "target_log_sums")  # arrays with a row per item
 NOTHING = Found({}, {}, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
 
@@ -96,13 +96,25 @@ class Method:
         """Fit without the streaming passes."""
         raise TypeError(f"{self.name} is finished from the streaming passes")
 
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        """Declare the arrays that a correction keeps beside h; `given`: it was fitted on a given matrix.
+
+        A saved file is held against this: a side is a number, or the name of a set that the fit saw.
+        """
+        return {}
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        """Raise a ValueError where arrays as declared, or the sizes of the sets, contradict each other or a parameter.
+
+        sizes: how many `items` and `bank` queries there are, as far as the file says it.
+        """
+
     def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
         """Return h of more items, given the same bank against them, and the arrays of old and new items together."""
         mergeable = any(name in arrays for name in ("top_values", "query_log_sums"))
         outcome = self.finish(new, stream([self], new, mergeable, effort), mergeable)
-        both = {
-            name: np.concatenate([arrays[name], outcome.arrays[name]]) for name in PER_ITEM if name in outcome.arrays
-        }
+        rows = per_item(self.keeps(mergeable, given=False))
+        both = {name: np.concatenate([arrays[name], outcome.arrays[name]]) for name in outcome.arrays if name in rows}
         return dataclasses.replace(outcome, arrays=both)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
@@ -167,6 +179,12 @@ def require_count(method: Method, parameter: str, *, optional: bool = False) -> 
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     require(whole and value >= 1, method, parameter, "a whole number of at least 1")
     object.__setattr__(method, parameter, int(value))
+
+
+def check_k(method: Method, k: int, sizes: Mapping[str, int], of: str) -> None:
+    """Raise a ValueError where k is over what exists; a size that is not known is not compared."""
+    if of in sizes and k > sizes[of]:
+        raise ValueError(f"{method.name}: k={k} is over the number of {of}, {sizes[of]}")
 
 
 def resolve_k(method: Method, k: int | None, default: int, available: int, of: str) -> tuple[int, tuple[str, ...]]:

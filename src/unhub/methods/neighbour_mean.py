@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from unhub.bank import Bank
 from unhub.effort import Effort
-from unhub.methods.method import Arrays, Method, Outcome, Streamed, require_count, require_number, resolve_k
+from unhub.kept import ITEMS, Declared, Kept
+from unhub.methods.method import Arrays, Method, Outcome, Streamed, check_k, require_count, require_number, resolve_k
 from unhub.passes import Want, reduce
 from unhub.vectors import Float32, Float64
 
@@ -35,6 +37,12 @@ class NearestNeighbourNormalisation(Method):
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         k = self.k or self.default_k
         return Want(top_means=(k,), top_values=k if mergeable else 0), Want()
+
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        return {"top_values": Kept("float32", (ITEMS, self.k or self.default_k))} if mergeable else {}
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        check_k(self, self.k or self.default_k, sizes, "bank")
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
@@ -75,6 +83,12 @@ class CrossDomainLocalScaling(Method):
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         return self.as_mean.wants(mergeable)
+
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        return self.as_mean.keeps(mergeable, given)
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        check_k(self, self.k or self.default_k, sizes, "bank")
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return self.as_mean.finish(bank, streamed, mergeable)

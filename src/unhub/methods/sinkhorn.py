@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from unhub.balance import Held, Solution, balance, column_potentials
 from unhub.bank import Bank
 from unhub.effort import Effort
+from unhub.kept import Declared, Kept
 from unhub.methods.inverted_softmax import TAU_BETA
 from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
 from unhub.similarity import Similarity
@@ -46,6 +48,19 @@ class Balanced(Method):
         """Return what the bank queries are balanced against."""
         return bank.queries
 
+    def keeps(self, mergeable: bool, given: bool) -> Declared:
+        return {
+            "log_alpha": Kept("float64", ("bank",)),
+            "bank_item_h": Kept("float64", ("bank_items" if self.joint else 0,)),
+            "columns": Kept("int64", (1,), least=1),
+        }
+
+    def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
+        # The items of the fit and the bank items; items may have come and gone since.
+        columns, targets = int(cast("NDArray[np.int64]", arrays["columns"])[0]), len(arrays["bank_item_h"])
+        if columns <= targets:
+            raise ValueError(f"the array columns says {columns}; more than the {targets} bank items is wanted")
+
     def solve(self, bank: Bank, effort: Effort) -> Outcome:
         most = cast("int", self.iterations)
         return outcome(balance(self.columns(bank), self.tau, most, effort, tolerance=self.tolerance), bank.items)
@@ -79,7 +94,7 @@ class Balanced(Method):
         changed: dict[str, NDArray[np.generic]] = {
             "log_alpha": np.concatenate([old_alpha, step.log_alpha]) + level,
             "bank_item_h": both[new.items :].copy(),
-            "columns": np.array([len(both)]),
+            "columns": np.array([len(both)], np.int64),
         }
         return Outcome(both[: new.items].copy(), changed, apart.kept, apart.iterations)
 
@@ -110,7 +125,7 @@ def outcome(solution: Solution, items: int) -> Outcome:
     arrays: dict[str, NDArray[np.generic]] = {
         "log_alpha": solution.log_alpha,
         "bank_item_h": solution.h[items:].copy(),
-        "columns": np.array([len(solution.h)]),
+        "columns": np.array([len(solution.h)], np.int64),
     }
     return Outcome(
         solution.h[:items].copy(), arrays, solution.kept, solution.iterations, solution.row_error, solution.column_error

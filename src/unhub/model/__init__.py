@@ -2,12 +2,14 @@
 
 from unhub.model.heads import HEADS, Head
 from unhub.model.record import Epoch, Training, Tried
-from unhub.model.towers import TOWERS, Preparation, Tower
+from unhub.model.towers import PREPARED, TOWER_ARRAYS, TOWERS, Preparation, Tower
 from unhub.model.trained import Model, TowerLike, Towers
 
 __all__ = [
     "HEADS",
+    "PREPARED",
     "TOWERS",
+    "TOWER_ARRAYS",
     "Epoch",
     "Head",
     "Model",

@@ -60,11 +60,6 @@ class Training:
         """Return everything as JSON has it."""
         return dataclasses.asdict(self)
 
-    @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> Training:
-        """Return what `to_dict` wrote."""
-        return Training(**{**saved, "tried": tuple(map(as_tried, saved["tried"])), "notes": tuple(saved["notes"])})
-
 
 def as_tried(saved: Mapping[str, Any]) -> Tried:
     """Return a tried rate from its JSON."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from unhub.fingerprint import inspect
+from unhub.kept import Declared, Kept
 from unhub.vectors import Float32, Float64, Vectors, VectorsLike, as_vectors, rows_per_block, unit
 
 Arrays: TypeAlias = Mapping[str, Float32]
@@ -77,6 +78,18 @@ def mlp(block: Float32, arrays: Arrays) -> Float32:
 
 
 TOWERS: Mapping[str, Forward] = {"none": as_it_is, "linear": linear, "mlp": mlp}
+
+_LINEAR = {
+    "linear.weight": Kept("floating", ("dimensions", "features")),
+    "linear.bias": Kept("floating", ("dimensions",)),
+}
+_HIDDEN = {
+    "hidden.weight": Kept("floating", ("hidden", "features")),
+    "hidden.bias": Kept("floating", ("hidden",)),
+    "out.weight": Kept("floating", ("dimensions", "hidden")),
+}
+TOWER_ARRAYS: Mapping[str, Declared] = {"none": {}, "linear": _LINEAR, "mlp": {**_LINEAR, **_HIDDEN}}
+PREPARED: Declared = {name: Kept("floating", ("features",)) for name in ("mean", "scale")}
 
 
 @dataclass(frozen=True, eq=False)
