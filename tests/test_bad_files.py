@@ -74,8 +74,8 @@ def test_what_is_not_a_matrix_of_numbers_is_named_in_the_error(tmp_path: Path, r
 def test_ids_must_match_the_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ROWS)
     bad = {
-        "a\nb\n": "7 ids are needed",
-        "a\n" * 7: "ids repeat, for example",
+        "a\nb\n": "13 ids are needed",
+        "a\n" * 13: "ids repeat, for example",
         "a\n\nb": "line 2 is empty",
         "": "line 1",
     }
@@ -136,7 +136,7 @@ def test_without_pyarrow_the_error_says_how_to_install_it(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("tensors", "words"),
     [
-        ({"a": ROWS, "b": ROWS}, r"holds \{'a': \(7, 4\), 'b': \(7, 4\)\}; a tensor `vectors`"),
+        ({"a": ROWS, "b": ROWS}, r"holds \{'a': \(13, 4\), 'b': \(13, 4\)\}; a tensor `vectors`"),
         ({"a": np.ones(3)}, "a tensor `vectors`"),
         ({"vectors": np.ones((2, 2), np.bool_)}, "tensors of BOOL are not read"),
         ({"vectors": np.ones(3)}, "must be a matrix"),
@@ -168,10 +168,41 @@ def test_a_clip_folder_says_what_is_wrong_with_it(tmp_path: Path) -> None:
 
 def test_metadata_must_match_the_parts(tmp_path: Path) -> None:
     folder = write_clip(tmp_path / "clip", metadata=lambda span: {"key": NUMBERS[span][:1]})
-    with pytest.raises(ValueError, match=r"metadata_2\.parquet: has 1 rows, the embeddings of that part 3"):
+    with pytest.raises(ValueError, match=r"metadata_0\.parquet: has 1 rows, the embeddings of that part 3"):
         read_vectors(folder)
     (folder / "metadata" / "metadata_9.parquet").unlink()
     with pytest.raises(ValueError, match="holds no metadata for the part 9"):
+        read_vectors(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["0", "2"], r"img_emb: holds no img_emb_1\.npy but img_emb_2\.npy"),
+        (["3"], r"img_emb: holds no img_emb_0\.npy but img_emb_3\.npy"),
+        (["00", "01", "03"], r"img_emb: holds no img_emb_02\.npy but img_emb_03\.npy"),
+        (["0", "1", "00", "01"], r"img_emb: img_emb_00\.npy and img_emb_0\.npy are numbered in two ways"),
+        (["00", "1"], r"img_emb: img_emb_00\.npy and img_emb_1\.npy are numbered in two ways"),
+    ],
+)
+def test_parts_of_a_clip_folder_that_are_not_all_of_one_run_are_an_error(
+    tmp_path: Path, names: list[str], words: str
+) -> None:
+    (tmp_path / "img_emb").mkdir()
+    for name in names:
+        np.save(tmp_path / "img_emb" / f"img_emb_{name}.npy", ROWS)
+    with pytest.raises(ValueError, match=words):
+        read_vectors(tmp_path)
+
+
+def test_metadata_of_another_run_are_an_error(tmp_path: Path) -> None:
+    folder = write_clip(tmp_path / "clip", metadata=lambda span: {"key": NUMBERS[span]})
+    write_parquet(folder / "metadata" / "metadata_00.parquet", key=[1])
+    with pytest.raises(ValueError, match=r"metadata: metadata_00\.parquet and metadata_0\.parquet are numbered"):
+        read_vectors(folder)
+    (folder / "metadata" / "metadata_00.parquet").unlink()
+    (folder / "img_emb" / "img_emb_10.npy").unlink()
+    with pytest.raises(ValueError, match=r"metadata_10\.parquet: there are no embeddings of that part"):
         read_vectors(folder)
 
 
@@ -180,4 +211,4 @@ def test_a_clip_folder_of_both_kinds_must_be_named(tmp_path: Path) -> None:
     write_clip(tmp_path, "text_emb")
     with pytest.raises(ValueError, match=r"holds both img_emb and text_emb; name one of them: .*img_emb"):
         read_vectors(tmp_path)
-    assert len(read_vectors(tmp_path / "text_emb")) == 7
+    assert len(read_vectors(tmp_path / "text_emb")) == 13

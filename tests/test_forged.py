@@ -331,6 +331,10 @@ def attempted(act: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error)
 
 
+def load_model(path: Path) -> unhub.Model:
+    return load(path, "model")
+
+
 def use(correction: Correction) -> None:
     """Search with a correction, and hold the answers against its own definition."""
     scores = SETS.query_scores.astype(np.float32)
@@ -371,7 +375,7 @@ def test_any_change_is_a_value_error_or_a_model_that_works(tmp_path: Path) -> No
         warnings.simplefilter("ignore", RuntimeWarning)
         for _ in range(150):
             bad = forge(tmp_path / "good.model", tmp_path / "bad.model", partial(mutate, draw))
-            loaded, words = attempted(lambda path=bad: load(path, "model"))
+            loaded, words = attempted(partial(load_model, bad))
             assert (loaded is None) == ("bad.model" in words), words
             if loaded is not None:
                 model_facts(read_model_manifest(bad))

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-ROWS = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
-NAMES = [f"image {row}.jpg" for row in range(7)]
-NUMBERS = [3, 1, 4, 15, 92, 65, 35]
+ROWS = np.random.default_rng(0).normal(size=(13, 4)).astype(np.float32)
+NAMES = [f"image {row}.jpg" for row in range(13)]
+NUMBERS = [3, 1, 4, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26]
 
 
 def write_parquet(path: Path, **columns: object) -> Path:
@@ -25,9 +25,9 @@ def fixed(rows: NDArray[np.float32]) -> pa.Array:
 def write_clip(
     folder: Path, kind: str = "img_emb", metadata: Callable[[slice], dict[str, object]] | None = None
 ) -> Path:
-    """Write ROWS as a clip-retrieval folder of parts 2, 9 and 10, which do not sort by name."""
+    """Write ROWS as a clip-retrieval folder of parts 0 to 10, which do not sort by name."""
     (folder / kind).mkdir(parents=True)
-    for number, span in {2: slice(0, 3), 9: slice(3, 4), 10: slice(4, 7)}.items():
+    for number, span in enumerate([slice(0, 3), *(slice(row, row + 1) for row in range(3, 13))]):
         np.save(folder / kind / f"{kind}_{number}.npy", ROWS[span])
         if metadata:
             (folder / "metadata").mkdir(exist_ok=True)

@@ -30,6 +30,7 @@ def read_clip_folder(path: Path) -> Found:
     files = _parts(folder, f"{folder.name}_*.npy")
     if not files:
         raise ValueError(f"{folder}: holds no {folder.name}_0.npy, {folder.name}_1.npy, ...")
+    _check_gaps(folder, files)
     maps = {number: map_npy(file) for number, file in files.items()}
     for number, part in maps.items():
         if part.ndim != 2:
@@ -53,10 +54,32 @@ def _embedding_folder(path: Path) -> Path:
 
 
 def _parts(folder: Path, pattern: str) -> dict[int, Path]:
-    """Return the files that a pattern with one star finds, by the number in the star's place."""
+    """Return the files that a pattern with one star finds, by the number in the star's place.
+
+    clip-retrieval numbers from 0, all with as many digits or none with a zero before it: other names are of two runs.
+    """
     number = re.compile(pattern.replace(".", r"\.").replace("*", "([0-9]+)"))
     matches = ((number.fullmatch(file.name), file) for file in folder.glob(pattern))
-    return dict(sorted((int(match[1]), file) for match, file in matches if match))
+    found = sorted((int(match[1]), match[1], file) for match, file in matches if match)
+    padded = next((file for place, digits, file in found if digits != str(place)), None)
+    for _, _, file in found:
+        if padded and len(file.name) != len(padded.name):
+            raise ValueError(
+                f"{folder}: {padded.name} and {file.name} are numbered in two ways; remove the files of another run"
+            )
+    return {place: file for place, _, file in found}
+
+
+def _check_gaps(folder: Path, files: Mapping[int, Path]) -> None:
+    """Raise a ValueError where a part is not there and a later one is."""
+    for place, (number, file) in enumerate(files.items()):
+        if number != place:
+            digits = file.stem.rpartition("_")[2]
+            width = len(digits) if digits.startswith("0") else 0
+            raise ValueError(
+                f"{folder}: holds no {folder.name}_{place:0{width}}.npy but {file.name}; bring the part that is "
+                "missing, or, if there never was one, number those after it anew"
+            )
 
 
 def _stacked(folder: Path, maps: Mapping[int, NDArray[np.generic]]) -> Stacked:
@@ -74,6 +97,8 @@ def _metadata_ids(folder: Path, lengths: Mapping[int, int]) -> NDArray[np.generi
     absent = sorted(set(lengths) - set(files))
     if absent:
         raise ValueError(f"{folder}: holds no metadata for the part {absent[0]}")
+    for number in sorted(set(files) - set(lengths)):
+        raise ValueError(f"{files[number]}: there are no embeddings of that part")
     for name in ID_COLUMNS:
         if all(name in columns_of(files[number]) for number in lengths):
             parts = [_part_ids(files[number], name, length) for number, length in lengths.items()]
