@@ -1,5 +1,7 @@
 """Vector files that cannot be read: each says what was found, and what is wanted."""
 
+import errno
+import json
 import pickle
 import sys
 import zipfile
@@ -8,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from unhub.files import READERS, read_vectors
+from unhub.files import READERS, read_texts, read_vectors
+from unhub.files.arrays import readable
 from vector_files import NUMBERS, ROWS, fixed, write_clip, write_parquet
 
 pytestmark = pytest.mark.once
@@ -103,6 +107,93 @@ def test_npz_with_a_damaged_member_is_an_error(tmp_path: Path) -> None:
         archive.writestr("vectors.npy", b"\x93NUMPY\x01\x00 but no more")
     with pytest.raises(ValueError, match=r"odd\.npz: truncated or not"):
         read_vectors(tmp_path / "odd.npz")
+
+
+def test_npz_with_bytes_gone_names_the_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "odd.npz", vectors=ROWS)
+    content = (tmp_path / "odd.npz").read_bytes()
+    (tmp_path / "odd.npz").write_bytes(content[:40] + content[60:])
+    with pytest.raises(ValueError, match=r"odd\.npz: truncated or not"):
+        read_vectors(tmp_path / "odd.npz")
+
+
+def test_npz_with_a_password_names_the_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "odd.npz", vectors=ROWS)
+    content = bytearray((tmp_path / "odd.npz").read_bytes())
+    for flags in (6, content.find(b"PK\x01\x02") + 8):
+        content[flags] |= 1
+    (tmp_path / "odd.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"odd\.npz: truncated or not .*encrypted"):
+        read_vectors(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize("rows", [10**12, 12, 14])
+def test_npz_that_claims_another_size_is_refused_before_room_is_made(tmp_path: Path, rows: int) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    content = (
+        (tmp_path / "rows.npy").read_bytes().replace(b"(13, 4), }            ", f"({rows}, 4), }}".ljust(22).encode())
+    )
+    content = content[:128].replace(b"\n", b" ")[:127] + b"\n" + content[-ROWS.nbytes :]
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        archive.writestr("vectors.npy", content)
+    with pytest.raises(ValueError, match=rf"odd\.npz: .*says that it has {16 * rows} bytes, 208 are there"):
+        read_vectors(tmp_path / "odd.npz")
+
+
+def test_npz_with_an_array_twice_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", ROWS)
+    with zipfile.ZipFile(tmp_path / "odd.npz", "w") as archive:
+        archive.write(tmp_path / "rows.npy", "vectors.npy")
+        archive.write(tmp_path / "rows.npy", "vectors")
+    with pytest.raises(ValueError, match=r"odd\.npz: .*holds 'vectors' twice"):
+        read_vectors(tmp_path / "odd.npz")
+
+
+def test_npy_with_a_broken_header_names_the_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "odd.npy", ROWS)
+    content = (tmp_path / "odd.npy").read_bytes()
+    for broken in (content.replace(b"}", b" ", 1), content.replace(b"'shape'", b"'shape ", 1)):
+        (tmp_path / "odd.npy").write_bytes(broken)
+        with pytest.raises(ValueError, match=r"odd\.npy: truncated or not"):
+            read_vectors(tmp_path / "odd.npy")
+
+
+def test_an_error_of_the_system_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), readable(tmp_path, "a file"):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    with pytest.raises(ValueError, match="truncated or not a file"), readable(tmp_path, "a file"):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_parquet_with_a_column_twice_or_a_text_that_is_not_utf8_names_the_file(tmp_path: Path) -> None:
+    column = pa.array([[1.0, 2.0]])
+    pq.write_table(pa.table([column, column], names=["embedding", "embedding"]), tmp_path / "odd.parquet")
+    with pytest.raises(ValueError, match=r"odd\.parquet: has columns .*`embedding` is wanted, once"):
+        read_vectors(tmp_path / "odd.parquet")
+    names = pa.array([b"caf\xe9"], pa.binary()).view(pa.string())
+    for table, read in (({"embedding": column, "id": names}, read_vectors), ({"id": [1], "text": names}, read_texts)):
+        with pytest.raises(ValueError, match=r"odd\.parquet: .*UTF8"):
+            read(write_parquet(tmp_path / "odd.parquet", **table))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("BF16", 2), ("F32", 4), ("BOOL", 1), ("F8_E4M3", 1)])
+def test_safetensors_ids_that_are_no_integers_are_refused(tmp_path: Path, dtype: str, size: int) -> None:
+    vectors = {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}
+    ids = {"dtype": dtype, "shape": [2], "data_offsets": [8, 8 + 2 * size]}
+    header = json.dumps({"vectors": vectors, "ids": ids}).encode()
+    path = tmp_path / "odd.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(range(8 + 2 * size)))
+    with pytest.raises(ValueError, match=rf"odd\.safetensors: the tensor `ids` is of {dtype}; integers"):
+        read_vectors(path)
+
+
+def test_ids_of_an_embedded_folder_must_be_of_one_kind(tmp_path: Path) -> None:
+    np.save(tmp_path / "embeddings.npy", ROWS[:2])
+    (tmp_path / "manifest.json").write_text('{"format": 1, "rows": 2, "dimensions": 4}')
+    for ids in ([1, "2"], ["1", 2], [1.5, 2], [[1], [2]], {"a": 1}, 3):
+        (tmp_path / "ids.json").write_text(json.dumps(ids))
+        with pytest.raises(ValueError, match=r"ids\.json: corrupted"):
+            read_vectors(tmp_path)
 
 
 @pytest.mark.parametrize(

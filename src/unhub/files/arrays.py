@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import lzma
+import math
+import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypedDict, cast
+from typing import IO, NamedTuple, TypeAlias, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +36,28 @@ def no_ids() -> None:
     """Return None, as the ids of a file that holds none."""
 
 
+# What numpy and the zip reader raise for bytes that are not as they should be: RuntimeError is that of a member with a
+# password, SyntaxError and TokenError are those of a header that is no literal of Python.
+DAMAGE = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, EOFError, RuntimeError, SyntaxError,
+    tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+MOST_DEFLATED = 1100  # bytes of an array to one of its archive: deflate reaches 1032
+
+
 @contextmanager
 def readable(path: Path, kind: str) -> Iterator[None]:
-    """Turn what numpy raises for a damaged or foreign file into a ValueError that names it."""
+    """Turn what numpy raises for a damaged or foreign file into a ValueError that names it.
+
+    An error of the system, such as that a file is not there or may not be read, stays what it is.
+    """
     try:
         yield
-    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
+        raise ValueError(f"{path}: truncated or not {kind} of plain numbers or text ({error})") from None
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # a seek to before the beginning, which the file asked for
+            raise
         raise ValueError(f"{path}: truncated or not {kind} of plain numbers or text ({error})") from None
 
 
@@ -52,15 +74,46 @@ def read_npy(path: Path) -> Found:
 
 def read_npz(path: Path) -> Found:
     """Load `vectors` and, where it is there, `ids` from a .npz file."""
-    with readable(path, "a .npz file"), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("it is a .npy file")
-        names = archive.files
-        arrays = {name: archive[name] for name in ("vectors", "ids") if name in names}
+    names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
     if "vectors" not in arrays:
         raise ValueError(f"{path}: holds {names}; an array `vectors` is wanted, and beside it, if you like, `ids`")
     return Found(arrays["vectors"], lambda: arrays.get("ids"))
+
+
+def load_arrays(
+    path: Path, kind: str, wanted: Container[str] | None = None
+) -> tuple[list[str], dict[str, NDArray[np.generic]]]:
+    """Return the names of all arrays of a .npz file, and the arrays of those names, by default of all."""
+    with path.open("rb") as file, readable(path, kind):
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
+            raise ValueError("it is a .npy file")
+        with zipfile.ZipFile(file) as archive:
+            members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
+            names = [name for name, _ in members]
+            if len({*names}) < len(names):
+                raise ValueError(f"it holds {Counter(names).most_common(1)[0][0]!r} twice")
+            return names, {name: _load(archive, one) for name, one in members if wanted is None or name in wanted}
+
+
+def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.generic]:
+    """Return an array, once its header, from which numpy takes the size, is seen to fit what is there."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in HEADERS:
+            raise ValueError(f"it is of version {version}, which is for arrays with named fields")
+        shape, _, dtype = HEADERS[version](stream)
+        claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - stream.tell()
+        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATED * (member.compress_size + 1)):
+            raise ValueError(f"{member.filename} says that it has {claimed} bytes, {there} are there")
+    with archive.open(member) as stream:
+        return cast("NDArray[np.generic]", np.lib.format.read_array(stream, allow_pickle=False))
+
+
+Header: TypeAlias = Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[np.generic]]]
+HEADERS: Mapping[tuple[int, int], Header] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 class Entry(TypedDict):
@@ -101,6 +154,8 @@ def read_safetensors(path: Path) -> Found:
         shapes = {name: tuple(entry["shape"]) for name, entry in entries.items()}
         raise ValueError(f"{path}: holds {shapes}; a tensor `vectors` or `embedding` is wanted, or a single matrix")
     ids = entries.get("ids")
+    if ids is not None and ids["dtype"][0] not in "IU":
+        raise ValueError(f"{path}: the tensor `ids` is of {ids['dtype']}; integers are wanted")
     return Found(
         _map_tensor(path, start, entries[chosen[0]]),
         no_ids if ids is None else lambda: np.array(_map_tensor(path, start, ids)),
@@ -111,6 +166,7 @@ def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:
     """Return where the tensors' bytes begin and the tensors by name."""
     from safetensors import SafetensorError, safe_open
 
+    path.open("rb").close()  # what the system says of it is not what the library makes of that
     try:
         with safe_open(path, framework="numpy"):
             pass  # opening it checks that the header is sound and covers the whole file

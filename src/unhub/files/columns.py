@@ -147,7 +147,7 @@ def _json_lines(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
 def _object(path: Path, number: int, line: str, columns: Sequence[Column]) -> dict[str, object]:
     try:
         one = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: line {number} is not JSON ({error})") from None
     if not isinstance(one, dict):
         raise ValueError(f"{path}: line {number} is not an object such as {{{columns[0].name!r}: ...}}")

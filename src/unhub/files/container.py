@@ -57,6 +57,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
 
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a saved correction or model is one file")
+    path.open("rb").close()  # what the system says of it is not what the library makes of that
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; a saved correction or model is wanted")
     try:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.evaluation.sets.draws import Captions, Drawn, Draws, Positions
-from unhub.files.arrays import readable
+from unhub.files.arrays import DAMAGE, load_arrays
 from unhub.replacing import file_kind, replacing
 from unhub.vectors import as_ids
 
@@ -45,9 +45,7 @@ def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
 def read_draws(path: str | os.PathLike[str]) -> Draws:
     """Read draws; a file that does not hold any, or not whole ones, is a ValueError."""
     path = Path(path)
-    with readable(path, "a file of draws"), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        arrays = {name: archive[name] for name in archive.files} if isinstance(archive, np.lib.npyio.NpzFile) else {}
+    _, arrays = load_arrays(path, "a file of draws")
     mark = arrays.get("unhub_draws")
     if mark is None or mark.shape != () or mark.dtype.kind not in "iu":
         raise ValueError(f"{path}: holds no draws; they are written by unhub.write_draws or --save-draws")
@@ -65,7 +63,7 @@ def read_draws(path: str | os.PathLike[str]) -> Draws:
             int(count),
             int(seed),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path}: damaged, its draws do not fit together ({error}); write them again") from None
 
 

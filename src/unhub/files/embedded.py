@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypedDict
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.files.arrays import Found, map_npy
+from unhub.files.declared import Count, Natural, as_declared, parse_json
 
 FORMAT = 1
 ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"
@@ -48,6 +48,14 @@ class Left(TypedDict):
     reason: str
 
 
+class Sized(TypedDict):
+    """What every reader of the folder needs of its manifest."""
+
+    format: Count
+    rows: Natural
+    dimensions: Natural
+
+
 class Manifest(Task):
     """What the folder says about itself. `truncated` texts were longer than the model reads."""
 
@@ -80,11 +88,12 @@ def read_embedded(path: Path) -> Found:
 def read_embedding_manifest(path: Path) -> Manifest:
     """Return what a folder that `unhub embed` wrote says about itself."""
     try:
-        manifest: Manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        number = int(manifest["format"])
-        manifest["rows"], manifest["dimensions"]
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{path / MANIFEST}: is not a manifest that `unhub embed` wrote; embed again") from None
+        manifest: Manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
+        number = as_declared(manifest, Sized, "it")["format"]
+    except ValueError as error:
+        raise ValueError(
+            f"{path / MANIFEST}: is not a manifest that `unhub embed` wrote ({error}); embed again"
+        ) from None
     if number > FORMAT:
         raise ValueError(
             f"{path}: written by a newer unhub (format {number}, this one reads up to {FORMAT}): upgrade unhub"
@@ -94,6 +103,8 @@ def read_embedding_manifest(path: Path) -> Manifest:
 
 def _read_ids(path: Path) -> NDArray[np.generic]:
     try:
-        return np.array(json.loads(path.read_text(encoding="utf-8")))
+        ids = as_declared(parse_json(path.read_text(encoding="utf-8")), list[object], "it")
+        kind = str if ids and isinstance(ids[0], str) else int
+        return np.array(as_declared(ids, list[kind], "it"))  # type: ignore[valid-type]
     except ValueError as error:
-        raise ValueError(f"{path}: corrupted, it cannot be read as JSON ({error}); embed again") from None
+        raise ValueError(f"{path}: corrupted, it does not hold ids as JSON ({error}); embed again") from None

@@ -28,9 +28,14 @@ def read_parquet(path: Path) -> Found:
     return Found(_matrix(path, _full(path, "embedding")), lambda: _ids(path))
 
 
-def as_array(column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
-    """Return a column of integers or strings as an array."""
-    values: NDArray[np.generic] = column.to_numpy()
+def as_array(path: Path, column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
+    """Return a column of integers or strings, read from this file, as an array."""
+    import pyarrow
+
+    try:
+        values: NDArray[np.generic] = column.to_numpy()
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path}: a column of {column.type} cannot be read as ids ({error})") from None
     return values
 
 
@@ -44,16 +49,19 @@ def read_column(path: Path, name: str) -> pyarrow.ChunkedArray:
     """Read one column as it is."""
     with _opened(path) as file:
         names = list(file.schema_arrow.names)
-        if name not in names:
-            raise ValueError(f"{path}: has columns {names}; `{name}` is wanted")
-        return file.read(columns=[name]).column(name)
+        if names.count(name) != 1:
+            once = ", once" if name in names else ""
+            raise ValueError(f"{path}: has columns {names}; `{name}` is wanted{once}")
+        column = file.read(columns=[name]).column(name)
+        column.validate(full=True)  # texts that are not UTF-8, lists that reach beyond their numbers
+        return column
 
 
 def _ids(path: Path) -> NDArray[np.generic] | None:
     """Return the column `id`, or None where no column is named like one."""
     names = columns_of(path)
     if "id" in names:
-        return as_array(_full(path, "id"))
+        return as_array(path, _full(path, "id"))
     if like := next(filter(LIKE_AN_ID.fullmatch, names), None):
         raise ValueError(
             f"{path}: has no column `id` but `{like}`; rename it to `id`, or give a file of ids: --item-ids or "
@@ -80,7 +88,7 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
         try:
             with parquet.ParquetFile(stream) as file:
                 yield file
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeError) as error:
             raise ValueError(f"{path}: truncated or not a Parquet file ({error})") from None
 
 
