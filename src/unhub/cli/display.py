@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import itertools
 import sys
 import textwrap
@@ -29,6 +31,23 @@ class Advance(Protocol):
     """Moves a bar on; a label may take the place of the one before."""
 
     def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
+
+
+def escape_unprintable() -> None:
+    """Let stdout take every text: what its encoding does not have is written as JSON escapes it, \\udce9.
+
+    So an id that is not UTF-8, as the name of a file may be, stays what it is in JSON, and ends no command.
+    """
+    codecs.register_error("unhub_json", _json_escapes)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="unhub_json")
+
+
+def _json_escapes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
 
 
 @contextmanager

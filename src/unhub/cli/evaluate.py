@@ -157,7 +157,7 @@ def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
 
 def _write_ranks(evaluation: Evaluation, path: Path) -> None:
     """Write a line for each answered query: its id, and the rank of its best answer under each ranking."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # of an id that is not UTF-8
         writer = csv.writer(file)
         writer.writerow(["query_id", *(row.name for row in evaluation.rows)])
         writer.writerows(

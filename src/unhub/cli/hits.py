@@ -58,7 +58,10 @@ def write_hits(
     if output is None:
         write(asked, hits, sys.stdout, word)
         return
-    with files.replacing(output, HITS_FILE) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with (
+        files.replacing(output, HITS_FILE) as temporary,
+        temporary.open("w", encoding="utf-8", errors="backslashreplace") as file,  # of an id that is not UTF-8
+    ):
         write(asked, hits, file, word)
     if as_json:
         typer.echo(json.dumps({"path": str(output), PLURALS[word]: len(asked), "k": hits.ids.shape[1]}, indent=2))

@@ -9,7 +9,11 @@ NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*%?( \[.*\])?|")
 
 
 def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows in columns as wide as their widest cell; columns of numbers are aligned to the right."""
+    """Return rows in columns as wide as their widest cell; columns of numbers are aligned to the right.
+
+    What is not UTF-8, in a name of a file, is shown as \\udce9.
+    """
+    rows = [[cell.encode("utf-8", "backslashreplace").decode() for cell in row] for row in rows]
     columns = list(zip(heads, *rows, strict=True))
     widths = widths_of(heads, rows)
     numbers = [len(rows) > 0 and all(map(NUMBER.fullmatch, column[1:])) for column in columns]

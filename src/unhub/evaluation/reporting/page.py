@@ -56,7 +56,9 @@ class Page:
             self._made(),
         ]
         template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-        return Template(template).substitute(title=join(self.title), body="\n".join(sections))
+        page = Template(template).substitute(title=join(self.title), body="\n".join(sections))
+        # The name of a file may not be UTF-8, and a page is: what it cannot hold is shown as \udce9.
+        return page.encode("utf-8", "backslashreplace").decode()
 
     def _head(self) -> Markup:
         findings = self.findings
