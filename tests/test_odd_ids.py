@@ -12,7 +12,7 @@ import unhub
 from command import BANK, ITEMS, QUERIES, program, succeed
 from unhub.cli.display import escape_unprintable
 from unhub.evaluation.tables import as_text
-from unhub.files import read_draws, read_relevance, read_sets, read_vectors, write_draws
+from unhub.files import read_draws, read_ids, read_relevance, read_sets, read_vectors, write_draws
 
 pytestmark = pytest.mark.once
 
@@ -101,3 +101,23 @@ def test_a_file_of_ids_that_is_not_utf8_is_refused_at_the_door(folder: Path) -> 
     np.save(folder / "rows.npy", ITEMS)
     with pytest.raises(ValueError, match=r"names\.txt: ids must be UTF-8 text"):
         read_vectors(folder / "rows.npy", ids=folder / "names.txt")
+
+
+def test_an_id_that_an_array_would_cut_short_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("a\0\nb\n")
+    for text in (False, True):
+        with pytest.raises(ValueError, match=r"ids\.txt: an id ends in NUL"):
+            read_ids(tmp_path / "ids.txt", text=text)
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"query_id": "a\0", "item_id": 1}))
+    with pytest.raises(ValueError, match=r"pairs\.jsonl: line 1: query_id is 'a\\x00'"):
+        read_relevance(tmp_path / "pairs.jsonl")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_numbers_that_are_no_characters_are_no_id(tmp_path: Path, order: str) -> None:
+    ids = np.array([97, 0x110000], f"{order}u4").view(f"{order}U1")
+    np.savez(tmp_path / "rows.npz", vectors=ITEMS[:2], ids=ids)
+    with pytest.raises(ValueError, match=r"rows\.npz: an id holds a number that is no character"):
+        read_vectors(tmp_path / "rows.npz")
+    np.savez(tmp_path / "rows.npz", vectors=ITEMS[:2], ids=np.array(["a", "é"], f"{order}U1"))
+    assert read_vectors(tmp_path / "rows.npz").ids.tolist() == ["a", "é"]

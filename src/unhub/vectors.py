@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, cast
@@ -217,10 +218,12 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
         raise ValueError(f"{name}: ids must be integers or strings, got {array.dtype}")
     if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name}: id {array.max()} is over {np.iinfo(np.int64).max}, the largest there may be")
-    array = array.astype(np.int64) if array.dtype.kind in "iu" else array.copy()
+    array = array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(array.dtype.newbyteorder("="))
     nobody = no_id(array.dtype)
     if (array == nobody).any():
         raise ValueError(f"{name}: no id may be {nobody!r}, which stands for a place that no item fills")
+    if array.dtype.kind == "U" and count and array.view(np.uint32).max() > sys.maxunicode:
+        raise ValueError(f"{name}: an id holds a number that is no character; the file it is from is damaged")
     if count and not _is_increasing(array):
         values, counts = np.unique(array, return_counts=True)
         if len(values) < count:
@@ -229,6 +232,13 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
             )
     array.setflags(write=False)
     return cast("Ids", array)
+
+
+def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
+    """Return texts as an array, which would drop a NUL at the end of one: such a text is a ValueError."""
+    if any(text.endswith("\0") for text in texts):
+        raise ValueError("an id ends in NUL, which an array of texts cannot hold")
+    return np.array(texts, np.str_)
 
 
 def no_id(dtype: np.dtype[np.generic]) -> int | str:

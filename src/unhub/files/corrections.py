@@ -30,7 +30,7 @@ from unhub.files.container import (
 from unhub.files.declared import Count, as_declared
 from unhub.fingerprint import Fingerprint
 from unhub.kept import Kept, check_arrays
-from unhub.vectors import Ids, as_ids
+from unhub.vectors import Ids, as_ids, as_texts
 
 if TYPE_CHECKING:
     from unhub.methods import Method
@@ -261,4 +261,4 @@ def _texts(held: Tensors, count: int) -> NDArray[np.str_]:
         listed = [text[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(starts.tolist())]
     except UnicodeDecodeError as error:
         raise ValueError(f"the ids are not UTF-8 text ({error})") from None
-    return np.array(listed, np.str_)
+    return as_texts(listed)

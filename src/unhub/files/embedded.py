@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unhub.files.arrays import Found, map_npy
 from unhub.files.declared import Count, Natural, as_declared, parse_json
+from unhub.vectors import as_texts
 
 FORMAT = 1
 ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"
@@ -104,7 +105,8 @@ def read_embedding_manifest(path: Path) -> Manifest:
 def _read_ids(path: Path) -> NDArray[np.generic]:
     try:
         ids = as_declared(parse_json(path.read_text(encoding="utf-8")), list[object], "it")
-        kind = str if ids and isinstance(ids[0], str) else int
-        return np.array(as_declared(ids, list[kind], "it"))  # type: ignore[valid-type]
+        if ids and isinstance(ids[0], str):
+            return as_texts(as_declared(ids, list[str], "it"))
+        return np.array(as_declared(ids, list[int], "it"), np.int64)
     except ValueError as error:
         raise ValueError(f"{path}: corrupted, it does not hold ids as JSON ({error}); embed again") from None

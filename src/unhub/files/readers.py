@@ -13,7 +13,7 @@ from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_
 from unhub.files.clip_retrieval import read_clip_folder
 from unhub.files.embedded import is_embedded, read_embedded
 from unhub.files.parquet import read_parquet
-from unhub.vectors import Ids, Rows, Vectors, as_ids, as_vectors, is_integer
+from unhub.vectors import Ids, Rows, Vectors, as_ids, as_texts, as_vectors, is_integer
 
 READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
@@ -84,7 +84,10 @@ def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.
         raise ValueError(f"{path}: ids must be UTF-8 text, one per line, or a .npy file ({error})") from None
     if "" in lines:
         raise ValueError(f"{path}: line {lines.index('') + 1} is empty; one id per line is needed")
-    return np.array(lines, np.str_) if text else as_plain(lines)
+    try:
+        return as_texts(lines) if text else as_plain(lines)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def read_lines(path: Path) -> list[str]:
@@ -97,4 +100,4 @@ def as_plain(texts: Sequence[str]) -> Ids:
     """Return ids that were read as text: integers where all are plain ones ("7", not "007"), else strings."""
     if all(map(is_integer, texts)):
         return np.array([int(text) for text in texts], np.int64)
-    return np.array(texts, np.str_)
+    return as_texts(texts)
