@@ -245,7 +245,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     for name in ("cut.npz", "text.npz"):
         with pytest.raises(ValueError, match=f"{name}: truncated or not a file of draws"):
             read_draws(tmp_path / name)
-    with pytest.raises(ValueError, match=r"rows.npy: .*not a file of draws .*it is a \.npy file"):
+    with pytest.raises(ValueError, match=r"rows.npy: holds no draws"):
         read_draws(tmp_path / "rows.npy")
     with pytest.raises(FileNotFoundError):
         read_draws(tmp_path / "none.npz")

@@ -236,7 +236,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
 
 def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
     """Return texts as an array, which would drop a NUL at the end of one: such a text is a ValueError."""
-    if any(text.endswith("\0") for text in texts):
+    if "\0" in "".join(texts) and any(text.endswith("\0") for text in texts):
         raise ValueError("an id ends in NUL, which an array of texts cannot hold")
     return np.array(texts, np.str_)
 

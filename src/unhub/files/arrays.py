@@ -74,25 +74,30 @@ def read_npy(path: Path) -> Found:
 
 def read_npz(path: Path) -> Found:
     """Load `vectors` and, where it is there, `ids` from a .npz file."""
+    if is_npy(path):
+        raise ValueError(f"{path}: is not a .npz file, it is a .npy file; name it so")
     names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
     if "vectors" not in arrays:
         raise ValueError(f"{path}: holds {names}; an array `vectors` is wanted, and beside it, if you like, `ids`")
     return Found(arrays["vectors"], lambda: arrays.get("ids"))
 
 
+def is_npy(path: Path) -> bool:
+    """Return whether a file begins as .npy files do, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX
+
+
 def load_arrays(
     path: Path, kind: str, wanted: Container[str] | None = None
 ) -> tuple[list[str], dict[str, NDArray[np.generic]]]:
     """Return the names of all arrays of a .npz file, and the arrays of those names, by default of all."""
-    with path.open("rb") as file, readable(path, kind):
-        if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
-            raise ValueError("it is a .npy file")
-        with zipfile.ZipFile(file) as archive:
-            members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
-            names = [name for name, _ in members]
-            if len({*names}) < len(names):
-                raise ValueError(f"it holds {Counter(names).most_common(1)[0][0]!r} twice")
-            return names, {name: _load(archive, one) for name, one in members if wanted is None or name in wanted}
+    with path.open("rb") as file, readable(path, kind), zipfile.ZipFile(file) as archive:
+        members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
+        names = [name for name, _ in members]
+        if len({*names}) < len(names):
+            raise ValueError(f"it holds {Counter(names).most_common(1)[0][0]!r} twice")
+        return names, {name: _load(archive, one) for name, one in members if wanted is None or name in wanted}
 
 
 def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.generic]:

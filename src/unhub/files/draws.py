@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.evaluation.sets.draws import Captions, Drawn, Draws, Positions
-from unhub.files.arrays import DAMAGE, load_arrays
+from unhub.files.arrays import DAMAGE, is_npy, load_arrays
 from unhub.replacing import file_kind, replacing
 from unhub.vectors import as_ids
 
@@ -45,7 +45,7 @@ def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
 def read_draws(path: str | os.PathLike[str]) -> Draws:
     """Read draws; a file that does not hold any, or not whole ones, is a ValueError."""
     path = Path(path)
-    _, arrays = load_arrays(path, "a file of draws")
+    arrays = {} if is_npy(path) else load_arrays(path, "a file of draws")[1]
     mark = arrays.get("unhub_draws")
     if mark is None or mark.shape != () or mark.dtype.kind not in "iu":
         raise ValueError(f"{path}: holds no draws; they are written by unhub.write_draws or --save-draws")
