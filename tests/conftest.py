@@ -16,6 +16,8 @@ ALL_ONCE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.once\b", re.MULTILINE)
 
 # POT imports torch where it is installed, which takes seconds in each process and is not used.
 os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
+# Some virtual machines announce AMX and kill a process that uses it, which torch does for bfloat16.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
