@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
+from unhub.vectors import LARGEST, Float32, Kind, Vectors, rows_per_block, spans
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
 
+LONGEST_SQUARE = LARGEST * (1 - 2.0**-10)  # of a row: no product of two such leaves float32, however it rounds
 UNIT_SLACK = 2.0**-20  # of a squared length; float32 leaves up to half of it to rows it scaled, and 1e-6 to a score
 
 
@@ -107,7 +108,7 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
 
 
 def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:
-    suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
+    suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
     for row in suspects:
         if not np.isfinite(block[row]).all():
             bad = block[row][~np.isfinite(block[row])][0]

@@ -19,6 +19,9 @@ Kind: TypeAlias = Literal["cosine", "dot"]
 
 BLOCK_BYTES = 16 << 20
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+LARGEST = float(np.finfo(np.float32).max)
+HARMLESS = 1e30  # taken off any number of float32, it leaves one that is finite: the largest are 2e31 apart
+CHECKED_ENTRIES = 1 << 18  # numbers at a time
 
 
 class Rows(Protocol):
@@ -319,6 +322,27 @@ def unit(block: Float32) -> Float32:
         return cast("Float32", block * (np.float32(1) / lengths)[:, None])
     wide = block.astype(np.float64)  # squares of such rows leave the range of float32
     return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
+
+
+def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
+    """Return the first row that holds NaN or infinity; None where every number is finite."""
+    for start, stop in spans(len(matrix), max(1, CHECKED_ENTRIES // max(1, matrix.shape[1]))):
+        finite = np.isfinite(matrix[start:stop])
+        if not finite.all():
+            return start + int(finite.all(axis=1).argmin())
+    return None
+
+
+def check_range(corrected: NDArray[np.floating]) -> None:
+    """Raise a ValueError where scores of finite similarities and biases, (queries, items), have left float32's range.
+
+    It is called where they may have: where strength * bias is above HARMLESS.
+    """
+    if row_not_finite(corrected) is not None:
+        raise ValueError(
+            f"some corrected scores go beyond {LARGEST:.6g}, the largest number of float32: similarity and strength * "
+            "bias are too large together; scale the vectors and refit, or give a smaller strength"
+        )
 
 
 def are_ordinary(lengths: Float32) -> bool:

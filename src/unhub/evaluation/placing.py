@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.correction import Bias, Correction, Plan, Rescore, Scores
+from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.effort import Effort
 from unhub.evaluation.measures import Places
 from unhub.evaluation.relevance import Truth
 from unhub.evaluation.twins import NO_TWINS, Twins
 from unhub.kernels import plain
 from unhub.similarity import Block, Similarity, Span
-from unhub.vectors import Float32, spans
+from unhub.vectors import HARMLESS, Float32, check_range, spans
 
 TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
 FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer starve the multiply, more bring nothing
@@ -42,6 +43,19 @@ class Additive:
             return np.ones(len(scores), np.float32)
         return np.asarray(self.active[scores.argmax(axis=1)], np.float32)
 
+    @functools.cached_property
+    def largest(self) -> float:
+        """How far h of an item is from 0 at most."""
+        return float(np.abs(self.h).max(initial=0.0))
+
+    def corrected(self, scores: Float32, weights: Float32) -> Float32:
+        """Return what it ranks by, which float32 must hold."""
+        with np.errstate(over="ignore"):
+            corrected = scores - weights[:, None] * self.h
+        if self.largest > HARMLESS:
+            check_range(corrected)
+        return corrected
+
 
 Ranking: TypeAlias = Additive | Rescore | Plan
 
@@ -51,7 +65,7 @@ class Placed:
     """Where a ranking puts things.
 
     better, equal: how many items are better than and equal to each answer, itself included, (answers,). best: the
-    positions of the best items of each query, (queries, k), best first.
+    positions of the best items of each query, (queries, k), best first, and never -1.
     """
 
     better: NDArray[np.int64]
@@ -67,6 +81,7 @@ class Placed:
 def as_ranking(correction: Correction, strength: float = 1.0) -> Ranking:
     """Return how a correction ranks, with this much of it."""
     if isinstance(correction, Bias):
+        check_reach(1.0, correction.largest)
         return weighed(Additive(correction.bias.astype(np.float32), correction.active), strength)
     return weighed(correction, strength)
 
@@ -77,6 +92,7 @@ def weighed(ranking: Ranking, strength: float) -> Ranking:
         return ranking
     if not isinstance(ranking, Additive):
         raise ValueError(f"strength must be 1 for {ranking.spec}, which is not a bias that can be weighed")
+    check_reach(float(strength), ranking.largest)
     return Additive((strength * ranking.h.astype(np.float64)).astype(np.float32), ranking.active)
 
 
@@ -117,12 +133,16 @@ def place(
         effort.passes += 1
         for ranking, out in planned:
             place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
+    if any((one.best < 0).any() for one in placed):
+        raise ValueError(
+            "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
+        )
     return placed
 
 
 def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
     counts = np.empty((2, answers), np.int64)
-    return Placed(counts[0], counts[1], np.empty((queries, min(best, items)), np.int32))
+    return Placed(counts[0], counts[1], np.full((queries, min(best, items)), -1, np.int32))
 
 
 def _stream(
@@ -178,6 +198,8 @@ def place_tile(scores: Scores, span: Span, ranking: Additive | Rescore, truth: T
         scores = ranking.apply(scores)
     else:
         h, weights = ranking.h, ranking.weights(scores)
+        if ranking.largest > HARMLESS:
+            ranking.corrected(np.asarray(scores, np.float32), weights)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.effort import Progress
-from unhub.indexes.augment import Form, Layout, longest
+from unhub.indexes.augment import Form, Layout, longest, squared_lengths
 from unhub.indexes.exact import Exact
 from unhub.indexes.factory import (
     errors_of,
@@ -21,11 +21,12 @@ from unhub.indexes.factory import (
     threads_of,
     training_sample,
 )
-from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
+from unhub.vectors import HARMLESS, Float32, Float64, Kind, Vectors, are_ordinary, rows_per_block, spans
 
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter
 QUERY_BYTES = 32 << 20  # of candidates' rows at a time
+UNLIKE = 1e3  # times longer or shorter than the items: such queries are scaled, or their products drown in the squares
 
 
 class Faiss:
@@ -65,22 +66,27 @@ class Faiss:
             set_parameters(index, parameters)
             layout = Layout.of(self.items.dimensions, form, pad_to=width)
             radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
+            # Squared distances leave the range of float32 before products do, and FAISS aborts the whole process. All
+            # stored vectors have one length, so that any other gives the same order.
+            scale = 1.0 if form == "ip" or are_ordinary(np.float32([radius])) else 1 / radius
             if not index.is_trained:
                 sample = training_sample(index, len(self.items))
                 block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
-                index.train(layout.items(block, self.exact.bias[sample], radius))
-        self._store(index, layout, radius, 0, progress)
-        self._index, self.layout, self.radius = index, layout, radius
+                index.train(_scaled(layout.items(block, self.exact.bias[sample], radius), scale))
+        self._store(index, layout, radius, scale, 0, progress)
+        self._index, self.layout, self.radius, self.scale = index, layout, radius, scale
         self.positions = np.arange(len(self.items))
         self._whole = True
 
-    def _store(self, index: Any, layout: Layout, radius: float, first: int, progress: Progress | None = None) -> None:
+    def _store(
+        self, index: Any, layout: Layout, radius: float, scale: float, first: int, progress: Progress | None = None
+    ) -> None:
         """Hand the items from `first` on to FAISS."""
         step = rows_per_block(layout.width) if _grows(index) else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             with errors_of(self.settings), threads_of(self.threads):
-                index.add(layout.items(block, self.exact.bias[start:stop], radius))
+                index.add(_scaled(layout.items(block, self.exact.bias[start:stop], radius), scale))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
 
@@ -103,7 +109,7 @@ class Faiss:
     def _grow(self, first: int) -> None:
         """Hand the items from `first` on to the index there is; what was stored before a failure is passed over."""
         try:
-            self._store(self._index, self.layout, self.radius, first)
+            self._store(self._index, self.layout, self.radius, self.scale, first)
         except BaseException:
             stored = self._index.ntotal - len(self.positions)
             self.positions = np.concatenate([self.positions, np.full(stored, -1)])
@@ -132,7 +138,8 @@ class Faiss:
         progress: Progress | None = None,
     ) -> tuple[Float32, NDArray[np.int64]]:
         """Return scores and positions, (queries, k), best first."""
-        if allowed is not None and len(allowed) < FEW * len(self.items):
+        few = allowed is not None and len(allowed) < FEW * len(self.items)
+        if few or self._may_overflow(weights):
             return self.exact.search(queries, weights, k, allowed, progress)
         scores = np.empty((len(queries), k), np.float32)
         found = np.empty((len(queries), k), np.int64)
@@ -144,10 +151,26 @@ class Faiss:
                 progress(stop, len(queries))
         return scores, found
 
+    def _may_overflow(self, weights: Float64) -> bool:
+        """Whether corrected scores, which an index of inner products computes, may leave float32."""
+        reach = np.abs(weights).max(initial=0) * np.abs(self.exact.bias).max() if self.layout.form == "ip" else 0.0
+        return bool(reach > HARMLESS)
+
+    def _vectors(self, queries: Float32, weights: Float64) -> Float32:
+        """Return augmented queries, near in length to what is stored where that is compared by distance."""
+        vectors = self.layout.queries(queries, weights)
+        if self.layout.form == "ip":
+            return vectors
+        lengths = np.sqrt(squared_lengths(queries, weights))
+        stored = self.radius * self.scale
+        unlike = (lengths > UNLIKE * stored) | ((lengths < stored / UNLIKE) & (lengths > 0))
+        vectors[unlike] *= (stored / lengths[unlike])[:, None]
+        return vectors
+
     def _answer(
         self, queries: Float32, weights: Float64, k: int, allowed: NDArray[np.int64] | None
     ) -> tuple[Float32, NDArray[np.int64]]:
-        candidates = self._candidates(self.layout.queries(queries, weights), k, allowed)
+        candidates = self._candidates(self._vectors(queries, weights), k, allowed)
         scores = self.exact.scores_at(queries, weights, np.maximum(candidates, 0))
         scores[candidates < 0] = -np.inf
         order = np.lexsort((candidates, -scores))[:, :k]
@@ -172,6 +195,10 @@ class Faiss:
                 slots = self._index.search(vectors, min(OVERFETCH * k, len(self.positions)))[1]
         places = np.where(slots < 0, -1, self.positions[slots])
         return np.where(wanted[places], places, -1)
+
+
+def _scaled(block: Float32, scale: float) -> Float32:
+    return block if scale == 1 else block * np.float32(scale)
 
 
 def _grows(index: Any) -> bool:

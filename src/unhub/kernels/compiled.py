@@ -306,7 +306,10 @@ def _over_and_equal(values: Float32, bar: Any) -> Any:
 
 @jit
 def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
-    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places."""
+    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places.
+
+    Where there are fewer than `best` has room for, -1 follows.
+    """
     for i in range(1, len(values)):
         value, place = values[i], places[i]
         j = i
@@ -315,7 +318,7 @@ def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
             j -= 1
         values[j], places[j] = value, place
     for i in range(len(best)):
-        best[i] = places[i]
+        best[i] = places[i] if i < len(places) else -1
 
 
 @jit
@@ -326,7 +329,8 @@ def place_rows(
     """Rank the columns of each row by score - weight * h, with weights of 0 or 1.
 
     `better` and `equal` get how many columns are over and level with those at `positions[starts[i]:starts[i + 1]]`, and
-    `best`, (rows, k), the k best columns, best first, the lower one first among equals.
+    `best`, (rows, k), the k best columns, best first, the lower one first among equals; -1 where a score of -inf would
+    be the next.
     """
     rows, columns = tile.shape
     k = best.shape[1]

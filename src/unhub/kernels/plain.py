@@ -101,10 +101,11 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
         drop = peak[rows].astype(np.float64) - top
         sums[rows] *= np.exp(drop[:, None] * betas)
         peak[rows] = top
-        np.subtract(slab, top[:, None], out=slab)
-        for b, beta in enumerate(betas):
-            work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
-            sums[rows, b] += np.exp(work, out=work) @ ones
+        with np.errstate(over="ignore"):  # far below the peak the power is zero
+            np.subtract(slab, top[:, None], out=slab)
+            for b, beta in enumerate(betas):
+                work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
+                sums[rows, b] += np.exp(work, out=work) @ ones
 
 
 def add_top(
@@ -178,6 +179,7 @@ def place_rows(
         if k:
             columns = np.nonzero(_largest_mask(corrected, k))[1].reshape(len(corrected), k)
             order = np.argsort(-np.take_along_axis(corrected, columns, axis=1), axis=1, kind="stable")
+            columns = np.where(np.isneginf(np.take_along_axis(corrected, columns, axis=1)), -1, columns)
             best[rows] = np.take_along_axis(columns, order, axis=1)
 
 
