@@ -3,14 +3,14 @@
 import functools
 import warnings
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import ArrayLike, DTypeLike
 
-from banks import ON_A_BANK, Floats, drawn
+from banks import BIASES, GATED, ON_A_BANK, PLANS, Floats, drawn
 from unhub.correction import Bias, Correction
 from unhub.effort import byte_count
 from unhub.evaluation.hubness import hubness
@@ -414,6 +414,31 @@ def test_apply_refuses_scores_of_another_shape(spec: str) -> None:
     correction = fit_with(bank_items=BANK_ITEMS, method=spec)
     for wrong in (np.ones((2, 11)), np.ones(12), np.ones((2, 3, 12))):
         refused(r"^scores must be \(queries, 12\)", lambda scores=wrong: correction.apply(scores))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("spec", ON_A_BANK + PLANS)
+def test_apply_refuses_scores_that_are_not_finite(spec: str, bad: float) -> None:
+    correction = fit_with(bank_items=BANK_ITEMS, method=spec)
+    for dtype in (np.float32, np.float64):
+        scores = np.linspace(-1, 1, 36, dtype=dtype).reshape(3, 12)
+        scores[1, 4] = bad
+        refused(f"^scores must be finite, got {bad} for query 1, item 4$", lambda: correction.apply(scores))  # noqa: B023
+
+
+@pytest.mark.parametrize("spec", BIASES + GATED)
+def test_apply_refuses_a_strength_that_is_none(spec: str) -> None:
+    correction = fit_with(bank_items=BANK_ITEMS, method=spec)
+    assert isinstance(correction, Bias)
+    scores = np.linspace(-1, 1, 36).reshape(3, 12)
+    for strength, words in (
+        (np.nan, "^strength must be finite, got nan$"),
+        ([1, np.inf, 1], "^strength must be finite, got inf$"),
+        (np.ones(2), r"^strength must be one number or one per query \(3\), got shape \(2,\)$"),
+        (np.ones((3, 1)), r"^strength must be one number or one per query \(3\), got shape \(3, 1\)$"),
+        ("much", r"^strength must be one number or one per query \(3\), got 'much'$"),
+    ):
+        refused(words, lambda: correction.apply(scores, cast("Any", strength)))  # noqa: B023
 
 
 def test_a_parameter_is_refused_before_any_row_is_read() -> None:

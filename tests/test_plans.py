@@ -172,13 +172,6 @@ def test_a_plan_of_no_queries_is_empty(spec: str) -> None:
     assert fit(np.eye(3), method=spec).apply(np.empty((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("spec", PLANS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_plan_refuses_what_is_no_similarity(spec: str, bad: float) -> None:
-    with pytest.raises(ValueError, match=rf"^{spec}: similarities must be finite"):
-        fit(np.eye(2), method=spec).apply(np.array([[0.1, bad], [0.2, 0.3]]))
-
-
 def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_pot_early(monkeypatch)
     stop_newton_early(monkeypatch)

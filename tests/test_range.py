@@ -14,10 +14,8 @@ import unhub
 from command import fail
 from unhub import kernels
 from unhub.correction import Bias
-from unhub.effort import Effort
 from unhub.kernels import plain
-from unhub.passes import Reservoir, Want, _BestItems, nearest, reduce
-from unhub.similarity import Dense
+from unhub.passes import Reservoir, _BestItems, nearest
 from unhub.vectors import Float32, Float64, Kind, as_vectors
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -246,9 +244,3 @@ def test_a_row_is_placed_without_its_infinite_scores(place_rows: Any) -> None:
     nobody = np.zeros(3, np.int64), np.empty(0, np.int64)
     place_rows(tile, zeros, np.ones(2, np.float32), *nobody, counts[0], counts[1], best)
     assert_array_equal(best, [[3, -1, -1], [5, 4, 3]])
-
-
-def test_dis_at_the_ends_of_the_range_has_a_gate_of_real_items() -> None:
-    matrix = np.array([[3e38, -3e38, 1], [-3e38, 2, 1]], np.float32)
-    found = reduce(Dense(matrix), Want(best_items=2), Effort(1))
-    assert_array_equal(found.best_items, [[0, 2], [1, 2]])

@@ -105,6 +105,15 @@ class Fitted:
         return f"<{type(self).__name__} {self.spec}: {len(self)} items, {self.source.similarity}>"
 
     def check_scores(self, scores: ArrayLike) -> Scores:
+        """Return scores as a float (queries, items) matrix that fits this correction, of finite numbers."""
+        checked = self.shaped(scores)
+        row = row_not_finite(checked)
+        if row is not None:
+            bad = int(np.isfinite(checked[row]).argmin())
+            raise ValueError(f"scores must be finite, got {checked[row, bad]} for query {row}, item {bad}")
+        return checked
+
+    def shaped(self, scores: ArrayLike) -> Scores:
         """Return scores as a float (queries, items) matrix that fits this correction."""
         array = np.asarray(scores)
         if array.ndim != 2 or array.shape[1] != len(self):
@@ -156,11 +165,12 @@ class Bias(Fitted):
 
     def apply(self, scores: ArrayLike, strength: float | Float64 = 1.0) -> Scores:
         """Return the corrected (queries, items) scores; this is the definition every index must agree with."""
-        checked = self.check_scores(scores)
+        checked = self.shaped(scores)
         weights = self.weights(np.argmax(checked, axis=1), strengths(strength, len(checked), self))
         with np.errstate(over="ignore"):
             corrected = (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False)
-        if row_not_finite(checked) is None:
+        if row_not_finite(corrected) is not None:  # which is so wherever a score is not, so one look is enough
+            self.check_scores(checked)
             check_range(corrected)
         return cast("Scores", corrected)
 

@@ -47,8 +47,6 @@ class Planned(Method):
 
     def plan(self, scores: Scores) -> Scores:
         """Return scores that rank this batch by its plan."""
-        if not np.isfinite(scores).all():
-            raise ValueError(f"{self.name}: similarities must be finite numbers; some are infinite or NaN")
         if not len(scores):
             return scores
         return ranked(self.shares(scores), scores, self.zeros)
