@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unhub.effort import Progress
 from unhub.fingerprint import Fingerprint, inspect
 from unhub.vectors import (
     LARGEST,
@@ -49,7 +50,7 @@ class Rescorer(Parameters, Protocol):
 class Planner(Parameters, Protocol):
     """A method that needs the similarities of all queries."""
 
-    def plan(self, scores: Scores) -> Scores: ...
+    def plan(self, scores: Scores, progress: Progress | None = None) -> Scores: ...
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,12 @@ class Plan(Fitted):
 
     kind: ClassVar[str] = "plan"
 
-    def apply(self, scores: ArrayLike) -> Scores:
-        """Return the corrected (queries, items) scores, solved over exactly these queries."""
-        return cast("Planner", self.method).plan(self.check_scores(scores))
+    def apply(self, scores: ArrayLike, progress: Progress | None = None) -> Scores:
+        """Return the corrected (queries, items) scores, solved over exactly these queries.
+
+        progress: called with (done, total) as the solver goes on, and at its end.
+        """
+        return cast("Planner", self.method).plan(self.check_scores(scores), progress)
 
 
 Correction: TypeAlias = Bias | Rescore | Plan

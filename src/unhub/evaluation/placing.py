@@ -18,6 +18,7 @@ from unhub.effort import Effort
 from unhub.evaluation.measures import Places
 from unhub.evaluation.relevance import Truth
 from unhub.evaluation.twins import NO_TWINS, Twins
+from unhub.indexes.rows import whole_rows, work_of
 from unhub.kernels import plain
 from unhub.similarity import Block, Similarity, Span
 from unhub.vectors import HARMLESS, Float32, check_range, spans
@@ -124,15 +125,18 @@ def place(
     placed = [_empty(m, n, len(truth.positions), best) for _ in rankings]
     both = list(zip(rankings, placed, strict=True))
     streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
+    planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
+    if planned:
+        effort.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
     if streamed:
         _stream(similarity, truth, streamed, effort, twins)
-    planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
         matrix = np.empty((m, n), np.float32)
         effort.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
+        effort.tick(m * n)
         effort.passes += 1
         for ranking, out in planned:
-            place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out)
+            place_tile(whole_rows(ranking, matrix, effort), (0, m), raw_ranking(n), truth, out)
     if any((one.best < 0).any() for one in placed):
         raise ValueError(
             "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
