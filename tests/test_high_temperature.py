@@ -1,11 +1,11 @@
 """At every temperature h has float32's precision beside what sets items apart, and ends in the mean similarity."""
 
 from functools import cache
-from typing import Literal
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import ArrayLike
 
 import oracles
 import unhub
@@ -15,25 +15,27 @@ from unhub.correction import Bias, Correction
 from unhub.effort import Effort
 from unhub.kernels import plain
 from unhub.similarity import Dense
+from unhub.vectors import Float32, Kind
 
 TAUS = [1e-3, 0.05, 0.3, 0.5, 1.0, 3.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
-KINDS: list[Literal["cosine", "dot", "given"]] = ["cosine", "dot", "given"]
+KINDS = ["cosine", "dot", "given"]
 CLOSE = 1e-5  # of the deviation of h over the items
 
 
 @cache
-def rows(seed: int, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def rows(seed: int, count: int) -> Float32:
     """Return vectors with a common part, of unlike lengths near to 3."""
     drawn = np.random.default_rng(seed).standard_normal((count, 16)) + 0.3
-    return (3 * drawn / np.linalg.norm(drawn, axis=1).mean()).astype(np.float32)
+    return np.asarray(3 * drawn / np.linalg.norm(drawn, axis=1).mean(), np.float32)
 
 
 ITEMS, BANK, BANK_ITEMS = rows(0, 150), rows(1, 1500), rows(2, 90)
 
 
-def scores(kind: str, queries: np.ndarray, items: np.ndarray) -> Floats:
+def scores(kind: str, queries: ArrayLike, items: ArrayLike) -> Floats:
     """Return the similarities in float64; a given matrix is that of the products in float32."""
-    product = oracles.cosine(queries, items) if kind == "cosine" else oracles.dot(queries, items)
+    q, g = np.asarray(queries, np.float64), np.asarray(items, np.float64)
+    product = oracles.cosine(q, g) if kind == "cosine" else oracles.dot(q, g)
     return product.astype(np.float32).astype(np.float64) if kind == "given" else product
 
 
@@ -45,7 +47,7 @@ def fit(kind: str, spec: str, threads: int = 1) -> Correction:
             Dense(scores(kind, BANK, ITEMS).astype(np.float32)), method=spec, threads=threads,
             bank_items=Dense(beside.astype(np.float32)),
         )  # fmt: skip
-    similarity: Literal["cosine", "dot"] = "cosine" if kind == "cosine" else "dot"
+    similarity: Kind = "cosine" if kind == "cosine" else "dot"
     return unhub.fit(ITEMS, BANK, method=spec, bank_items=BANK_ITEMS, similarity=similarity, threads=threads)
 
 
@@ -112,7 +114,7 @@ def test_h_ends_in_the_mean_similarity(spec: str, kind: str) -> None:
 
 @pytest.mark.parametrize("spec", ["is:tau=1e4", "dis:tau=1e4", "dualis:beta_query=1e-4,beta_target=1e-3"])
 def test_upkeep_at_a_high_temperature_is_a_refit(spec: str) -> None:
-    def fitted(items: np.ndarray, bank: np.ndarray) -> Correction:
+    def fitted(items: Float32, bank: Float32) -> Correction:
         return unhub.fit(items, bank, method=spec, bank_items=BANK_ITEMS, similarity="dot", mergeable=True, threads=1)
 
     whole = h_of(fitted(ITEMS, BANK))

@@ -111,8 +111,17 @@ def test_a_number_that_is_not_finite_is_refused_with_its_row(
 
 
 def test_a_number_that_float32_cannot_hold_is_refused_with_its_row() -> None:
+    text = r"^items: row 3 holds -1e\+39, which is beyond float32 \(3\.40282e\+38 at most\); scale the numbers$"
+    refused(text, lambda: fit_with(spoiled(ITEMS, 3, -1e39)))
+    refused(text, lambda: fit_with(spoiled(ITEMS, 3, -1e39), similarity="dot"))
+
+
+def test_a_row_that_is_zero_only_in_float32_is_told_from_one_that_is_zero() -> None:
+    small = ITEMS.astype(np.float64)
+    small[4] = np.linspace(-3e-60, 2e-60, ITEMS.shape[1])
     refused(
-        "^items: row 3 holds inf; every number must be finite in float32", lambda: fit_with(spoiled(ITEMS, 3, 1e39))
+        "^items: row 4 is all zeros in float32, since its largest number is 3e-60; scale the rows$",
+        lambda: fit_with(small),
     )
 
 
@@ -129,16 +138,17 @@ def test_a_given_matrix_names_the_row_that_is_not_finite(method: str, monkeypatc
     monkeypatch.setattr("unhub.similarity.READ_BYTES", 5 * 4 * ITEMS.shape[1])  # five rows at a time
     for row, value in ((0, np.nan), (7, np.inf), (len(ITEMS) - 1, -np.inf)):
         matrix = spoiled(ITEMS, row, value)
-        text = f"^the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32$"
+        text = f"^the similarity matrix: row {row} holds {value}; every number must be finite in float32$"
         refused(text, functools.partial(fit, Dense(matrix), method=method))
     wide = spoiled(ITEMS.astype(np.float64), 2, 1e39)
-    refused("^the similarity matrix holds NaN or infinity in row 2", lambda: fit(Dense(wide), method=method))
+    text = r"^the similarity matrix: row 2 holds 1e\+39, which is beyond float32 \(3\.40282e\+38 at most\)"
+    refused(text, lambda: fit(Dense(wide), method=method))
     fit(Dense(ITEMS), method=method)
 
 
 def test_given_queries_and_bank_items_name_the_row_that_is_not_finite() -> None:
     bad = Dense(spoiled(ITEMS, 2, np.nan))
-    text = "^the similarity matrix holds NaN or infinity in row 2"
+    text = "^the similarity matrix: row 2 holds nan"
     refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dualis"))
     refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dbsn"))
     refused(text, lambda: hubness(bad, k=3))

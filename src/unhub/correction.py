@@ -169,11 +169,11 @@ class Bias(Fitted):
         checked = self.shaped(scores)
         weights = self.weights(np.argmax(checked, axis=1), strengths(strength, len(checked), self))
         with np.errstate(over="ignore"):
-            corrected = (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False)
+            corrected = cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
         if row_not_finite(corrected) is not None:  # which is so wherever a score is not, so one look is enough
             self.check_scores(checked)
             check_range(corrected)
-        return cast("Scores", corrected)
+        return corrected
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub import kernels
-from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, spans
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, not_finite, spans
 
 Span: TypeAlias = tuple[int, int]
 READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
@@ -202,9 +202,9 @@ class Dense:
                 kernels.are_finite(np.ascontiguousarray(self.matrix[start:stop], np.float32), finite)
             if not finite.all():
                 row = start + int(finite.argmin())
-                raise ValueError(
-                    f"the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32"
-                )
+                with np.errstate(over="ignore"):
+                    held = not_finite(self.matrix[row], self.matrix[row].astype(np.float32))
+                raise ValueError(f"the similarity matrix: row {row} holds {held}")
             self._finite[start:stop] = True
 
     def rounding(self, items: Block, queries: Block) -> Float32:

@@ -256,7 +256,12 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     if len(asked) == 0:
         return np.empty(0, np.int64)
     if (asked.dtype.kind, ids.dtype.kind) not in (("i", "i"), ("u", "i"), ("U", "U")):
-        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; name the items as in the fit")
+        remedy = (
+            "give the ids that a mask stands for, ids[mask]"
+            if asked.dtype.kind == "b"
+            else "name the items as in the fit"
+        )
+        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; {remedy}")
     order = np.argsort(ids, kind="stable")
     places = np.searchsorted(ids, asked, sorter=order)
     found = order[np.minimum(places, len(ids) - 1)]
@@ -331,6 +336,14 @@ def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
         if not finite.all():
             return start + int(finite.all(axis=1).argmin())
     return None
+
+
+def not_finite(given: NDArray[np.generic], row: Float32) -> str:
+    """Say what a row holds that is not finite in float32, for an error; `given` is the row before it became that."""
+    at = int(np.isfinite(row).argmin())
+    if np.isfinite(given[at]):
+        return f"{given[at]:g}, which is beyond float32 ({LARGEST:.6g} at most); scale the numbers"
+    return f"{row[at]}; every number must be finite in float32"
 
 
 def check_range(corrected: NDArray[np.floating]) -> None:

@@ -21,7 +21,7 @@ from unhub.indexes.factory import (
     threads_of,
     training_sample,
 )
-from unhub.vectors import HARMLESS, Float32, Float64, Kind, Vectors, are_ordinary, rows_per_block, spans
+from unhub.vectors import HARMLESS, LARGEST, Float32, Float64, Kind, Vectors, are_ordinary, rows_per_block, spans
 
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter
@@ -68,11 +68,11 @@ class Faiss:
             radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
             # Squared distances leave the range of float32 before products do, and FAISS aborts the whole process. All
             # stored vectors have one length, so that any other gives the same order.
-            scale = 1.0 if form == "ip" or are_ordinary(np.float32([radius])) else 1 / radius
+            scale = 1.0 if form == "ip" or are_ordinary(np.array([min(radius, LARGEST)], np.float32)) else 1 / radius
             if not index.is_trained:
                 sample = training_sample(index, len(self.items))
                 block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
-                index.train(_scaled(layout.items(block, self.exact.bias[sample], radius), scale))
+                index.train(_stored(layout, block, self.exact.bias[sample], radius, scale))
         self._store(index, layout, radius, scale, 0, progress)
         self._index, self.layout, self.radius, self.scale = index, layout, radius, scale
         self.positions = np.arange(len(self.items))
@@ -86,7 +86,7 @@ class Faiss:
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             with errors_of(self.settings), threads_of(self.threads):
-                index.add(_scaled(layout.items(block, self.exact.bias[start:stop], radius), scale))
+                index.add(_stored(layout, block, self.exact.bias[start:stop], radius, scale))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
 
@@ -197,8 +197,11 @@ class Faiss:
         return np.where(wanted[places], places, -1)
 
 
-def _scaled(block: Float32, scale: float) -> Float32:
-    return block if scale == 1 else block * np.float32(scale)
+def _stored(layout: Layout, block: Float32, bias: Float64, radius: float, scale: float) -> Float32:
+    """Return what FAISS is to hold of these items: scaled before it becomes float32, which may not hold the radius."""
+    if scale != 1:
+        block, bias, radius = (block.astype(np.float64) * scale).astype(np.float32), bias * scale, radius * scale
+    return layout.items(block, bias, radius)
 
 
 def _grows(index: Any) -> bool:
