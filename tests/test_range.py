@@ -142,6 +142,17 @@ def test_long_vectors_whose_scores_are_finite_are_searched(index: str) -> None:
     assert_array_equal(found.ranks[1], 1 + (scores > scores[:, :1]).sum(axis=1))
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("size", [1e-9, 1.0, 100.0, 1e6, 1e12])
+@pytest.mark.parametrize("index", ["faiss:HNSW32", "faiss:IVF8,Flat;nprobe=8"])
+def test_faiss_finds_the_same_at_any_length_under_dot(index: str, size: float) -> None:
+    rng = np.random.default_rng(0)
+    items, bank, queries = (rng.standard_normal((rows, 16)) * size for rows in (1000, 300, 20))
+    correction = unhub.fit(items, bank, method="nnn:k=10", similarity="dot")
+    exact, found = (unhub.searcher(items, correction, index=one).search(queries, 10).ids for one in ("exact", index))
+    assert np.mean([len({*one} & {*other}) / 10 for one, other in zip(exact, found, strict=True)]) >= 0.98
+
+
 @pytest.fixture(scope="module")
 def small() -> tuple[Float32, Bias, Float32]:
     items, bank, queries = (cloud(seed, rows, 1.0, 1.0) for seed, rows in ((0, ITEMS), (1, BANK), (2, QUERIES)))

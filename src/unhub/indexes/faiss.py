@@ -65,28 +65,40 @@ class Faiss:
             index, width = open_index(factory, self.items.dimensions, form)
             set_parameters(index, parameters)
             layout = Layout.of(self.items.dimensions, form, pad_to=width)
-            radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
+            ratio = self._ratio(form)
+            radius = layout.radius(self.items, ratio * self.exact.bias, self.exact.similarity)
             # Squared distances leave the range of float32 before products do, and FAISS aborts the whole process. All
             # stored vectors have one length, so that any other gives the same order.
             scale = 1.0 if form == "ip" or are_ordinary(np.array([min(radius, LARGEST)], np.float32)) else 1 / radius
             if not index.is_trained:
                 sample = training_sample(index, len(self.items))
                 block = self.items.gather(sample).unit_block(0, len(sample), self.exact.similarity)
-                index.train(_stored(layout, block, self.exact.bias[sample], radius, scale))
-        self._store(index, layout, radius, scale, 0, progress)
-        self._index, self.layout, self.radius, self.scale = index, layout, radius, scale
+                index.train(_stored(layout, block, ratio * self.exact.bias[sample], radius, scale))
+        self._store(index, layout, ratio, radius, scale, 0, progress)
+        self._index, self.layout, self.ratio, self.radius, self.scale = index, layout, ratio, radius, scale
         self.positions = np.arange(len(self.items))
         self._whole = True
 
+    def _ratio(self, form: Form) -> float:
+        """Return what biases are multiplied by, and weights divided: then h is no longer than the vectors, nor w.
+
+        Dot products grow with the square of the lengths, and h with them: distances would hold nothing but h.
+        """
+        largest = float(np.abs(self.exact.bias).max())
+        if form == "ip" or self.exact.similarity == "cosine" or largest == 0:
+            return 1.0
+        return longest(self.items, np.zeros(len(self.items)), "dot") / largest or 1.0
+
     def _store(
-        self, index: Any, layout: Layout, radius: float, scale: float, first: int, progress: Progress | None = None
-    ) -> None:
+        self, index: Any, layout: Layout, ratio: float, radius: float, scale: float, first: int,
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
         """Hand the items from `first` on to FAISS."""
         step = rows_per_block(layout.width) if _grows(index) else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             with errors_of(self.settings), threads_of(self.threads):
-                index.add(_stored(layout, block, self.exact.bias[start:stop], radius, scale))
+                index.add(_stored(layout, block, ratio * self.exact.bias[start:stop], radius, scale))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
 
@@ -98,7 +110,8 @@ class Faiss:
         first, before = len(self.items), (self.exact.items, self.exact.bias)
         self.exact.add(items, bias)
         try:
-            if not self._whole or not _grows(self._index) or longest(items, bias, self.exact.similarity) > self.radius:
+            too_long = longest(items, self.ratio * bias, self.exact.similarity) > self.radius
+            if not self._whole or not _grows(self._index) or too_long:
                 self._build()
             else:
                 self._grow(first)
@@ -109,7 +122,7 @@ class Faiss:
     def _grow(self, first: int) -> None:
         """Hand the items from `first` on to the index there is; what was stored before a failure is passed over."""
         try:
-            self._store(self._index, self.layout, self.radius, self.scale, first)
+            self._store(self._index, self.layout, self.ratio, self.radius, self.scale, first)
         except BaseException:
             stored = self._index.ntotal - len(self.positions)
             self.positions = np.concatenate([self.positions, np.full(stored, -1)])
@@ -158,14 +171,16 @@ class Faiss:
 
     def _vectors(self, queries: Float32, weights: Float64) -> Float32:
         """Return augmented queries, near in length to what is stored where that is compared by distance."""
-        vectors = self.layout.queries(queries, weights)
         if self.layout.form == "ip":
-            return vectors
+            return self.layout.queries(queries, weights)
+        weights = weights / self.ratio
         lengths = np.sqrt(squared_lengths(queries, weights))
         stored = self.radius * self.scale
         unlike = (lengths > UNLIKE * stored) | ((lengths < stored / UNLIKE) & (lengths > 0))
-        vectors[unlike] *= (stored / lengths[unlike])[:, None]
-        return vectors
+        factors = np.where(unlike, stored / np.where(unlike, lengths, 1.0), 1.0)
+        if unlike.any():
+            queries = (queries * factors[:, None]).astype(np.float32)
+        return self.layout.queries(queries, weights * factors)
 
     def _answer(
         self, queries: Float32, weights: Float64, k: int, allowed: NDArray[np.int64] | None
