@@ -36,7 +36,11 @@ def refused(call: Callable[[], object]) -> str:
         (5, "among must be a collection of ids, got 5; write [5] for one"),
         ("a", "among must be a collection of ids, got 'a'; write ['a'] for one"),
         ([1.5], "among: the ids are integers here, got float64; name the items as in the fit"),
-        ([True], "among: the ids are integers here, got bool; name the items as in the fit"),
+        ([True], "among: the ids are integers here, got bool; give the ids that a mask stands for, ids[mask]"),
+        (
+            np.ones(9, bool),
+            "among: the ids are integers here, got bool; give the ids that a mask stands for, ids[mask]",
+        ),
         ([[1, 2], [3]], "among must be a flat collection of ids, got one of collections"),
         ([[1, 2]], "among must be a flat collection of ids, got one of collections"),
     ],

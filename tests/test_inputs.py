@@ -3,14 +3,14 @@
 import functools
 import warnings
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import ArrayLike, DTypeLike
 
-from banks import ON_A_BANK, Floats, drawn
+from banks import BIASES, GATED, ON_A_BANK, PLANS, Floats, drawn
 from unhub.correction import Bias, Correction
 from unhub.effort import byte_count
 from unhub.evaluation.hubness import hubness
@@ -111,8 +111,17 @@ def test_a_number_that_is_not_finite_is_refused_with_its_row(
 
 
 def test_a_number_that_float32_cannot_hold_is_refused_with_its_row() -> None:
+    text = r"^items: row 3 holds -1e\+39, which is beyond float32 \(3\.40282e\+38 at most\); scale the numbers$"
+    refused(text, lambda: fit_with(spoiled(ITEMS, 3, -1e39)))
+    refused(text, lambda: fit_with(spoiled(ITEMS, 3, -1e39), similarity="dot"))
+
+
+def test_a_row_that_is_zero_only_in_float32_is_told_from_one_that_is_zero() -> None:
+    small = ITEMS.astype(np.float64)
+    small[4] = np.linspace(-3e-60, 2e-60, ITEMS.shape[1])
     refused(
-        "^items: row 3 holds inf; every number must be finite in float32", lambda: fit_with(spoiled(ITEMS, 3, 1e39))
+        "^items: row 4 is all zeros in float32, since its largest number is 3e-60; scale the rows$",
+        lambda: fit_with(small),
     )
 
 
@@ -129,16 +138,17 @@ def test_a_given_matrix_names_the_row_that_is_not_finite(method: str, monkeypatc
     monkeypatch.setattr("unhub.similarity.READ_BYTES", 5 * 4 * ITEMS.shape[1])  # five rows at a time
     for row, value in ((0, np.nan), (7, np.inf), (len(ITEMS) - 1, -np.inf)):
         matrix = spoiled(ITEMS, row, value)
-        text = f"^the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32$"
+        text = f"^the similarity matrix: row {row} holds {value}; every number must be finite in float32$"
         refused(text, functools.partial(fit, Dense(matrix), method=method))
     wide = spoiled(ITEMS.astype(np.float64), 2, 1e39)
-    refused("^the similarity matrix holds NaN or infinity in row 2", lambda: fit(Dense(wide), method=method))
+    text = r"^the similarity matrix: row 2 holds 1e\+39, which is beyond float32 \(3\.40282e\+38 at most\)"
+    refused(text, lambda: fit(Dense(wide), method=method))
     fit(Dense(ITEMS), method=method)
 
 
 def test_given_queries_and_bank_items_name_the_row_that_is_not_finite() -> None:
     bad = Dense(spoiled(ITEMS, 2, np.nan))
-    text = "^the similarity matrix holds NaN or infinity in row 2"
+    text = "^the similarity matrix: row 2 holds nan"
     refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dualis"))
     refused(text, lambda: fit(Dense(ITEMS), bank_items=bad, method="dbsn"))
     refused(text, lambda: hubness(bad, k=3))
@@ -414,6 +424,31 @@ def test_apply_refuses_scores_of_another_shape(spec: str) -> None:
     correction = fit_with(bank_items=BANK_ITEMS, method=spec)
     for wrong in (np.ones((2, 11)), np.ones(12), np.ones((2, 3, 12))):
         refused(r"^scores must be \(queries, 12\)", lambda scores=wrong: correction.apply(scores))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("spec", ON_A_BANK + PLANS)
+def test_apply_refuses_scores_that_are_not_finite(spec: str, bad: float) -> None:
+    correction = fit_with(bank_items=BANK_ITEMS, method=spec)
+    for dtype in (np.float32, np.float64):
+        scores = np.linspace(-1, 1, 36, dtype=dtype).reshape(3, 12)
+        scores[1, 4] = bad
+        refused(f"^scores must be finite, got {bad} for query 1, item 4$", lambda: correction.apply(scores))  # noqa: B023
+
+
+@pytest.mark.parametrize("spec", BIASES + GATED)
+def test_apply_refuses_a_strength_that_is_none(spec: str) -> None:
+    correction = fit_with(bank_items=BANK_ITEMS, method=spec)
+    assert isinstance(correction, Bias)
+    scores = np.linspace(-1, 1, 36).reshape(3, 12)
+    for strength, words in (
+        (np.nan, "^strength must be finite, got nan$"),
+        ([1, np.inf, 1], "^strength must be finite, got inf$"),
+        (np.ones(2), r"^strength must be one number or one per query \(3\), got shape \(2,\)$"),
+        (np.ones((3, 1)), r"^strength must be one number or one per query \(3\), got shape \(3, 1\)$"),
+        ("much", r"^strength must be one number or one per query \(3\), got 'much'$"),
+    ):
+        refused(words, lambda: correction.apply(scores, cast("Any", strength)))  # noqa: B023
 
 
 def test_a_parameter_is_refused_before_any_row_is_read() -> None:

@@ -1,5 +1,6 @@
 """The plans against their oracles, on small numbers and at the extremes, and how they rank."""
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles
+import unhub
 from banks import PLANS, Floats
 from solvers import stop_newton_early, stop_pot_early
 from unhub.correction import Plan
@@ -172,13 +174,6 @@ def test_a_plan_of_no_queries_is_empty(spec: str) -> None:
     assert fit(np.eye(3), method=spec).apply(np.empty((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("spec", PLANS)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_plan_refuses_what_is_no_similarity(spec: str, bad: float) -> None:
-    with pytest.raises(ValueError, match=rf"^{spec}: similarities must be finite"):
-        fit(np.eye(2), method=spec).apply(np.array([[0.1, bad], [0.2, 0.3]]))
-
-
 def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_pot_early(monkeypatch)
     stop_newton_early(monkeypatch)
@@ -187,3 +182,69 @@ def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch)
         fit(np.eye(20), method="otn").apply(scores)
     with pytest.raises(ValueError, match=r"^l2n: the plan's sums are still off by .*; give fewer .*, or a larger reg$"):
         fit(np.eye(20), method="l2n").apply(scores)
+
+
+def test_l2n_refuses_similarities_that_are_too_far_apart() -> None:
+    with pytest.raises(ValueError, match=r"^l2n: the similarities are too far apart; give fewer"):
+        fit(np.eye(2), method="l2n").apply(np.array([[1e308, -1e308], [-1e308, 1e308]]))
+
+
+class Recorder:
+    """Keeps what progress was called with, and stops the work at one of the calls."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.calls: list[tuple[int, int]] = []
+        self.stop_at = stop_at
+
+    def __call__(self, done: int, total: int) -> None:
+        self.calls.append((done, total))
+        if len(self.calls) == self.stop_at:
+            raise KeyboardInterrupt
+
+    def assert_rises_to_the_end(self) -> None:
+        done = [one for one, _ in self.calls]
+        assert done == sorted(done)
+        assert all(0 <= one <= total for one, total in self.calls)
+        assert self.calls[-1][0] == self.calls[-1][1] > 0
+
+
+def runs(spec: str) -> dict[str, Callable[[Recorder], object]]:
+    rng = np.random.default_rng(0)
+    items, queries = rng.normal(size=(60, 8)), rng.normal(size=(50, 8))
+    plan = fit(items, method=spec)
+    assert isinstance(plan, Plan)
+    searcher = unhub.searcher(items, plan, threads=1)
+    truth = {query: query for query in range(50)}
+    pairs = [queries[at : at + 2] for at in range(0, 50, 2)]
+    return {
+        "apply": lambda progress: plan.apply(rng.normal(size=(50, 60)), progress),
+        "search": lambda progress: searcher.search(queries, progress=progress),
+        "search_sets": lambda progress: searcher.search_sets(pairs, combine="ra", progress=progress),
+        "evaluate": lambda progress: unhub.evaluate(
+            queries, items, truth, [fit(items, queries), plan], "R@1", resamples=5, threads=1, progress=progress
+        ),
+    }
+
+
+@pytest.mark.parametrize("run", ["apply", "search", "search_sets", "evaluate"])
+@pytest.mark.parametrize("spec", PLANS)
+def test_progress_ends_with_the_plan(spec: str, run: str) -> None:
+    progress = Recorder()
+    runs(spec)[run](progress)
+    progress.assert_rises_to_the_end()
+
+
+@pytest.mark.parametrize("run", ["apply", "search", "search_sets", "evaluate"])
+def test_progress_goes_on_while_l2n_is_solved(run: str) -> None:
+    progress = Recorder()
+    runs("l2n")[run](progress)
+    shares = {round(done / total, 2) for done, total in progress.calls}
+    assert len([share for share in shares if 0.1 < share < 0.99]) >= 10
+
+
+@pytest.mark.parametrize("run", ["apply", "search", "evaluate"])
+def test_l2n_can_be_stopped_while_it_is_solved(run: str) -> None:
+    progress = Recorder(stop_at=8)
+    with pytest.raises(KeyboardInterrupt):
+        runs("l2n")[run](progress)
+    assert len(progress.calls) == 8

@@ -765,6 +765,6 @@ def test_codes_get_the_vectors_in_the_form_in_which_more_is_found(made: Callable
     correction = unhub.fit(items, rows[1100:], method="nnn:k=8,alpha=0.75")
     searcher = unhub.searcher(items, correction, index="faiss:PQ9x6")
     engine = searcher._index
-    assert isinstance(engine, Faiss) and engine.layout.rotate is rotated
+    assert isinstance(engine, Faiss) and engine.stored.layout.rotate is rotated
     found, right = (one.search(queries, k=10).ids for one in (searcher, unhub.searcher(items, correction)))
     assert np.mean([np.isin(*both).mean() for both in zip(right, found, strict=True)]) > 0.9

@@ -4,6 +4,9 @@ One multiply and one exponential are enough where the kernel K fits in memory. K
 the moment, P = exp((S - r - c) / tau) with rows that sum to 1, so an iteration is one sweep over it: a row's sum, then
 that row's share added to the column totals while it is in cache. Where the potentials have moved so far from c that
 P's range no longer holds them, P is computed anew from the present ones.
+
+At a high temperature all of P is nearly 1 / items, and its rounding, times tau, would be more than what sets items
+apart. There n P - 1 is kept, and no number near to 1 is ever rounded to float32.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.effort import Effort
+from unhub.kernels import plain
 from unhub.passes import Want, reduce, split
 from unhub.similarity import Similarity, Span
 from unhub.vectors import Float32, Float64, spans
@@ -35,6 +39,7 @@ RANGE = 40.0  # how far, in units of tau, potentials may move from those K is re
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
 SWEPT = 1024  # rows at a time
+FLAT = 2.0  # where no score is more than so many tau from zero, all of K is near to 1
 # From so many rows on, what is left of them is measured on one in four pieces of so many.
 MANY_ROWS, ONE_IN, SAMPLED = 16_384, 4, 256
 
@@ -68,14 +73,17 @@ def balance(
     beta starts at 1, or at exp(-start / tau). With a tolerance, stop when the row marginals' L1 error is below it.
     With `held`, other rows, which are not at hand, keep the alpha they had and go on weighing on the columns.
     """
-    kept_as = _choose(keep, 4 * math.prod(similarity.shape), tau * math.sqrt(iterations), effort.memory)
-    return _Balancing(similarity, tau, effort, kept_as, start, held).run(iterations, tolerance)
+    flat = _is_flat(similarity, FLAT * tau)
+    reach = math.inf if flat else tau * math.sqrt(iterations)
+    kept_as = _choose(keep, 4 * math.prod(similarity.shape), reach, effort.memory)
+    return _Balancing(similarity, tau, effort, kept_as, start, held, flat).run(iterations, tolerance)
 
 
 class _Balancing:
     def __init__(
-        self, similarity: Similarity, tau: float, effort: Effort, kept_as: str, start: Float64 | None, held: Held | None
-    ) -> None:
+        self, similarity: Similarity, tau: float, effort: Effort, kept_as: str, start: Float64 | None,
+        held: Held | None, flat: bool,
+    ) -> None:  # fmt: skip
         self.similarity, self.tau, self.effort, self.kept_as, self.held = similarity, tau, effort, kept_as, held
         self.m, self.n = similarity.shape
         self.rows = self.m + (held.rows if held else 0)
@@ -87,6 +95,8 @@ class _Balancing:
         self.full = np.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
         self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
         self.recomputes = kept_as == "recomputed"
+        self.flat = flat and self.short is None
+        self.level = 0.0  # of the centre, which the shares of a row do not depend on
         self.stale = True
         self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
@@ -155,10 +165,11 @@ class _Balancing:
         anew = self.recomputes or self.stale
         if anew:
             self.centre, self.stale = self.h, False
+            self.level = float(self.centre.mean()) if self.flat else 0.0
         self.backwards = not (anew or self.backwards)
         self.swept[:] = False
-        scale = np.exp((self.centre - self.h) / self.tau).astype(np.float32)
-        shift = self.centre.astype(np.float32)
+        scale = np.exp((self.centre - self.h) / self.tau)
+        shift = (self.centre - self.level).astype(np.float32)
         rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEPT
         rows, one_in = (min(rows, SAMPLED), ONE_IN) if sampled else (rows, 1)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
@@ -178,7 +189,10 @@ class _Balancing:
             scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
             self.watched_scores[:, here] = scores[:, self.watched].T
             logs = self.row_logs[here]
-            if self.short is None:
+            if self.flat:
+                plain.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs)
+                logs -= self.level / self.tau
+            elif self.short is None:
                 kernels.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
             else:
                 kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
@@ -186,15 +200,17 @@ class _Balancing:
             self.effort.tick(scores.size)
         return totals
 
-    def _reuse(self, scale: Float32, pieces: list[Span]) -> Float64:
+    def _reuse(self, scale: Float64, pieces: list[Span]) -> Float64:
         """Sweep over the kept rows, every other time backwards: it begins with those that are still in cache."""
-        totals = np.zeros(self.n)
+        totals, short_scale = np.zeros(self.n), scale.astype(np.float32)
         for span in reversed(pieces) if self.backwards else pieces:
             here = slice(*span)
-            if self.full is not None:
-                kernels.balance_rows(self.full[here], scale, totals, self.sums[here])
+            if self.full is not None and self.flat:
+                plain.balance_deviations(self.full[here], scale, totals, self.sums[here])
+            elif self.full is not None:
+                kernels.balance_rows(self.full[here], short_scale, totals, self.sums[here])
             elif self.short is not None:
-                kernels.balance_short_rows(self.short[here], scale, totals, self.sums[here])
+                kernels.balance_short_rows(self.short[here], short_scale, totals, self.sums[here])
             self.swept[here] = True
             self.effort.tick(0)
         return totals
@@ -220,6 +236,16 @@ def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, co
     middle = float(offsets.mean())  # keeps the float32 offsets small
     found = reduce(similarity, Want(betas=(1 / tau,)), effort, offsets - middle)
     return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
+
+
+def _is_flat(similarity: Similarity, most: float) -> bool:
+    """Say whether no score is farther from zero than this; one query's scores mostly rule it out."""
+    if similarity.bound < math.inf:
+        return similarity.bound <= most
+    items = similarity.items((0, min(SWEPT, similarity.shape[1])))
+    some = np.empty((1, len(items)), np.float32)
+    similarity.queries_by_items(similarity.queries((0, 1)), items, some)
+    return float(np.abs(some).max()) <= most and similarity.reach() <= most
 
 
 def _choose(keep: str, whole: int, reach: float, memory: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +12,21 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unhub.effort import Progress
 from unhub.fingerprint import Fingerprint, inspect
 from unhub.kept import ITEMS, Declared, Kept
-from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
+from unhub.vectors import (
+    LARGEST,
+    Float32,
+    Float64,
+    Ids,
+    Kind,
+    Vectors,
+    VectorsLike,
+    as_vectors,
+    check_range,
+    row_not_finite,
+)
 
 Scores: TypeAlias = Float32 | Float64
 Origin: TypeAlias = Kind | Literal["given"]
@@ -38,7 +51,7 @@ class Rescorer(Parameters, Protocol):
 class Planner(Parameters, Protocol):
     """A method that needs the similarities of all queries."""
 
-    def plan(self, scores: Scores) -> Scores: ...
+    def plan(self, scores: Scores, progress: Progress | None = None) -> Scores: ...
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,15 @@ class Fitted:
         return f"<{type(self).__name__} {self.spec}: {len(self)} items, {self.source.similarity}>"
 
     def check_scores(self, scores: ArrayLike) -> Scores:
+        """Return scores as a float (queries, items) matrix that fits this correction, of finite numbers."""
+        checked = self.shaped(scores)
+        row = row_not_finite(checked)
+        if row is not None:
+            bad = int(np.isfinite(checked[row]).argmin())
+            raise ValueError(f"scores must be finite, got {checked[row, bad]} for query {row}, item {bad}")
+        return checked
+
+    def shaped(self, scores: ArrayLike) -> Scores:
         """Return scores as a float (queries, items) matrix that fits this correction."""
         array = np.asarray(scores)
         if array.ndim != 2 or array.shape[1] != len(self):
@@ -116,6 +138,14 @@ class Bias(Fitted):
     keeps: ClassVar[Declared] = {"bias": Kept("float64", (ITEMS,), narrow=True)}
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "bias" not in self.arrays:
+            raise ValueError(f"a Bias needs an array named bias, got {', '.join(self.arrays) or 'none'}")
+        if not np.isfinite(self.bias).all():
+            bad = int(np.flatnonzero(~np.isfinite(self.bias))[0])
+            raise ValueError(f"bias must be finite, got {self.bias.flat[bad]} for item {bad}")
+
     @property
     def bias(self) -> Float64:
         """h, (items,), mean 0 at the fit."""
@@ -126,16 +156,27 @@ class Bias(Fitted):
         """The gate, (items,), or None where every query is corrected."""
         return cast("NDArray[np.bool_] | None", self.arrays.get("active"))
 
+    @functools.cached_property
+    def largest(self) -> float:
+        """How far the bias of an item is from 0 at most."""
+        return float(np.abs(self.bias).max(initial=0.0))
+
     def weights(self, raw_best: NDArray[np.int64], strength: float | Float64 = 1.0) -> Float64:
-        """Return weight(q) for queries whose raw best item stands at `raw_best`."""
-        gate = np.ones(len(raw_best)) if self.active is None else self.active[raw_best].astype(np.float64)
-        return gate * strength
+        """Return weight(q) for queries whose raw best item stands at `raw_best`, or at -1 where there is none."""
+        if self.active is None:
+            return np.ones(len(raw_best)) * strength
+        return np.where(raw_best >= 0, self.active[raw_best], False) * np.asarray(strength, np.float64)
 
     def apply(self, scores: ArrayLike, strength: float | Float64 = 1.0) -> Scores:
         """Return the corrected (queries, items) scores; this is the definition every index must agree with."""
-        checked = self.check_scores(scores)
-        weights = self.weights(np.argmax(checked, axis=1), strength)
-        return cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
+        checked = self.shaped(scores)
+        weights = self.weights(np.argmax(checked, axis=1), strengths(strength, len(checked), self))
+        with np.errstate(over="ignore"):
+            corrected = cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
+        if row_not_finite(corrected) is not None:  # which is so wherever a score is not, so one look is enough
+            self.check_scores(checked)
+            check_range(corrected)
+        return corrected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,12 +212,41 @@ class Plan(Fitted):
 
     kind: ClassVar[str] = "plan"
 
-    def apply(self, scores: ArrayLike) -> Scores:
-        """Return the corrected (queries, items) scores, solved over exactly these queries."""
-        return cast("Planner", self.method).plan(self.check_scores(scores))
+    def apply(self, scores: ArrayLike, progress: Progress | None = None) -> Scores:
+        """Return the corrected (queries, items) scores, solved over exactly these queries.
+
+        progress: called with (done, total) as the solver goes on, and at its end.
+        """
+        return cast("Planner", self.method).plan(self.check_scores(scores), progress)
 
 
 Correction: TypeAlias = Bias | Rescore | Plan
+
+
+def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float64:
+    """Return one strength per query, (count,), from one for all or one each; float32 must hold strength * bias."""
+    try:
+        array = np.asarray(strength, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"strength must be one number or one per query ({count}), got {strength!r}") from None
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"strength must be one number or one per query ({count}), got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"strength must be finite, got {array[~np.isfinite(array)][0] if array.ndim else array}")
+    largest = correction.largest if isinstance(correction, Bias) else 0.0
+    check_reach(float(array.flat[np.abs(array).argmax()]) if array.size else 0.0, largest)
+    return np.broadcast_to(array, (count,))
+
+
+def check_reach(strength: float, largest: float) -> None:
+    """Raise a ValueError unless float32 holds the strength, and its product with the largest bias."""
+    limit = LARGEST / max(1.0, largest)
+    if abs(strength) > limit:
+        why = f", the largest bias being {largest:.6g}" if largest > 1 else ""
+        raise ValueError(
+            f"strength must be at most {limit:.6g} in size, got {strength:g}: beyond that float32 cannot hold the "
+            f"corrected scores{why}"
+        )
 
 
 def check_correction(value: object, use: str) -> None:

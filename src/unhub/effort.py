@@ -126,6 +126,19 @@ class Effort:
         """Apply the function to every value, on the threads."""
         return self.run([functools.partial(function, value) for value in values])
 
+    def part(self, amount: int) -> Progress:
+        """Return what takes (done, total), which may not fall, of work in one piece that is `amount` of the total."""
+        noted = 0
+
+        def advance(done: int, total: int) -> None:
+            nonlocal noted
+            now = amount * done // total
+            self.tick(now - noted)
+            noted = now
+            self._look()
+
+        return advance
+
     def finish(self) -> None:
         """Say that all is done, also where less was to do than planned; nothing can be run after it."""
         self._done = self.total

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.vectors import Float32, Kind, Vectors, rows_per_block, spans
+from unhub.vectors import LARGEST, Float32, Kind, Rows, Vectors, not_finite, rows_per_block, spans
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
 
+LONGEST_SQUARE = LARGEST * (1 - 2.0**-10)  # of a row: no product of two such leaves float32, however it rounds
 UNIT_SLACK = 2.0**-20  # of a squared length; float32 leaves up to half of it to rows it scaled, and 1e-6 to a score
 
 
@@ -70,7 +71,7 @@ class ReadOnce(Vectors):
         block = super().block(start, stop)
         if not self._read[start:stop].all():
             hashes, squares = _hash_rows(block, self._keys)
-            _check_block(block, squares, start, self._name, self._similarity)
+            _check_block(block, squares, self.rows, start, self._name, self._similarity)
             self._hashes[start:stop] = hashes
             self._unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
             self._read[start:stop] = True
@@ -106,13 +107,19 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
-def _check_block(block: Float32, squares: Float32, first: int, name: str, similarity: Kind) -> None:
-    suspects = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
+def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
+    """Raise a ValueError where a row cannot be used; `source` are the rows before they became float32."""
+    suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
     for row in suspects:
+        given = source[first + row : first + row + 1][0]
         if not np.isfinite(block[row]).all():
-            bad = block[row][~np.isfinite(block[row])][0]
-            raise ValueError(f"{name}: row {first + row} holds {bad}; every number must be finite in float32")
+            raise ValueError(f"{name}: row {first + row} holds {not_finite(given, block[row])}")
         if similarity == "cosine" and not block[row].any():
+            if np.any(given):
+                raise ValueError(
+                    f"{name}: row {first + row} is all zeros in float32, since its largest number is "
+                    f"{np.abs(given).max():g}; scale the rows"
+                )
             raise ValueError(
                 f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
                 "remove it or use similarity='dot'"

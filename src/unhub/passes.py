@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.effort import Effort, Progress
 from unhub.similarity import Similarity, Span
-from unhub.vectors import Float32, Float64, Kind, Vectors, spans
+from unhub.vectors import HARMLESS, Float32, Float64, Kind, Vectors, check_range, spans
 
 # BLAS likes tiles of this size better than ones that fit the second-level cache: it copies both sides of each to get
 # ready. Fewer rows have more columns, up to what kernels.add_powers takes.
@@ -102,13 +102,17 @@ class Reservoir:
         return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
 
     def best(self) -> tuple[Float32, NDArray[np.int32]]:
-        """Return the k largest values and their places, best first, the lower place first among equals."""
+        """Return the k largest values and their places, best first, the lower place first among equals.
+
+        A row with fewer, which scores of -inf leave, has -inf and the place -1 after them.
+        """
         kernels.cut_top(self.k, self.values, self.places, self.counts)
         width = int(self.counts.max(initial=0))
         absent = np.arange(width) >= self.counts[:, None]
         keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
         order = np.argsort(keys, axis=1, kind="stable")  # places came in rising order
-        return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(self.places[:, :width], order, axis=1)
+        places = np.where(absent, np.int32(-1), self.places[:, :width])
+        return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
 def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 | None = None) -> Found:
@@ -241,12 +245,11 @@ class _BestItems:
             scores, items = self.scores[slice(*span), 0], self.items[slice(*span), 0]
             return lambda tile, first: kernels.add_column_best(tile, first, scores, items)
         reservoir = self._open[span] = Reservoir(span[1] - span[0], self.k, self.item_count + self.k)
-        known = int((self.items[span[0]] >= 0).sum())
-        reservoir.values[:, :known] = self.scores[slice(*span), :known]
-        reservoir.places[:, :known] = self.items[slice(*span), :known]
-        reservoir.counts[:] = known
-        if known == self.k:
-            reservoir.bars[:] = self.scores[slice(*span), -1]
+        known = self.items[slice(*span)]
+        reservoir.values[:, : self.k] = self.scores[slice(*span)]
+        reservoir.places[:, : self.k] = known
+        reservoir.counts[:] = (known >= 0).sum(axis=1)
+        reservoir.bars[:] = self.scores[slice(*span), -1]  # -inf where there are fewer than k
         return lambda tile, first: reservoir.add(np.ascontiguousarray(tile.T), first)
 
     def close(self, span: Span) -> None:
@@ -297,12 +300,14 @@ def nearest(
 ) -> tuple[Float32, NDArray[np.int64]]:  # fmt: skip
     """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
 
-    Queries are ready to multiply. Equal scores go to the lower position. 1 <= k <= items.
+    Queries are ready to multiply. Equal scores go to the lower position. 1 <= k <= items. A place that nothing fills
+    has the score -inf and the position -1.
     """
     effort = Effort(threads, progress=progress)
     effort.total = len(queries) * len(items)
     weights = np.ones(len(queries)) if weights is None else weights
     bias = np.zeros(len(items)) if bias is None else bias
+    may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > HARMLESS
     rounds = -(-len(queries) // (SEARCHED * effort.threads))
     few = len(queries) <= SEARCHED  # a few queries share the threads by items, many by queries
     groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * effort.threads))))
@@ -317,28 +322,36 @@ def nearest(
         for start, stop in spans(part[1], columns, start=part[0]):
             block = items.unit_block(start, stop, similarity)
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
-            _score(queries[slice(*group)], block, weights[slice(*group)], bias[start:stop], tile)
+            _score(queries[slice(*group)], block, weights[slice(*group)], bias[start:stop], tile, apart=may_overflow)
+            if may_overflow:
+                check_range(tile)
             reservoir.add(tile, start)
             effort.tick(tile.size)
         return reservoir.best()
 
     found = iter(effort.map(answer, itertools.product(groups, parts)))
-    scores = np.empty((len(queries), k), np.float32)
-    places = np.empty((len(queries), k), np.int64)
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    places = np.full((len(queries), k), -1)
     for group in groups:
         best = [next(found) for _ in parts]
         values, where = (np.concatenate(several, axis=1) for several in zip(*best, strict=True))
         order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts come in the order of places
-        scores[slice(*group)] = np.take_along_axis(values, order, axis=1)
-        places[slice(*group)] = np.take_along_axis(where, order, axis=1)
+        scores[slice(*group), : order.shape[1]] = np.take_along_axis(values, order, axis=1)
+        places[slice(*group), : order.shape[1]] = np.take_along_axis(where, order, axis=1)
     return scores, places
 
 
-def _score(queries: Float32, items: Float32, weights: Float64, bias: Float64, out: Float32) -> None:
-    """Write s(q,g) - weight(q) * bias(g), in the way that copies less: each score, or items one dimension longer."""
+def _score(
+    queries: Float32, items: Float32, weights: Float64, bias: Float64, out: Float32, *, apart: bool = False
+) -> None:
+    """Write s(q,g) - weight(q) * bias(g), in the way that copies less: each score, or items one dimension longer.
+
+    The latter adds in any order, in which large numbers may overflow half-way; `apart` rules it out.
+    """
     strength, penalty = weights[:, None].astype(np.float32), bias[:, None].astype(np.float32)
-    if len(queries) < items.shape[1]:
+    if apart or len(queries) < items.shape[1]:
         np.matmul(queries, items.T, out=out)
-        out -= strength * penalty.T
+        with np.errstate(over="ignore"):  # check_range sees it
+            out -= strength * penalty.T
     else:
         np.matmul(np.concatenate([queries, strength], axis=1), np.concatenate([items, -penalty], axis=1).T, out=out)

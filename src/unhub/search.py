@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub import upkeep
 from unhub.combine import CombinationLike, Sets, as_combination
-from unhub.correction import Bias, Correction, Rescore, Scores, check_correction
+from unhub.correction import Bias, Correction, Rescore, Scores, check_correction, strengths
 from unhub.effort import Effort, Progress
 from unhub.indexes import Index, check_index, parse
 from unhub.indexes.matching import (
@@ -19,7 +19,6 @@ from unhub.indexes.matching import (
     in_fitted_order,
     locate,
     prepare_queries,
-    strengths,
     vector_similarity,
 )
 from unhub.indexes.mean_ranks import rank_by_mean_rank
@@ -172,7 +171,7 @@ class Searcher:
     ) -> Hits:  # fmt: skip
         """Return what `rank` finds for `count` queries, or sets of them."""
         places_wanted = _count(k)
-        weights = strengths(strength, count)
+        weights = strengths(strength, count, self._correction)
         allowed = None if among is None else self._allowed(among, "among")
         banned = np.empty(0, np.int64) if exclude is None else self._banned(exclude, count)
         parts = [
@@ -237,7 +236,7 @@ class Searcher:
     def _hits(self, scores: Scores, places: NDArray[np.int64], banned: NDArray[np.int64], k: int) -> Hits:
         """Drop the banned, close the gaps, fill up to k and name what is left."""
         keys = np.arange(len(places))[:, None] * len(self) + places
-        dropped = np.isin(keys, banned)
+        dropped = np.isin(keys, banned) | (places < 0)
         order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
         filled = np.zeros((len(places), k), np.bool_)
         filled[:, : order.shape[1]] = ~np.take_along_axis(dropped, order, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub import kernels
-from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, spans
+from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, as_ids, as_vectors, not_finite, spans
 
 Span: TypeAlias = tuple[int, int]
 READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
@@ -28,6 +28,9 @@ class Similarity(Protocol):
     @property
     def bound(self) -> float:
         """No score is farther from zero than this, but for rounding."""
+
+    def reach(self) -> float:
+        """Return the same after a look at all vectors, or scores, where `bound` is infinite without one."""
 
     def queries(self, span: Span) -> Block:
         """Prepare these queries for `items_by_queries` and `queries_by_items`."""
@@ -77,6 +80,9 @@ class Dot:
     @property
     def bound(self) -> float:
         return 1.0 if self.kind == "cosine" else np.inf
+
+    def reach(self) -> float:
+        return self.bound if self.kind == "cosine" else _longest(self.query_vectors) * _longest(self.item_vectors)
 
     def queries(self, span: Span) -> Block:
         return self._ready(self.query_vectors, span)
@@ -153,6 +159,10 @@ class Dense:
     def bound(self) -> float:
         return np.inf
 
+    def reach(self) -> float:
+        blocks = (self.matrix[start:stop] for start, stop in spans(self.shape[0], self.rows_at_once))
+        return max(float(np.abs(block).max()) for block in blocks)
+
     def queries(self, span: Span) -> Block:
         return np.arange(*span)  # a prepared block of a given matrix is where it stands
 
@@ -192,9 +202,9 @@ class Dense:
                 kernels.are_finite(np.ascontiguousarray(self.matrix[start:stop], np.float32), finite)
             if not finite.all():
                 row = start + int(finite.argmin())
-                raise ValueError(
-                    f"the similarity matrix holds NaN or infinity in row {row}; every number must be finite in float32"
-                )
+                with np.errstate(over="ignore"):
+                    held = not_finite(self.matrix[row], self.matrix[row].astype(np.float32))
+                raise ValueError(f"the similarity matrix: row {row} holds {held}")
             self._finite[start:stop] = True
 
     def rounding(self, items: Block, queries: Block) -> Float32:
@@ -224,6 +234,10 @@ def product_rounding(dimensions: int) -> float:
     Rows of zeros and one value, whose products all round the same way, can be off by more.
     """
     return (8 + 1.5 * float(np.sqrt(dimensions))) * float(np.finfo(np.float32).eps) / 2
+
+
+def _longest(vectors: Vectors) -> float:
+    return max(float(_lengths(block).max()) for _, block in vectors.blocks())
 
 
 def _lengths(rows: Block) -> Float32:

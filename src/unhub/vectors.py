@@ -20,6 +20,9 @@ Kind: TypeAlias = Literal["cosine", "dot"]
 
 BLOCK_BYTES = 16 << 20
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+LARGEST = float(np.finfo(np.float32).max)
+HARMLESS = 1e30  # taken off any number of float32, it leaves one that is finite: the largest are 2e31 apart
+CHECKED_ENTRIES = 1 << 18  # numbers at a time
 
 
 class Rows(Protocol):
@@ -263,7 +266,12 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
     if len(asked) == 0:
         return np.empty(0, np.int64)
     if (asked.dtype.kind, ids.dtype.kind) not in (("i", "i"), ("u", "i"), ("U", "U")):
-        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; name the items as in the fit")
+        remedy = (
+            "give the ids that a mask stands for, ids[mask]"
+            if asked.dtype.kind == "b"
+            else "name the items as in the fit"
+        )
+        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; {remedy}")
     order = np.argsort(ids, kind="stable")
     places = np.searchsorted(ids, asked, sorter=order)
     found = order[np.minimum(places, len(ids) - 1)]
@@ -329,6 +337,35 @@ def unit(block: Float32) -> Float32:
         return cast("Float32", block * (np.float32(1) / lengths)[:, None])
     wide = block.astype(np.float64)  # squares of such rows leave the range of float32
     return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
+
+
+def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
+    """Return the first row that holds NaN or infinity; None where every number is finite."""
+    for start, stop in spans(len(matrix), max(1, CHECKED_ENTRIES // max(1, matrix.shape[1]))):
+        finite = np.isfinite(matrix[start:stop])
+        if not finite.all():
+            return start + int(finite.all(axis=1).argmin())
+    return None
+
+
+def not_finite(given: NDArray[np.generic], row: Float32) -> str:
+    """Say what a row holds that is not finite in float32, for an error; `given` is the row before it became that."""
+    at = int(np.isfinite(row).argmin())
+    if np.isfinite(given[at]):
+        return f"{given[at]:g}, which is beyond float32 ({LARGEST:.6g} at most); scale the numbers"
+    return f"{row[at]}; every number must be finite in float32"
+
+
+def check_range(corrected: NDArray[np.floating]) -> None:
+    """Raise a ValueError where scores of finite similarities and biases, (queries, items), have left float32's range.
+
+    It is called where they may have: where strength * bias is above HARMLESS.
+    """
+    if row_not_finite(corrected) is not None:
+        raise ValueError(
+            f"some corrected scores go beyond {LARGEST:.6g}, the largest number of float32: similarity and strength * "
+            "bias are too large together; scale the vectors and refit, or give a smaller strength"
+        )
 
 
 def are_ordinary(lengths: Float32) -> bool:

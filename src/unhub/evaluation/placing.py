@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.correction import Bias, Correction, Plan, Rescore, Scores
+from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.effort import Effort
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
 from unhub.evaluation.relevance import Truth
 from unhub.evaluation.twins import NO_TWINS, Twins
+from unhub.indexes.rows import whole_rows, work_of
 from unhub.kernels import plain
 from unhub.similarity import Block, Similarity, Span
-from unhub.vectors import Float32, spans
+from unhub.vectors import HARMLESS, Float32, check_range, spans
 
 TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
 FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer starve the multiply, more bring nothing
@@ -42,6 +44,19 @@ class Additive:
         if self.active is None:
             return np.ones(len(scores), np.float32)
         return np.asarray(self.active[scores.argmax(axis=1)], np.float32)
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """How far h of an item is from 0 at most."""
+        return float(np.abs(self.h).max(initial=0.0))
+
+    def corrected(self, scores: Float32, weights: Float32) -> Float32:
+        """Return what it ranks by, which float32 must hold."""
+        with np.errstate(over="ignore"):
+            corrected = scores - weights[:, None] * self.h
+        if self.largest > HARMLESS:
+            check_range(corrected)
+        return corrected
 
 
 Ranking: TypeAlias = Additive | Rescore | Plan
@@ -68,6 +83,7 @@ class Placed:
 def as_ranking(correction: Correction, strength: float = 1.0) -> Ranking:
     """Return how a correction ranks, with this much of it."""
     if isinstance(correction, Bias):
+        check_reach(1.0, correction.largest)
         return weighed(Additive(correction.bias.astype(np.float32), correction.active), strength)
     return weighed(correction, strength)
 
@@ -78,6 +94,7 @@ def weighed(ranking: Ranking, strength: float) -> Ranking:
         return ranking
     if not isinstance(ranking, Additive):
         raise ValueError(f"strength must be 1 for {ranking.spec}, which is not a bias that can be weighed")
+    check_reach(float(strength), ranking.largest)
     return Additive((strength * ranking.h.astype(np.float64)).astype(np.float32), ranking.active)
 
 
@@ -110,21 +127,28 @@ def place(
     placed = [_empty(m, n, len(truth.positions), best) for _ in rankings]
     both = list(zip(rankings, placed, strict=True))
     streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
+    planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
+    if planned:
+        effort.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
     if streamed:
         _stream(similarity, truth, streamed, effort, twins, left_out)
-    planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
         matrix = np.empty((m, n), np.float32)
         effort.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
+        effort.tick(m * n)
         effort.passes += 1
         for ranking, out in planned:
-            place_tile(ranking.apply(matrix), (0, m), raw_ranking(n), truth, out, left_out)
+            place_tile(whole_rows(ranking, matrix, effort), (0, m), raw_ranking(n), truth, out, left_out)
+    if left_out is None and any((one.best < 0).any() for one in placed):
+        raise ValueError(
+            "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
+        )
     return placed
 
 
 def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
     counts = np.empty((2, answers), np.int64)
-    return Placed(counts[0], counts[1], np.empty((queries, min(best, items)), np.int32))
+    return Placed(counts[0], counts[1], np.full((queries, min(best, items)), -1, np.int32))
 
 
 def _stream(
@@ -182,6 +206,8 @@ def place_tile(
         scores = ranking.apply(scores)
     else:
         h, weights = ranking.h, ranking.weights(scores)
+        if ranking.largest > HARMLESS:
+            ranking.corrected(np.asarray(scores, np.float32), weights)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.

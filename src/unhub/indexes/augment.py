@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unhub.correction import Bias, Correction, check_correction
-from unhub.indexes.matching import locate, prepare_queries, strengths, vector_similarity
+from unhub.correction import Bias, Correction, check_correction, strengths
+from unhub.indexes.matching import locate, prepare_queries, vector_similarity
 from unhub.vectors import Float32, Float64, Kind, Vectors, VectorsLike, as_vectors, rows_per_block, spans
 
 Form: TypeAlias = Literal["ip", "l2", "cosine"]
@@ -149,7 +149,7 @@ def augment_queries(
     """
     _as_bias(correction)
     ready = prepare_queries(queries, correction)
-    return Layout.of(ready.shape[1], form, rotate, pad_to).queries(ready, strengths(strength, len(ready)))
+    return Layout.of(ready.shape[1], form, rotate, pad_to).queries(ready, strengths(strength, len(ready), correction))
 
 
 def augment_scores(
@@ -172,7 +172,7 @@ def augment_scores(
         raise ValueError(f"values must be ({len(ready)}, k), a row for each query, got shape {given.shape}")
     if extra_dimensions(form) == 2 and radius is None:
         raise ValueError(f"radius is needed to read scores in the {form} form: see augment_radius(items, correction)")
-    length = squared_lengths(ready, strengths(strength, len(ready)))[:, None]
+    length = squared_lengths(ready, strengths(strength, len(ready), correction))[:, None]
     return READINGS[form](given, length, radius or 0.0)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from unhub.effort import Progress
 from unhub.passes import nearest
-from unhub.vectors import Float32, Float64, Gathered, Kind, Rows, Stacked, Vectors, join_ids, take, unit
+from unhub.vectors import Float32, Float64, Gathered, Kind, Rows, Stacked, Vectors, check_range, join_ids, take, unit
 
 SMALL_PART = 4096  # rows
 
@@ -42,7 +42,7 @@ class Exact:
         scores, places = nearest(
             queries, items, self.similarity, k, weights=weights, bias=bias, threads=self.threads, progress=progress
         )
-        return scores, places if allowed is None else allowed[places]
+        return scores, places if allowed is None else np.where(places >= 0, allowed[places], -1)
 
     def scores_at(self, queries: Float32, weights: Float64, positions: NDArray[np.int64]) -> Float32:
         """Return the scores of some positions of each query, (queries, candidates)."""
@@ -50,7 +50,10 @@ class Exact:
         rows = unit(rows) if self.items.want_scaling(0, len(self.items), self.similarity) else rows
         candidates = rows.reshape(*positions.shape, self.items.dimensions)
         products: Float32 = np.matmul(candidates, queries[:, :, None])[:, :, 0]
-        return (products - weights[:, None] * self.bias[positions]).astype(np.float32)
+        with np.errstate(over="ignore"):
+            scores = (products - weights[:, None] * self.bias[positions]).astype(np.float32)
+        check_range(scores)
+        return scores
 
     def add(self, items: Vectors, bias: Float64) -> None:
         """Put items after those it holds."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.effort import Progress
-from unhub.indexes.augment import Form, Layout, longest
+from unhub.indexes.augment import Form, Layout, longest, squared_lengths
 from unhub.indexes.exact import Exact
 from unhub.indexes.factory import (
     REFINED,
@@ -25,12 +26,51 @@ from unhub.indexes.factory import (
     threads_of,
     training_sample,
 )
-from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
+from unhub.vectors import HARMLESS, LARGEST, Float32, Float64, Kind, Vectors, are_ordinary, rows_per_block, spans
 
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter
 COMPARED_ITEMS, COMPARED_QUERIES, COMPARED_PLACES = 4096, 256, 10  # to see which form of the vectors its codes keep
 QUERY_BYTES = 32 << 20  # of candidates' rows at a time
+UNLIKE = 1e3  # times longer or shorter than the items: such queries are scaled, or their products drown in the squares
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How FAISS is given vectors: biases are multiplied by `ratio` and weights divided by it, items have one length."""
+
+    layout: Layout
+    ratio: float
+    radius: float
+
+    @property
+    def scale(self) -> float:
+        """What everything stored is multiplied by: any one length gives the same order.
+
+        Squared distances leave the range of float32 before products do, and FAISS aborts the whole process.
+        """
+        ordinary = are_ordinary(np.array([min(self.radius, LARGEST)], np.float32))
+        return 1.0 if self.layout.form == "ip" or ordinary else 1 / self.radius
+
+    def items(self, block: Float32, bias: Float64) -> Float32:
+        """Return what to hold of these items: scaled before it becomes float32, which may not hold the radius."""
+        scale = self.scale
+        if scale != 1:
+            block = (block.astype(np.float64) * scale).astype(np.float32)
+        return self.layout.items(block, self.ratio * scale * bias, self.radius * scale)
+
+    def queries(self, queries: Float32, weights: Float64) -> Float32:
+        """Return augmented queries, near in length to what is stored where that is compared by distance."""
+        if self.layout.form == "ip":
+            return self.layout.queries(queries, weights)
+        weights = weights / self.ratio
+        lengths = np.sqrt(squared_lengths(queries, weights))
+        stored = self.radius * self.scale
+        unlike = (lengths > UNLIKE * stored) | ((lengths < stored / UNLIKE) & (lengths > 0))
+        factors = np.where(unlike, stored / np.where(unlike, lengths, 1.0), 1.0)
+        if unlike.any():
+            queries = (queries * factors[:, None]).astype(np.float32)
+        return self.layout.queries(queries, weights * factors)
 
 
 class Faiss:
@@ -67,35 +107,36 @@ class Faiss:
         given, _, parameters = self.settings.partition(";")
         factory = plain_factory(given)
         form: Form = "ip" if factory == "Flat" else "l2"
-        index, layout, radius = self._trained(factory, form, parameters, rotate=False)
+        index, stored = self._trained(factory, form, parameters, rotate=False)
         coded = is_coded(index)
         if coded and not is_transformed(index):
             turned = self._trained(factory, form, parameters, rotate=True)
-            if self._found_again(*turned) > self._found_again(index, layout, radius):
-                index, layout, radius = turned
-        self._store(index, layout, radius, 0, progress)
-        self._index, self.layout, self.radius = index, layout, radius
+            if self._found_again(*turned) > self._found_again(index, stored):
+                index, stored = turned
+        self._store(index, stored, 0, progress)
+        self._index, self.stored = index, stored
         self._fetched = REFINED if coded and not is_refined(index) else 1
         self.positions = np.arange(len(self.items))
         self._whole = True
 
-    def _trained(self, factory: str, form: Form, parameters: str, rotate: bool) -> tuple[Any, Layout, float]:
+    def _trained(self, factory: str, form: Form, parameters: str, rotate: bool) -> tuple[Any, Stored]:
         """Return an index that holds nothing yet, and how it is to be given the items."""
         with errors_of(self.settings), threads_of(self.threads):
             index, width = open_index(factory, self.items.dimensions, form)
             set_parameters(index, parameters)
             layout = Layout.of(self.items.dimensions, form, rotate, pad_to=width)
-            radius = layout.radius(self.items, self.exact.bias, self.exact.similarity)
+            ratio = self._ratio(form)
+            stored = Stored(layout, ratio, layout.radius(self.items, ratio * self.exact.bias, self.exact.similarity))
             if not index.is_trained:
-                index.train(self._laid_out(training_sample(index, len(self.items)), layout, radius))
-        return index, layout, radius
+                index.train(self._vectors_at(training_sample(index, len(self.items)), stored))
+        return index, stored
 
-    def _laid_out(self, places: NDArray[np.int64], layout: Layout, radius: float) -> Float32:
+    def _vectors_at(self, places: NDArray[np.int64], stored: Stored) -> Float32:
         """Return the vectors to store for the items at these places."""
         block = self.items.gather(places).unit_block(0, len(places), self.exact.similarity)
-        return layout.items(block, self.exact.bias[places], radius)
+        return stored.items(block, self.exact.bias[places])
 
-    def _found_again(self, index: Any, layout: Layout, radius: float) -> float:
+    def _found_again(self, index: Any, stored: Stored) -> float:
         """Return which share of the best of some items a trained index finds, where some of them ask; it is emptied."""
         drawn = np.random.default_rng(0).permutation(len(self.items))[:COMPARED_ITEMS]
         some = Exact(self.items.gather(drawn), self.exact.bias[drawn], self.exact.similarity, threads=self.threads)
@@ -103,18 +144,28 @@ class Faiss:
         weights, k = np.ones(len(asked)), min(COMPARED_PLACES, len(drawn))
         _, right = some.search(asked, weights, k)
         with errors_of(self.settings), threads_of(self.threads):
-            index.add(self._laid_out(drawn, layout, radius))
-            found = index.search(layout.queries(asked, weights), k)[1]
+            index.add(self._vectors_at(drawn, stored))
+            found = index.search(stored.queries(asked, weights), k)[1]
             index.reset()
         return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
 
-    def _store(self, index: Any, layout: Layout, radius: float, first: int, progress: Progress | None = None) -> None:
+    def _ratio(self, form: Form) -> float:
+        """Return what biases are multiplied by, and weights divided: then h is no longer than the vectors, nor w.
+
+        Dot products grow with the square of the lengths, and h with them: distances would hold nothing but h.
+        """
+        largest = float(np.abs(self.exact.bias).max())
+        if form == "ip" or self.exact.similarity == "cosine" or largest == 0:
+            return 1.0
+        return longest(self.items, np.zeros(len(self.items)), "dot") / largest or 1.0
+
+    def _store(self, index: Any, stored: Stored, first: int, progress: Progress | None = None) -> None:
         """Hand the items from `first` on to FAISS."""
-        step = rows_per_block(layout.width) if _grows(index) else len(self.items)
+        step = rows_per_block(stored.layout.width) if _grows(index) else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             with errors_of(self.settings), threads_of(self.threads):
-                index.add(layout.items(block, self.exact.bias[start:stop], radius))
+                index.add(stored.items(block, self.exact.bias[start:stop]))
             if progress is not None:
                 progress(stop - first, len(self.items) - first)
 
@@ -126,7 +177,8 @@ class Faiss:
         first, before = len(self.items), (self.exact.items, self.exact.bias)
         self.exact.add(items, bias)
         try:
-            if not self._whole or not _grows(self._index) or longest(items, bias, self.exact.similarity) > self.radius:
+            too_long = longest(items, self.stored.ratio * bias, self.exact.similarity) > self.stored.radius
+            if not self._whole or not _grows(self._index) or too_long:
                 self._build()
             else:
                 self._grow(first)
@@ -137,7 +189,7 @@ class Faiss:
     def _grow(self, first: int) -> None:
         """Hand the items from `first` on to the index there is; what was stored before a failure is passed over."""
         try:
-            self._store(self._index, self.layout, self.radius, first)
+            self._store(self._index, self.stored, first)
         except BaseException:
             stored = self._index.ntotal - len(self.positions)
             self.positions = np.concatenate([self.positions, np.full(stored, -1)])
@@ -166,7 +218,8 @@ class Faiss:
         progress: Progress | None = None,
     ) -> tuple[Float32, NDArray[np.int64]]:
         """Return scores and positions, (queries, k), best first."""
-        if allowed is not None and len(allowed) < FEW * len(self.items):
+        few = allowed is not None and len(allowed) < FEW * len(self.items)
+        if few or self._may_overflow(weights):
             return self.exact.search(queries, weights, k, allowed, progress)
         scores = np.empty((len(queries), k), np.float32)
         found = np.empty((len(queries), k), np.int64)
@@ -178,11 +231,18 @@ class Faiss:
                 progress(stop, len(queries))
         return scores, found
 
+    def _may_overflow(self, weights: Float64) -> bool:
+        """Whether corrected scores, which an index of inner products computes, may leave float32."""
+        reach = (
+            np.abs(weights).max(initial=0) * np.abs(self.exact.bias).max() if self.stored.layout.form == "ip" else 0.0
+        )
+        return bool(reach > HARMLESS)
+
     def _answer(
         self, queries: Float32, weights: Float64, k: int, allowed: NDArray[np.int64] | None
     ) -> tuple[Float32, NDArray[np.int64]]:
         fetched = min(self._fetched * k, len(self.positions))
-        candidates = self._candidates(self.layout.queries(queries, weights), max(k, fetched), allowed)
+        candidates = self._candidates(self.stored.queries(queries, weights), max(k, fetched), allowed)
         scores = self.exact.scores_at(queries, weights, np.maximum(candidates, 0))
         scores[candidates < 0] = -np.inf
         order = np.lexsort((candidates, -scores))[:, :k]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unhub.correction import Bias, Correction
 from unhub.effort import Effort
@@ -106,19 +106,6 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
         )
     inspect(vectors, "queries", similarity)
     return vectors.unit_block(0, len(vectors), similarity)
-
-
-def strengths(strength: ArrayLike, count: int) -> Float64:
-    """Return one finite strength per query, (count,), from one for all or one each."""
-    try:
-        array = np.asarray(strength, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"strength must be one number or one per query ({count}), got {strength!r}") from None
-    if array.shape not in ((), (count,)):
-        raise ValueError(f"strength must be one number or one per query ({count}), got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"strength must be finite, got {array[~np.isfinite(array)][0] if array.ndim else array}")
-    return np.broadcast_to(array, (count,))
 
 
 def check_whole(correction: Correction, weights: Float64) -> None:

@@ -9,7 +9,7 @@ from unhub.combine import Sets, average_ranks
 from unhub.correction import Bias, Correction, Plan, Scores
 from unhub.effort import Effort
 from unhub.indexes.matching import check_whole
-from unhub.indexes.rows import ROWS_BYTES, similarities
+from unhub.indexes.rows import ROWS_BYTES, similarities, whole_rows, work_of
 from unhub.vectors import Float64, Kind, Vectors, spans
 
 RANKS_BYTES = 16 << 20  # of ranks at a time
@@ -30,7 +30,7 @@ def rank_by_mean_rank(
     Ranks are among all items and under the corrected scores; `allowed` only says which items may be returned.
     """
     check_whole(correction, weights)
-    effort.total = len(sets.queries) * len(items)
+    effort.total = work_of(correction) * len(sets.queries) * len(items)
     owners = np.repeat(np.arange(len(sets)), sets.sizes)
     scores = np.empty((len(sets), k))
     places = np.empty((len(sets), k), np.int64)
@@ -38,7 +38,7 @@ def rank_by_mean_rank(
     together = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
     for first, end in spans(len(owners), together):
         rows: Scores = similarities(sets.queries[first:end], items, similarity, effort)
-        rows = rows if isinstance(correction, Bias) else correction.apply(rows)
+        rows = rows if isinstance(correction, Bias) else whole_rows(correction, rows, effort)
         for start, stop in spans(end, max(effort.threads, RANKS_BYTES // (8 * len(items))), start=first):
             some = rows[start - first : stop - first]
             if isinstance(correction, Bias):

@@ -7,12 +7,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.correction import Plan, Rescore, Scores
+from unhub.correction import Correction, Plan, Rescore, Scores
 from unhub.effort import Effort
 from unhub.methods.global_rank import Closer, GloballyCorrected
 from unhub.similarity import Span, steady_products
 from unhub.vectors import Float32, Float64, Kind, Vectors, rows_per_block, spans
 
+SOLVING = 20  # times the multiply: how much of the progress a plan's solver is, which takes longer
 ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
 BLOCK_ENTRIES = 2 << 20  # of similarities at a time and thread, where it takes items one by one
 
@@ -32,17 +33,29 @@ def rank_rows(
     returned. A Plan sees all queries at once; gc, which looks at each item alone, takes all queries block by block of
     items, so that the bank is gone over once.
     """
-    effort.total = len(queries) * len(items)
+    effort.total = work_of(correction) * len(queries) * len(items)
     if isinstance(correction, Rescore) and isinstance(correction.method, GloballyCorrected):
         closer = correction.method.closer(correction)
         return _rank_by_item(queries, items, similarity, closer, k, allowed, effort)
     together = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
     parts = []
     for start, stop in spans(len(queries), together):
-        corrected = correction.apply(similarities(queries[start:stop], items, similarity, effort))
+        corrected = whole_rows(correction, similarities(queries[start:stop], items, similarity, effort), effort)
         scores, places = best_of(corrected if allowed is None else corrected[:, allowed], k)
         parts.append((scores, places if allowed is None else allowed[places]))
     return np.concatenate([scores for scores, _ in parts]), np.concatenate([places for _, places in parts])
+
+
+def work_of(correction: Correction) -> int:
+    """Return how much of the progress a similarity counts: the multiply, and the solver of a plan."""
+    return 1 + SOLVING if isinstance(correction, Plan) else 1
+
+
+def whole_rows(correction: Rescore | Plan, scores: Scores, effort: Effort) -> Scores:
+    """Return the corrected scores of whole rows, with the progress of a plan's solver."""
+    if isinstance(correction, Plan):
+        return correction.apply(scores, effort.part(SOLVING * scores.size))
+    return correction.apply(scores)
 
 
 def _rank_by_item(

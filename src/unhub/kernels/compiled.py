@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
 import numpy as np
 
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
+from unhub.kernels.plain import FLAT_BETA
 from unhub.vectors import Float32, Float64, are_ordinary, unit
 
 NAME = "numba"
@@ -40,6 +42,8 @@ MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left ther
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
 C1, C2, C3 = np.float32(0.6931469775979745), np.float32(0.24022242084571085), np.float32(0.055507337449616084)
 C4, C5 = np.float32(0.009671512676534846), np.float32(0.0013264726682935268)
+# 2**r - 1 on the same range: the Taylor series, which unlike that polynomial is as good beside a result near 0.
+E1, E2, E3, E4, E5, E6, E7 = (np.float32(math.log(2) ** power / math.factorial(power)) for power in range(1, 8))
 
 
 @jit
@@ -68,6 +72,28 @@ def exp2_(x: Any) -> Any:
     return _power(larger(x, FLOOR))
 
 
+@exact_jit
+def less_one_(x: Any) -> Any:
+    """2**x - 1 of a float32 at or below about 120, to float32's own precision also where it is next to 0."""
+    x = larger(x, FLOOR)
+    shifted = x + MAGIC
+    r = x - (shifted - MAGIC)
+    whole = as_float(as_bits(ONE) + (as_bits(shifted) << np.int32(23)))
+    return whole * (r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * (E5 + r * (E6 + r * E7))))))) + (whole - ONE)
+
+
+@jit
+def _sum_by_differences(row: Float32, slope: Any, peak: Any) -> Any:
+    """Return the sum of 2**(slope * (score - peak)) as their number and the sum of what each is over 1.
+
+    Where all are near to 1, that is as precise as the exponents are; a sum in float32 would lose what sets rows apart.
+    """
+    total = ZERO
+    for j in range(len(row)):
+        total += less_one_(slope * (row[j] - peak))
+    return np.float64(len(row)) + np.float64(total)
+
+
 @jit
 def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
     """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80.
@@ -78,6 +104,9 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
         row = tile[i]
         for b in range(len(betas)):
             slope, total = betas[b] * LOG2E, ZERO
+            if betas[b] <= FLAT_BETA:
+                sums[i, b] += _sum_by_differences(row, slope, ZERO)
+                continue
             for j in range(len(row)):
                 total += _power(slope * row[j])
             sums[i, b] += np.float64(total)
@@ -116,7 +145,10 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
                     sums[i, c] *= np.exp(np.float64(betas[c]) * (np.float64(peak[i]) - np.float64(largest)))
                 peak[i] = largest
                 total, largest = _sum_and_largest(row, slope, peak[i])
-            sums[i, b] += np.float64(total)
+            if total > HALF * np.float32(len(row)):  # most are near to 1
+                sums[i, b] += _sum_by_differences(row, slope, peak[i])
+            else:
+                sums[i, b] += np.float64(total)
 
 
 @jit
@@ -306,7 +338,10 @@ def _over_and_equal(values: Float32, bar: Any) -> Any:
 
 @jit
 def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
-    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places."""
+    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places.
+
+    Where there are fewer than `best` has room for, -1 follows.
+    """
     for i in range(1, len(values)):
         value, place = values[i], places[i]
         j = i
@@ -315,7 +350,7 @@ def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
             j -= 1
         values[j], places[j] = value, place
     for i in range(len(best)):
-        best[i] = places[i]
+        best[i] = places[i] if i < len(places) else -1
 
 
 @jit
@@ -326,7 +361,8 @@ def place_rows(
     """Rank the columns of each row by score - weight * h, with weights of 0 or 1.
 
     `better` and `equal` get how many columns are over and level with those at `positions[starts[i]:starts[i + 1]]`, and
-    `best`, (rows, k), the k best columns, best first, the lower one first among equals.
+    `best`, (rows, k), the k best columns, best first, the lower one first among equals; -1 where a score of -inf would
+    be the next.
     """
     rows, columns = tile.shape
     k = best.shape[1]

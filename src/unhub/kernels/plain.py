@@ -14,6 +14,8 @@ from unhub.vectors import Float32, Float64, spans, unit
 NAME = "numpy"
 CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller pieces threads wait for each other
 MOST_ROWS = 1024  # of a piece, since numpy adds up rows one after the other, in float32
+FLAT_BETA = np.float32(2)  # exp(beta * cosine) up to here is summed as 1 and what it is over 1
+FLAT_MEAN = np.float32(-0.7)  # and so is exp(x) where the mean of x is over this: half of a row may be near to 1
 SHORT, SHORT_HALF = np.uint32(14), np.uint32(1 << 13)  # bits that a share drops to be kept in 16; half of the last one
 
 # Threads that make many short calls at once spend their time on handing each other the interpreter. With turns for half
@@ -50,7 +52,16 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
     with _TURNS:
         for rows in slabs:
             for b, beta in enumerate(betas):
-                sums[rows, b] += _sum_exp(tile[rows], beta, ones, room[:, : len(tile[rows])])
+                if beta <= FLAT_BETA:
+                    work = np.multiply(tile[rows], beta, out=room[0, : len(tile[rows])])
+                    sums[rows, b] += _sum_by_differences(work, ones)
+                else:
+                    sums[rows, b] += _sum_exp(tile[rows], beta, ones, room[:, : len(tile[rows])])
+
+
+def _sum_by_differences(exponents: Float32, ones: Float32) -> Float64:
+    """Return the sums of exp(x) over rows as their number and the sum of what each is over 1; the x are used up."""
+    return np.float64(len(ones)) + np.asarray(np.expm1(exponents, out=exponents) @ ones, np.float64)
 
 
 def sum_exp_of_numpy(slab: Float32, beta: np.float32, ones: Float32, room: Float32) -> Float32:
@@ -101,10 +112,16 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
         drop = peak[rows].astype(np.float64) - top
         sums[rows] *= np.exp(drop[:, None] * betas)
         peak[rows] = top
-        np.subtract(slab, top[:, None], out=slab)
-        for b, beta in enumerate(betas):
-            work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
-            sums[rows, b] += np.exp(work, out=work) @ ones
+        with np.errstate(over="ignore"):  # far below the peak the power is zero
+            np.subtract(slab, top[:, None], out=slab)
+            means = slab @ ones / np.float32(len(ones))
+            for b, beta in enumerate(betas):
+                work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
+                flat = np.flatnonzero(beta * means > FLAT_MEAN)
+                precise = _sum_by_differences(work[flat], ones)
+                totals = np.asarray(np.exp(work, out=work) @ ones, np.float64)
+                totals[flat] = precise
+                sums[rows, b] += totals
 
 
 def add_top(
@@ -178,6 +195,7 @@ def place_rows(
         if k:
             columns = np.nonzero(_largest_mask(corrected, k))[1].reshape(len(corrected), k)
             order = np.argsort(-np.take_along_axis(corrected, columns, axis=1), axis=1, kind="stable")
+            columns = np.where(np.isneginf(np.take_along_axis(corrected, columns, axis=1)), -1, columns)
             best[rows] = np.take_along_axis(columns, order, axis=1)
 
 
@@ -233,6 +251,34 @@ def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float64
     for rows in _slabs(kept):
         wide = (kept[rows].astype(np.uint32) << SHORT).view(np.float32)
         balance_rows(wide, scale, totals, sums[rows])
+
+
+def deviate_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
+    """soften_rows where beta * (score - h) is small: instead of a share, write columns * share - 1.
+
+    All shares are nearly alike, and this is as precise as the exponents are. A few passes of numpy do for it.
+    """
+    columns = scores.shape[1]
+    for rows in _slabs(scores):
+        slab = out[rows]
+        np.subtract(scores[rows], h, out=slab)
+        np.multiply(slab, np.float32(beta), out=slab)
+        np.expm1(slab, out=slab)
+        mean = slab.mean(axis=1, dtype=np.float64)
+        np.subtract(slab, mean[:, None].astype(np.float32), out=slab)
+        np.multiply(slab, (1 / (1 + mean))[:, None].astype(np.float32), out=slab)
+        totals += (len(slab) + slab.sum(axis=0, dtype=np.float64)) / columns
+        logs[rows] = np.log(columns) + np.log1p(mean)
+
+
+def balance_deviations(kept: Float32, scale: Float64, totals: Float64, sums: Float64) -> None:
+    """balance_rows on what deviate_rows wrote."""
+    columns, whole = kept.shape[1], scale.sum()
+    for rows in _slabs(kept):
+        total = (whole + (kept[rows] @ scale.astype(np.float32)).astype(np.float64)) / columns
+        sums[rows] = total
+        share = 1 / total
+        totals += (share.sum() + (share.astype(np.float32) @ kept[rows]).astype(np.float64)) / columns
 
 
 def hash_rows(

@@ -9,6 +9,7 @@ the plan has a formula, and is lowered by degrees to the one asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple, cast
@@ -24,6 +25,7 @@ ROUGH = 1e-2  # the same on the way there
 LOWER = 4.0  # by which reg is divided; with 10 the steps are as many
 STEPS = 300  # at one reg; 30 are the most that were seen
 HALVINGS = 60  # of a step
+NEARER = 0.85  # what each step leaves of the progress at one reg
 DENSE = 0.05  # the share of active entries from which a dense product is the faster one
 # Added to the diagonal, times the error but not below the least: parts of the plan that share no active entry may be
 # shifted against each other at no cost, and the matrix is singular.
@@ -40,31 +42,44 @@ class Sums(NamedTuple):
         return float(self.rows @ direction.rows + self.columns @ direction.columns)
 
 
-def smooth_plan(scipy: ModuleType, scores: Float64, reg: float) -> Float64:
+def smooth_plan(scipy: ModuleType, scores: Float64, reg: float, tell: Callable[[float], None]) -> Float64:
     """Return how much of each row goes to each column, (rows, columns): argmin <P, 1 - s> + reg/2 |P|^2.
 
     Each sum of the plan is within 1e-10 of what it should be, relatively. The sums s + u + v are kept and moved, not u
     and v: where similarities are large and reg is small, the active ones are much finer than the rounding of s, and the
-    plan is that of similarities which differ from the given ones by their rounding.
+    plan is that of similarities which differ from the given ones by their rounding. `tell` takes the share of the work
+    that is done, which is a guess.
     """
     rows, columns = scores.shape
     if rows < columns:  # the matrix of a step is as large as the columns are many
-        return smooth_plan(scipy, scores.T, reg).T
+        return smooth_plan(scipy, scores.T, reg, tell).T
     moved = scores - scores.mean(axis=1, keepdims=True)
     moved -= moved.mean(axis=0)
     at = max(reg, -float(moved.min()) * scores.size)  # from here upwards all entries are active
+    if not at < np.inf:
+        raise NoOptimum("the similarities are too far apart")
     moved += at / scores.size
+    stages = 1 + math.ceil((math.log(at) - math.log(reg)) / math.log(LOWER))
+    stage = 0
+
+    def step(number: int) -> None:
+        tell(min((stage + 1 - NEARER**number) / stages, 1.0))
+
     while at > reg:
         at = max(reg, at / LOWER)
-        _balance(scipy, moved, at, ROUGH)
-    error = _balance(scipy, moved, reg, EXACT)
+        _balance(scipy, moved, at, ROUGH, step)
+        stage += 1
+    error = _balance(scipy, moved, reg, EXACT, step)
     if not error <= EXACT:
         raise NoOptimum(f"the plan's sums are still off by {error:.1g} of their size")
     return cast("Float64", np.maximum(moved, 0) / reg)
 
 
-def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float) -> float:
-    """Move rows and columns, in place, until the sums of the plan are right; return the largest relative error."""
+def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float, step: Callable[[int], None]) -> float:
+    """Move rows and columns, in place, until the sums of the plan are right; return the largest relative error.
+
+    step: called with how many steps were made.
+    """
     wanted = np.array([reg / len(moved), reg / moved.shape[1]])
 
     def off(values: Float64) -> Sums:
@@ -72,7 +87,8 @@ def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float) -> fl
         return Sums(positive.sum(axis=1) - wanted[0], positive.sum(axis=0) - wanted[1])
 
     error = np.inf
-    for _ in range(STEPS):
+    for number in range(STEPS):
+        step(number)
         sums = off(moved)
         error = max(float(np.abs(part).max() / size) for part, size in zip(sums, wanted, strict=True))
         if error <= enough:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar
@@ -10,7 +11,7 @@ import numpy as np
 
 from unhub.bank import Bank
 from unhub.correction import Scores
-from unhub.effort import Effort
+from unhub.effort import Effort, Progress
 from unhub.extras import optional
 from unhub.methods.method import Method, Outcome, require, require_number
 from unhub.methods.newton import smooth_plan
@@ -45,16 +46,19 @@ class Planned(Method):
         """Import the library that solves, or say how to install it."""
         return optional(self.library, self.extra, self.name)
 
-    def plan(self, scores: Scores) -> Scores:
+    def plan(self, scores: Scores, progress: Progress | None = None) -> Scores:
         """Return scores that rank this batch by its plan."""
-        if not np.isfinite(scores).all():
-            raise ValueError(f"{self.name}: similarities must be finite numbers; some are infinite or NaN")
-        if not len(scores):
-            return scores
-        return ranked(self.shares(scores), scores, self.zeros)
 
-    def shares(self, scores: Scores) -> Float64:
-        """Return the plan: how much of each query goes to each item."""
+        def tell(share: float) -> None:
+            if progress is not None and scores.size:
+                progress(int(share * scores.size), scores.size)
+
+        planned = ranked(self.shares(scores, tell), scores, self.zeros) if len(scores) else scores
+        tell(1.0)
+        return planned
+
+    def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
+        """Return the plan: how much of each query goes to each item; `tell` takes the share of the work done."""
         raise TypeError(f"{type(self).__name__} has no plan of its own")
 
 
@@ -65,7 +69,7 @@ class Transport(Planned):
     name: ClassVar[str] = "otn"
     library: ClassVar[str] = "ot"
 
-    def shares(self, scores: Scores) -> Float64:
+    def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
         try:
             return exact_plan(self.solver(), 1 - scores.astype(np.float64))
         except NoOptimum as error:
@@ -84,9 +88,9 @@ class SmoothTransport(Planned):
         super().__post_init__()
         require_number(self, "reg", above=0)
 
-    def shares(self, scores: Scores) -> Float64:
+    def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
         try:
-            return smooth_plan(self.solver(), scores.astype(np.float64), self.reg)
+            return smooth_plan(self.solver(), scores.astype(np.float64), self.reg, tell)
         except NoOptimum as error:
             raise ValueError(f"l2n: {error}; give fewer queries at a time, or a larger reg") from None
 
@@ -98,7 +102,7 @@ class Assignment(Planned):
     name: ClassVar[str] = "hn"
     library: ClassVar[str] = "scipy.optimize"
 
-    def shares(self, scores: Scores) -> Float64:
+    def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
         queries, items = self.solver().linear_sum_assignment(scores, maximize=True)
         plan = np.zeros(scores.shape)
         plan[queries, items] = 1.0

@@ -190,4 +190,4 @@ def corrected(scores: Float32, ranking: Streamed) -> Scores:
     """Return what a ranking ranks by, given the scores of all items."""
     if isinstance(ranking, Rescore):
         return ranking.apply(scores)
-    return scores - ranking.weights(scores)[:, None] * ranking.h
+    return ranking.corrected(scores, ranking.weights(scores))
