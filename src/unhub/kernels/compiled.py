@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.vectors import Float32, Float64, are_ordinary, unit
@@ -18,6 +20,14 @@ jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", 
 exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
 # At the door, NaN may come in.
 door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+
+# A process that is forked while another thread compiles would get numba's lock held, and wait for it for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20
