@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from io import TextIOWrapper
 
 
 class Interrupted(KeyboardInterrupt):
@@ -44,6 +45,7 @@ def hear() -> None:
 
 def main() -> None:
     """Run the command line; ctrl-C ends it with one line and an exit code, from the first import on."""
+    _show_what_can_be_shown()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background it may be ignored
     try:
         if plain:
@@ -60,6 +62,13 @@ def main() -> None:
         if plain:
             signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(code)
+
+
+def _show_what_can_be_shown() -> None:
+    """Spell out, rather than fail at, what stdout has no character for, as Python does on stderr."""
+    out: object = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.errors in ("strict", "surrogateescape"):
+        out.reconfigure(errors="backslashreplace")
 
 
 def _is_lost() -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import model_facts, progress, table
+from unhub.cli.display import echo, model_facts, progress, table
 from unhub.cli.errors import argument, saying_how_to_go_on
 from unhub.cli.inputs import check_outputs, read_named
 
@@ -188,4 +188,4 @@ def encode(
     if as_json:
         typer.echo(json.dumps(wrote, indent=2))
     elif not quiet:
-        typer.echo(f"wrote {output}: {len(encoded):,} {option[2:]}, {encoded.dimensions} dimensions")
+        echo(f"wrote {output}: {len(encoded):,} {option[2:]}, {encoded.dimensions} dimensions")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+
+config: Any = numba.config
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
