@@ -7,10 +7,13 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from unhub.cli.display import echo, echo_json, facts, table, wrapped
 from unhub.evaluation.tables import visible, widths_of
+
+if TYPE_CHECKING:
+    from unhub.correction import Correction
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
@@ -49,11 +52,11 @@ def show_words(shown: Table) -> None:
     table(heads, rows)
 
 
-def show_written(path: Path, quiet: bool, as_json: bool) -> None:
-    """Say what a command wrote: the saved correction at `path`."""
+def save(correction: Correction, path: Path, quiet: bool, as_json: bool) -> None:
+    """Save a correction to `path` and say what was written."""
     from unhub import files
 
-    manifest = files.read_manifest(path)
+    manifest = files.save_correction(correction, path)
     if as_json:
         echo_json({"path": str(path), **manifest})
     elif not quiet:

@@ -116,10 +116,9 @@ def train(
             temperature=temperature, weight_decay=weight_decay, patience=patience, checkpoint=checkpoint, resume=resume,
             device=device, threads=threads, progress=watch,
         )  # fmt: skip
-    files.save(model, output)
+    manifest = files.save_model(model, output)
     if curve is not None:
         training.draw_curve(model, curve)
-    manifest = files.read_model_manifest(output)
     if as_json:
         typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
     elif not quiet:

@@ -52,6 +52,12 @@ def read_model_manifest(path: str | os.PathLike[str]) -> ModelManifest:
     return as_model_manifest(read_container(Path(path))[0], path)
 
 
+def read_any_manifest(path: str | os.PathLike[str]) -> Manifest | ModelManifest:
+    """Return what a saved correction or model says about itself, which it is as well; the file is read once."""
+    manifest = read_container(Path(path))[0]
+    return as_model_manifest(manifest, path) if manifest.get(WHAT) == MODEL else as_correction_manifest(manifest, path)
+
+
 def is_model(path: str | os.PathLike[str]) -> bool:
     """Return whether a file that unhub saved is a model."""
     return read_container(Path(path))[0].get(WHAT) == MODEL
