@@ -13,7 +13,6 @@ from unhub.cli.errors import argument
 from unhub.cli.folding import show, show_words
 
 if TYPE_CHECKING:
-    from unhub.files.corrections import Manifest
     from unhub.files.models import ModelManifest
     from unhub.methods import Method
 
@@ -40,7 +39,7 @@ def info(
         return
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     heads = ("file", f"{file} (format {manifest['format']}, checksum right)")
-    rows = model_facts(cast("ModelManifest", manifest)) if "what" in manifest else facts(cast("Manifest", manifest))
+    rows = model_facts(cast("ModelManifest", manifest)) if "what" in manifest else facts(manifest)
     show_words((heads, [*rows, ("written", f"{manifest['created']} by {versions}")]))
 
 
