@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "names.npy", np.array(NAMES))
     np.save(folder / "gone.npy", np.array(NAMES[:2]))
     unhub.save(unhub.fit(unhub.Vectors(np.array(NAMES), ITEMS), BANK, method="nnn", k=5), folder / "fitted.unhub")
-    tables = {
+    tables: dict[str, list[tuple[object, object]]] = {
         "truth": [("query_id", "item_id"), *((row, NAMES[row]) for row in range(3))],
         "texts": [("id", "text"), *((name, f"text {WICKED}") for name in NAMES)],
         "pairs": [("query_id", "item_id"), *((row, row % 40) for row in range(90))],

@@ -401,7 +401,11 @@ def test_on_real_embeddings_the_published_temperatures_give_the_known_recalls() 
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_a_picture_replaces_one_of_ours_and_no_other(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"chart.{form}"
-    picture = Picture("chart", "A chart", "A line.", lambda figure: figure.add_subplot().plot([1, 2]) and None)
+
+    def draw(figure: Figure) -> None:
+        figure.add_subplot().plot([1, 2])
+
+    picture = Picture("chart", "A chart", "A line.", draw)
     for _ in range(2):
         picture.save(path)
     old = picture.to_bytes(form)  # as 0.1.0 drew it, which left its maker out
