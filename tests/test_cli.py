@@ -6,17 +6,20 @@ import io
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
 
 import unhub
-from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, here, program, succeed, write_fitted, write_inputs
+from command import BANK, FIT, ITEMS, NAMES, QUERIES, SEARCH, fail, here, program, succeed, write_fitted, write_inputs
 from corrections import bias
 from unhub.correction import Cost
+from unhub.demo.space import FOLDER
 from unhub.files import read_manifest
 from unhub.methods import METHODS
 
@@ -127,7 +130,7 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
 
 
 def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path) -> None:
-    names = {"hits.json": "json", "hits.csv": "csv", "hits.NPZ": "npz", "hits.txt": "table"}
+    names = {"hits.json": "json", "h.jsonl": "jsonl", "h.csv": "csv", "h.NPZ": "npz", "hits.txt": "table", "h": "table"}
     for name, form in names.items():
         succeed(fitted, *SEARCH, "queries.npy", "-o", name)
         succeed(fitted, *SEARCH, "queries.npy", "-o", "given", "--format", form)
@@ -141,6 +144,52 @@ def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path
     assert succeed(fitted, *SEARCH, "queries.npy", "--json") == succeed(
         fitted, *SEARCH, "queries.npy", "--format", "json"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reads"),
+    [
+        (FIT, 0),
+        ((*FIT, "--quiet"), 0),
+        ((*FIT, "--json"), 0),
+        (("remove", "--correction", "fitted.unhub", "--ids", "gone.txt", "-o", "less.unhub"), 1),
+        (("info", "fitted.unhub"), 1),
+        (("info", "fitted.unhub", "--json"), 1),
+        (("info", "fitted.unhub", "--quiet"), 1),
+        (("info", "model.safetensors"), 1),
+    ],
+)
+def test_a_saved_file_is_read_once_and_not_by_what_wrote_it(
+    fitted: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], reads: int
+) -> None:
+    (fitted / "gone.txt").write_text(NAMES[0])
+    shutil.copy(FOLDER / "model.safetensors", fitted)
+    opened: list[str] = []
+    safe_open = safetensors.safe_open
+
+    def counted(path: Path, **how: str) -> object:
+        opened.append(str(path))
+        return safe_open(path, **how)
+
+    monkeypatch.setattr(safetensors, "safe_open", counted)
+    succeed(fitted, *arguments)
+    assert len(opened) == reads, opened
+
+
+def test_lines_of_json_are_the_list_and_replace_themselves(fitted: Path) -> None:
+    listed = json.loads(succeed(fitted, *SEARCH, "queries.npy", "--json"))
+    for _ in range(2):
+        succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.jsonl")
+        assert [json.loads(line) for line in (fitted / "hits.jsonl").read_text().splitlines()] == listed
+
+
+@pytest.mark.parametrize("name", ["hits.parquet", "hits.tsv", "hits.npy"])
+def test_a_suffix_that_hits_are_not_written_to_is_a_mistake_unless_a_format_is_given(fitted: Path, name: str) -> None:
+    said = fail(fitted, *SEARCH, "queries.npy", "-o", name)
+    known = "hits are written to .txt, .json, .jsonl, .csv, .npz files"
+    assert said == f"--output: {name}: {known}, got *{Path(name).suffix}; name one, or a --format"
+    succeed(fitted, *SEARCH, "queries.npy", "-o", name, "--format", "csv")
+    assert (fitted / name).read_text().startswith("query,rank,id,score\n")
 
 
 def test_npz_goes_through_a_pipe(fitted: Path) -> None:

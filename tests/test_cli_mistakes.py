@@ -333,22 +333,67 @@ print(time.monotonic() - start < 10)
 
 def test_ctrl_c_comes_again_once_and_not_while_another_is_on_its_way() -> None:
     process = child("""
-import signal, threading, time
+import signal, time
 from unhub import cli
 came = []
 signal.signal(signal.SIGINT, lambda number, frame: came.append(cli.Interrupted()))
 for _ in range(5):
     cli.Interrupted()
-print(threading.active_count())
+print(cli.Interrupted.reminding)
 time.sleep(0.3)
-print(len(came), threading.active_count())
+print(len(came), cli.Interrupted.reminding)
 first = came[0]
 second = cli.Interrupted()
 del second
-print(threading.active_count())
+print(cli.Interrupted.reminding)
 cli.hear()
 """)
-    assert process.communicate(timeout=60) == ("2\n1 1\n1\n", "")
+    assert process.communicate(timeout=60) == ("True\n1 False\nFalse\n", "")
+
+
+def test_ctrl_c_that_python_itself_drops_is_not_told_but_comes_again() -> None:
+    process = child("""
+import os, signal, sys, time
+from unhub import cli
+import unhub.cli.commands
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+class Broken:
+    def __del__(self):
+        raise ValueError("of another kind")
+def run():
+    Dropped()
+    Broken()
+    time.sleep(20)
+unhub.cli.commands.run = run
+cli.main()
+""")
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "")
+    assert errors.endswith("unhub: stopped\n") and "of another kind" in errors and "Interrupted" not in errors
+
+
+@pytest.mark.parametrize("how", ["program", "main"])
+def test_ctrl_c_after_a_program_did_its_work_changes_nothing(how: str) -> None:
+    process = child(f"""
+import atexit, os, signal, sys
+from unhub import cli
+import unhub.cli.commands
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    print("at the end", flush=True)
+atexit.register(interrupt)
+unhub.cli.commands.run = lambda: 0
+cli.{how}()
+""")
+    printed, errors = process.communicate(timeout=60)
+    if how == "program":
+        assert (process.returncode, printed, errors) == (0, "at the end\n", "")
+    else:  # within another program, ctrl-C is that one's again
+        assert "KeyboardInterrupt" in errors
 
 
 def test_ctrl_c_that_is_gone_when_python_ends_starts_nothing() -> None:

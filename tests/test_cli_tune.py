@@ -70,6 +70,23 @@ def test_a_bank_that_will_not_do_is_written_as_raw(tmp_path: Path, hubby: World)
     assert printed.startswith("The bank has too few different queries") and "Wrote raw to best.unhub." in printed
 
 
+@pytest.mark.parametrize("given", [(), LABELS])
+@pytest.mark.parametrize("how", [(), ("--json",), ("--quiet",)])
+def test_too_little_time_leaves_the_correction_that_stands_there(
+    tmp_path: Path, hubby: World, given: tuple[str, ...], how: tuple[str, ...]
+) -> None:
+    command.succeed(tmp_path, "fit", *SETS, "--method", "nnn", "-o", "best.unhub")
+    before = (tmp_path / "best.unhub").read_bytes()
+    done = command.here(tmp_path, *TUNE, *given, *how, "--time", "1e-6")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("unhub: --time: No setting could be tried in 1e-06 seconds: give more time")
+    assert done.stderr.endswith("Nothing was written to best.unhub.\n") and done.stderr.count("\n") == 1
+    assert (tmp_path / "best.unhub").read_bytes() == before
+    (tmp_path / "best.unhub").unlink()
+    command.here(tmp_path, *TUNE, *given, *how, "--time", "1e-6")
+    assert not (tmp_path / "best.unhub").exists()
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -1,6 +1,7 @@
 """Effort: threads that stop together, progress that arrives, memory that stays small."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -233,3 +234,109 @@ def test_efforts_that_overlap_leave_blas_as_it_was() -> None:
         for future in [pool.submit(job) for job in jobs]:
             future.result()
     assert before == [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+# Forks, in a process of its own: one that has used BLAS and threads, as a server's has.
+
+
+FORK = """
+import os, signal, threading, time, traceback
+import numpy as np
+import scipy.linalg  # whose BLAS numba may load
+from threadpoolctl import threadpool_info, threadpool_limits
+from unhub import effort, kernels
+from unhub.effort import Effort
+
+THREADS = 2
+limited = threadpool_limits(THREADS, "blas")
+
+def blas():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+def assert_works_in_a_fork(then=lambda: None):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            then()
+            assert blas() == {THREADS}, blas()
+            assert Effort(2).map(lambda _: blas(), range(2)) == [{1}, {1}]
+            assert blas() == {THREADS}, blas()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    for _ in range(1000):
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            assert status == 0, status
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("the child hung")
+
+assert blas() == {THREADS}
+"""
+
+WHILE_THE_PIN_IS_SET = """
+inside, real = threading.Event(), effort._blas()
+class Slow:
+    def limit(self, **how):
+        inside.set()
+        time.sleep(0.3)
+        return real.limit(**how)
+effort._blas = Slow
+other = threading.Thread(target=Effort(1).run, args=([lambda: time.sleep(0.1)],), daemon=True)
+other.start()
+inside.wait()
+assert_works_in_a_fork()
+other.join()
+assert blas() == {THREADS}
+"""
+
+WHILE_ANOTHER_THREAD_RUNS = """
+def fork_often():
+    assert blas() == {1}
+    for _ in range(20):
+        assert_works_in_a_fork()
+    assert blas() == {1}
+
+Effort(1).run([fork_often])
+assert blas() == {THREADS}
+"""
+
+WITHIN_A_RUN = """
+from contextlib import ExitStack
+with ExitStack() as stack:
+    stack.enter_context(effort.one_blas_thread())
+    assert_works_in_a_fork(stack.close)
+assert blas() == {THREADS}
+"""
+
+WHILE_NUMBA_COMPILES = """
+compiling = threading.Event()
+def compile():
+    if kernels.NAME == "numba":
+        from numba.core.compiler_lock import global_compiler_lock
+        with global_compiler_lock:
+            compiling.set()
+            time.sleep(0.3)
+    compiling.set()
+other = threading.Thread(target=compile)
+other.start()
+compiling.wait()
+assert_works_in_a_fork(lambda: kernels.are_finite(np.ones((3, 4), np.float32), np.empty(3, bool)))
+other.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    "script", [WHILE_THE_PIN_IS_SET, WHILE_ANOTHER_THREAD_RUNS, WITHIN_A_RUN, WHILE_NUMBA_COMPILES]
+)
+def test_a_forked_process_waits_for_no_thread_of_its_parent_and_has_all_of_blas(script: str) -> None:
+    process = child(FORK + script)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors

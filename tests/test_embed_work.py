@@ -321,6 +321,50 @@ def test_an_output_that_would_stand_in_the_way_is_refused(tmp_path: Path) -> Non
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
+def test_files_of_the_user_s_own_are_never_removed_with_ours(tmp_path: Path, whole: dict[str, object]) -> None:
+    output, toy = tmp_path / "captions", Toy()
+    unfinished = tmp_path / "captions.unfinished"
+    embed_a_part(output)
+    mine, theirs = f".{MANIFEST}.0123abcd.tmp", ("notes.tmp", ".notes.tmp", f".{MANIFEST}.mine.tmp")
+    for name in theirs:  # beside work that is under way, and then beside what is finished
+        (unfinished / name).write_text("dear")
+        with pytest.raises(ValueError, match=r"unfinished holds other files, such as .*tmp; name a new folder"):
+            unhub.embed_texts(TEXTS, toy, output, batch=BATCH)
+        assert (unfinished / name).read_text() == "dear"
+        (unfinished / name).unlink()
+    (unfinished / mine).touch()
+    unhub.embed_texts(TEXTS, toy, output, batch=BATCH)
+    assert contents(output) == whole and os.listdir(tmp_path) == ["captions"]
+    for name in theirs:
+        (output / name).write_text("dear")
+        with pytest.raises(ValueError, match="captions holds other files"):
+            unhub.embed_texts(TEXTS, toy, output, restart=True)
+        assert (output / name).read_text() == "dear"
+        (output / name).unlink()
+    (tmp_path / ".captions.mine.old").mkdir()
+    (tmp_path / ".captions.mine.old" / "letter.txt").write_text("dear")
+    (tmp_path / ".captions.0123abcd.old").mkdir()
+    unhub.embed_texts(TEXTS, toy, output, restart=True)
+    assert sorted(os.listdir(tmp_path)) == [".captions.mine.old", "captions"]
+    assert (tmp_path / ".captions.mine.old" / "letter.txt").read_text() == "dear"
+
+
+def test_a_file_that_comes_into_the_output_meanwhile_is_kept(tmp_path: Path) -> None:
+    output = tmp_path / "captions"
+    unhub.embed_texts(TEXTS, Toy(), output)
+
+    def interfere(done: int, total: int) -> None:
+        (output / "letter.txt").write_text("dear")
+
+    with pytest.raises(ValueError, match="captions holds other files, such as letter"):
+        unhub.embed_texts(TEXTS, Toy(), output, restart=True, progress=interfere)
+    assert (output / "letter.txt").read_text() == "dear"
+    (output / "letter.txt").unlink()
+    toy = Toy()
+    unhub.embed_texts(TEXTS, toy, output, restart=True)
+    assert toy.calls == 0  # all rows were there
+
+
 def test_an_empty_folder_may_become_the_output(tmp_path: Path) -> None:
     (tmp_path / "captions").mkdir()
     assert len(unhub.embed_texts(TEXTS, Toy(), tmp_path / "captions").vectors) == 34

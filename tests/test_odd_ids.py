@@ -10,7 +10,6 @@ import pytest
 
 import unhub
 from command import BANK, ITEMS, QUERIES, program, succeed
-from unhub.cli.display import escape_unprintable
 from unhub.evaluation.tables import as_text
 from unhub.files import read_draws, read_ids, read_relevance, read_sets, read_vectors, write_draws
 
@@ -55,13 +54,6 @@ def test_a_terminal_shows_them_and_json_keeps_them(folder: Path) -> None:
     assert [one["query"] for one in json.loads(succeed(folder, *SEARCH, "--json", run=program))] == ASKED
     found = json.loads(succeed(folder, "hubs", *SEARCH[1:-2], "--json", run=program))
     assert found["hubs"][0]["id"] in NAMES
-
-
-def test_what_an_encoding_does_not_have_is_valid_json() -> None:
-    escape_unprintable()
-    told = json.dumps("é\U0001f600\udce9", ensure_ascii=False)
-    assert json.loads(told.encode("ascii", "unhub_json")) == "é\U0001f600\udce9"
-    assert json.loads(told.encode("utf-8", "unhub_json")) == "é\U0001f600\udce9"
 
 
 def test_a_table_stays_in_its_columns() -> None:

@@ -23,7 +23,7 @@ from unhub.evaluation.charts import DASHES, tick_settings
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.data_studies import _over_draws, _usual_sizes
 from unhub.evaluation.judging import skewness_of
-from unhub.evaluation.pictures import STYLE
+from unhub.evaluation.pictures import STYLE, Picture
 from unhub.evaluation.spread import spread, usual_methods
 from unhub.evaluation.tables import as_text
 
@@ -475,3 +475,29 @@ def test_on_real_embeddings_the_published_temperatures_give_the_known_recalls() 
     assert study.raw.value == pytest.approx(12.88, abs=0.1)
     assert [value.value for value in study.lines["is"]] == pytest.approx([19.64, 18.36], abs=0.1)
     assert study.lines["sn"][0].value == pytest.approx(19.58, abs=0.1)
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_a_picture_replaces_one_of_ours_and_no_other(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"chart.{form}"
+
+    def draw(figure: Figure) -> None:
+        figure.add_subplot().plot([1, 2])
+
+    picture = Picture("chart", "A chart", "A line.", draw)
+    for _ in range(2):
+        picture.save(path)
+    old = picture.to_bytes(form)  # as 0.1.0 drew it, which left its maker out
+    if form == "png":
+        at = old.index(b"tEXt") - 4
+        old = old[:at] + old[at + 12 + int.from_bytes(old[at : at + 4], "big") :]
+    else:
+        old = re.sub(rb"<dc:creator>.*</dc:creator>\s*", b"", old, flags=re.DOTALL)
+    path.write_bytes(old)
+    picture.save(path)
+    assert path.read_bytes() == picture.to_bytes(form) != old
+    Figure(dpi=100).savefig(path)  # the user's own
+    theirs = path.read_bytes()
+    with pytest.raises(ValueError, match=f"is not an? {form.upper()} picture that unhub drew, so it stays as it is"):
+        picture.save(path)
+    assert path.read_bytes() == theirs

@@ -176,6 +176,13 @@ def test_too_little_time_gives_raw_and_says_so() -> None:
     for queries, relevance in ((None, None), (w.queries, w.truth)):
         tuning = unhub.tune(w.items, w.bank, queries, relevance, time=1e-6)
         assert tuning.best.spec == "raw" and "give more time" in tuning.reason
+        assert tuning.out_of_time
+
+
+def test_raw_by_comparison_or_for_want_of_a_bank_is_not_for_want_of_time() -> None:
+    w = world()
+    assert not unhub.tune(w.items, w.bank[:20], time=60).out_of_time  # the bank is unfit
+    assert not unhub.tune(w.items, w.bank, w.queries, w.truth, methods="nnn:k=32,alpha=0.5").out_of_time
 
 
 def test_what_the_time_does_not_suffice_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +195,7 @@ def test_what_the_time_does_not_suffice_for_is_left_out(monkeypatch: pytest.Monk
     assert tuning.left_out and len(tuning.table) > 1 and "did not suffice for" in tuning.reason
     assert len(specs) == len(tuning.table) + len(tuning.left_out) == 1 + len(NEIGHBOURS) * len(ALPHAS) + 10
     assert any(row.spec.startswith("nnn:k=32,alpha=0.5") for row in tuning.table)
+    assert not tuning.out_of_time
 
 
 def test_a_clock_stops_work_that_takes_too_long() -> None:

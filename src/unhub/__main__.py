@@ -1,6 +1,6 @@
 """Runs the command line: `python -m unhub`."""
 
-from unhub.cli import main
+from unhub.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

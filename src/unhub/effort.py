@@ -46,25 +46,58 @@ def _blas() -> ThreadpoolController:
 class _Pin:
     """BLAS has one number of threads for the whole process: the first to pin it sets it, the last restores it."""
 
-    lock = threading.Lock()
-    holders = 0
-    limits: Any = None
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.holders = 0
+        self.limits: Any = None
+
+    def take(self) -> None:
+        with self.lock:
+            if self.holders == 0:
+                self.limits = _blas().limit(limits=1, user_api="blas")
+            self.holders += 1
+
+    def give(self) -> None:
+        with self.lock:
+            self.holders -= 1
+            if self.holders == 0:
+                self.limits.restore_original_limits()
+
+
+_pin = _Pin()
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, since the threads here are our own."""
-    with _Pin.lock:
-        if _Pin.holders == 0:
-            _Pin.limits = _blas().limit(limits=1, user_api="blas")
-        _Pin.holders += 1
+    pin = _pin
+    pin.take()
     try:
         yield
     finally:
-        with _Pin.lock:
-            _Pin.holders -= 1
-            if _Pin.holders == 0:
-                _Pin.limits.restore_original_limits()
+        if pin is _pin:  # and not that of the process this one was forked from
+            pin.give()
+
+
+def _before_fork() -> None:
+    """Wait until no thread is changing the pin: the child would get it half changed, and its lock held for ever."""
+    _pin.lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _pin.lock.release()
+
+
+def _after_fork_in_child() -> None:
+    """Begin with no pin: the threads that held it are not in the child, and nobody else would restore BLAS."""
+    global _pin
+    if _pin.holders:
+        _pin.limits.restore_original_limits()
+    _pin = _Pin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 class Effort:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+TEMPORARY = ".tmp"
 HEAD = 1 << 16  # bytes of a file that tell its kind: a long id may stand among them
 
 
@@ -64,7 +65,7 @@ def replacing(path: str | os.PathLike[str], kind: FileKind | None = None) -> Ite
     gone and what stood at `path` still stands there.
     """
     target = check_target(path, kind=kind)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = beside(target)
     try:
         temporary.touch(exist_ok=False)
         # A library may write its files for the owner alone: the mode is the old file's, or the user's default.
@@ -82,9 +83,18 @@ def replacing(path: str | os.PathLike[str], kind: FileKind | None = None) -> Ite
 
 def remove_strays(path: str | os.PathLike[str]) -> None:
     """Remove the temporaries that writers of `path` left when they were killed; nobody may be writing it now."""
-    target = check_target(path)
-    for stray in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+    for stray in strays(check_target(path)):
         stray.unlink(missing_ok=True)
+
+
+def strays(target: Path, ending: str = TEMPORARY) -> list[Path]:
+    """Return what `beside` named for this file and ending and is still there; a name of the user's own is not ours."""
+    return [*target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}{ending}")]
+
+
+def beside(target: Path, ending: str = TEMPORARY) -> Path:
+    """Return a new name beside a file or folder."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}{ending}")
 
 
 def _is_of(kind: FileKind, path: Path) -> bool:

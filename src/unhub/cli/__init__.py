@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
+from io import TextIOWrapper
+
+TYPE_CHECKING = False  # as type checkers know it: importing typing takes longer than all the rest here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 
 class Interrupted(KeyboardInterrupt):
@@ -19,9 +27,11 @@ class Interrupted(KeyboardInterrupt):
     unheard = False
     under_way = 0
     reminding = False
+    thread = 0  # in which signals come: the main one
 
     def __init__(self) -> None:
         super().__init__()
+        Interrupted.thread = _thread.get_ident()
         Interrupted.unheard = True
         Interrupted.under_way += 1
 
@@ -29,12 +39,8 @@ class Interrupted(KeyboardInterrupt):
         Interrupted.under_way -= 1
         if _is_lost() and not Interrupted.reminding and not sys.is_finalizing():
             # What is raised in here would be dropped too: it must come from outside, a little later.
-            from threading import Timer
-
             Interrupted.reminding = True
-            again = Timer(0.02, _remind)
-            again.daemon = True
-            again.start()
+            _thread.start_new_thread(_remind, (0.02,))  # threading would wait in here until it has begun
 
 
 def hear() -> None:
@@ -42,9 +48,19 @@ def hear() -> None:
     Interrupted.unheard = False
 
 
-def main() -> None:
-    """Run the command line; ctrl-C ends it with one line and an exit code, from the first import on."""
+def program() -> None:
+    """Run the command line in a process that ends with it: ctrl-C comes too late then to change anything."""
+    main(signal.SIG_IGN)
+
+
+def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers = signal.default_int_handler) -> None:
+    """Run the command line; ctrl-C ends it with one line and an exit code, from the first import on.
+
+    afterwards: what ctrl-C does then.
+    """
+    _show_what_can_be_shown()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background it may be ignored
+    unraisable, sys.unraisablehook = sys.unraisablehook, _tell_what_is_dropped
     try:
         if plain:
             signal.signal(signal.SIGINT, _interrupt)
@@ -58,8 +74,16 @@ def main() -> None:
     finally:
         hear()
         if plain:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, afterwards)
+        sys.unraisablehook = unraisable
     sys.exit(code)
+
+
+def _show_what_can_be_shown() -> None:
+    """Spell out, rather than fail at, what stdout has no character for, as Python does on stderr."""
+    out: object = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.errors in ("strict", "surrogateescape"):
+        out.reconfigure(errors="backslashreplace")
 
 
 def _is_lost() -> bool:
@@ -67,14 +91,21 @@ def _is_lost() -> bool:
     return Interrupted.unheard and not Interrupted.under_way
 
 
-def _remind() -> None:
-    from threading import main_thread
+def _tell_what_is_dropped(dropped: sys.UnraisableHookArgs) -> None:
+    """Print what was raised where nothing can be, as Python does; but for ctrl-C, which comes again."""
+    if not isinstance(dropped.exc_value, Interrupted):
+        sys.__unraisablehook__(dropped)
 
+
+def _remind(seconds: float) -> None:
+    from time import sleep
+
+    sleep(seconds)
     Interrupted.reminding = False
     if not _is_lost():
         return
     if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)  # which wakes it, where it waits for something
+        signal.pthread_kill(Interrupted.thread, signal.SIGINT)  # which wakes it, where it waits for something
     else:
         signal.raise_signal(signal.SIGINT)
 

@@ -9,7 +9,6 @@ import typer
 
 from unhub.cli.bank import bank
 from unhub.cli.demo import demo
-from unhub.cli.display import escape_unprintable
 from unhub.cli.embed import embed
 from unhub.cli.errors import STOPPED, Command, Stopped
 from unhub.cli.errors import report as report_error
@@ -57,7 +56,6 @@ def unhub_command(
 
 def run() -> int:
     """Run the command that the arguments name and return its exit code; whatever goes wrong is one line on stderr."""
-    escape_unprintable()
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")  # POT would import torch, for seconds, and not use it
     try:
         # A command returns nothing; a number is the exit code of one that stopped early.

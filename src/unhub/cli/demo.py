@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo, echo_json, progress, spelled
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, terminal_width, width_of
+from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.demo.finding import Answer, Finder
@@ -50,8 +51,6 @@ def demo(
     with argument("--report"):
         if report is not None:
             check_page(report)
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # where the encoding has no emoji, the rest is still told
     finder = Finder(load_space(), threads)
     if files is not None:
         _copy(finder.space, files, quiet, as_json)
@@ -143,7 +142,7 @@ def _print_json(finder: Finder, report: Path | None, quiet: bool) -> None:
     }
     if report is not None:
         _write_report(space, report, finder.threads, quiet)
-    typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    echo_json(told)
 
 
 def _write_report(space: Space, path: Path, threads: int | None, quiet: bool) -> None:
@@ -168,13 +167,13 @@ def _answer(finder: Finder, queries: Iterable[str], quiet: bool, as_json: bool) 
     with argument("--query"):
         answers = [finder.find(text) for text in queries]
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in answers], indent=2, ensure_ascii=False))
+        echo_json([one.to_dict() for one in answers])
         return
     for number, answer in enumerate(answers):
         if number:
             typer.echo()
         if not quiet:
-            typer.echo(_styled(answer.text, bold=True))
+            _echo([_styled(visible(answer.text), bold=True)])
         _show_answer(answer)
 
 
@@ -185,7 +184,7 @@ def _prompt(finder: Finder) -> None:
         import readline  # noqa: F401  # input() then has a history and arrow keys
     _heading("Your turn")
     _say(["Describe an emoji, in one way or in several with ; between them. An empty line ends."])
-    converse(finder, lambda: input("> "), _show_answer, typer.echo)
+    converse(finder, lambda: input("> "), _show_answer, echo)
 
 
 def _show_answer(answer: Answer) -> None:
@@ -210,7 +209,7 @@ def _show_measures(measured: SetEvaluation) -> None:
     head, rule, *rows = as_text(*shown).splitlines()
     _echo((head, rule))
     for line, cells, better in zip(rows, shown[1], verdicts(measured), strict=True):
-        typer.echo(line.removesuffix(cells[-1]) + _styled(cells[-1], fg=colours[better]))
+        _echo([line.removesuffix(cells[-1]) + _styled(cells[-1], fg=colours[better])])
 
 
 def _heading(text: str, first: bool = False) -> None:
@@ -226,7 +225,7 @@ def _say(paragraphs: Iterable[str]) -> None:
 
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(line)
+        typer.echo(spelled(line, sys.stdout, "replace"))  # an emoji that cannot be shown is one mark
 
 
 def _width() -> int:

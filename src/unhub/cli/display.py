@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
-import io
 import itertools
+import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import typer
+
+from unhub.evaluation.tables import as_text, visible
 
 if TYPE_CHECKING:
     from unhub.files.corrections import Manifest, Set
@@ -27,27 +29,15 @@ KEPT = {
 }
 
 
+# What we write with beyond ASCII, for terminals that have no more.
+PLAIN = str.maketrans({"─": "-", "…": "."})
+UNSEEN_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 class Advance(Protocol):
     """Moves a bar on; a label may take the place of the one before."""
 
     def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
-
-
-def escape_unprintable() -> None:
-    """Let stdout take every text: what its encoding does not have is written as JSON escapes it, \\udce9.
-
-    So an id that is not UTF-8, as the name of a file may be, stays what it is in JSON, and ends no command.
-    """
-    codecs.register_error("unhub_json", _json_escapes)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="unhub_json")
-
-
-def _json_escapes(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
 
 
 @contextmanager
@@ -71,9 +61,53 @@ def progress(label: str, quiet: bool) -> Iterator[Advance | None]:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under heads."""
-    from unhub.evaluation.tables import as_text
+    write_table(heads, rows, sys.stdout)
 
-    typer.echo(as_text(heads, rows))
+
+def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], file: TextIO) -> None:
+    """Write rows under heads to a stream, cell by cell spelled out where need be, so that the columns stay in line."""
+    text = as_text(heads, rows)
+    if not _encodes(file, text):
+        head, *cells = ([spelled(cell, file) for cell in row] for row in (heads, *rows))
+        text = spelled(as_text(head, cells), file)
+    file.write(f"{text}\n")
+
+
+def echo(text: str = "", err: bool = False) -> None:
+    """Print lines for people; what the terminal would obey, or has no character for, is spelled out."""
+    lines = "\n".join(map(visible, text.split("\n")))
+    typer.echo(spelled(lines, sys.stderr if err else sys.stdout), err=err)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON."""
+    typer.echo(json_text(value, sys.stdout))
+
+
+def json_text(value: object, stream: TextIO, indent: int | None = 2) -> str:
+    """Return a value as JSON that a terminal shows as it is, and that the stream can encode."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = UNSEEN_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # the same text to whoever reads JSON
+    return text if _encodes(stream, text) else json.dumps(value, indent=indent)
+
+
+def _encodes(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")  # a stream in memory has none
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def spelled(text: str, stream: TextIO, others: str = "backslashreplace") -> str:
+    """Return a text with what the stream cannot encode in simpler characters, or spelled out: \\xe9, \\u4e2d.
+
+    others: what becomes of these, by the names that Python has for it.
+    """
+    if _encodes(stream, text):
+        return text
+    encoding = stream.encoding
+    return text.translate(PLAIN).encode(encoding, others).decode(encoding)
 
 
 def wrapped(row: Sequence[str], widths: Mapping[int, int]) -> list[list[str]]:

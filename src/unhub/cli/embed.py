@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress, table
+from unhub.cli.display import echo, progress, table
 from unhub.cli.errors import saying_how_to_go_on
+from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.embed.embed import Embedded
@@ -124,10 +125,10 @@ def _warn(made: Embedded, brief: bool) -> None:
     if not skipped:
         return
     told = f"{len(skipped):,} of {made.manifest['inputs']['count']:,} {made.manifest['kind']} were skipped"
-    typer.echo(f"unhub: warning: {told}; the reasons are in {made.path.name}/{MANIFEST}", err=True)
+    echo(f"unhub: warning: {told}; the reasons are in {made.path.name}/{MANIFEST}", err=True)
     if brief:
         return
     for one in skipped[:SHOWN]:
-        typer.echo(f"  {one['id']}: {one['reason']}", err=True)
+        echo(f"  {visible(str(one['id']))}: {visible(one['reason'])}", err=True)
     if len(skipped) > SHOWN:
         typer.echo(f"  and {len(skipped) - SHOWN:,} more", err=True)

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from unhub.cli import hear
+from unhub.cli.display import echo
 
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -105,11 +106,11 @@ def report(error: Exception) -> int:
     """Print an error as one line and return the exit code; an error that is our own fault is raised again."""
     if isinstance(error, (Stopped, typer.Abort)):
         hear()
-        typer.echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
+        echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
         return STOPPED
     if not isinstance(error, (UsageError, *MISTAKES, *OUT_OF_LUCK)):
         raise error
-    typer.echo(f"unhub: {' '.join(_message(error).split())}", err=True)
+    echo(f"unhub: {' '.join(_message(error).split())}", err=True)
     return 2 if isinstance(error, (UsageError, *MISTAKES)) else 1
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
@@ -133,7 +132,7 @@ def evaluate(
             _write_ranks(evaluation, temporary)
     specs = {path: one.spec for path, one in saved.items()}
     if as_json:
-        typer.echo(json.dumps({**shown.to_dict(), "corrections": specs}, indent=2, ensure_ascii=False))
+        echo_json({**shown.to_dict(), "corrections": specs})
         return
     if isinstance(shown, Evaluation):
         show_brief(shown.cells(), len(chosen))

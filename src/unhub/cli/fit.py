@@ -10,7 +10,7 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
-from unhub.cli.folding import show_written
+from unhub.cli.folding import save
 from unhub.cli.inputs import check_methods, read_named, read_optional
 
 
@@ -62,8 +62,7 @@ def fit(
             mergeable=mergeable,
             progress=advance,
         )
-    files.save(correction, output)
-    show_written(output, quiet, as_json)
+    save(correction, output, quiet, as_json)
 
 
 def _spec(methods: list[str], settings: list[str]) -> str:

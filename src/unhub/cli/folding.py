@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import typer
+from unhub.cli.display import echo, echo_json, facts, table, wrapped
+from unhub.evaluation.tables import visible, widths_of
 
-from unhub.cli.display import facts, table, wrapped
-from unhub.evaluation.tables import widths_of
+if TYPE_CHECKING:
+    from unhub.correction import Correction
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
@@ -37,7 +37,7 @@ def show(shown: Table) -> None:
     width = terminal_width()
     for number, part in enumerate([shown] if width is None else folded(shown, width)):
         if number:
-            typer.echo()
+            echo()
         table(*part)
 
 
@@ -52,13 +52,13 @@ def show_words(shown: Table) -> None:
     table(heads, rows)
 
 
-def show_written(path: Path, quiet: bool, as_json: bool) -> None:
-    """Say what a command wrote: the saved correction at `path`."""
+def save(correction: Correction, path: Path, quiet: bool, as_json: bool) -> None:
+    """Save a correction to `path` and say what was written."""
     from unhub import files
 
-    manifest = files.read_manifest(path)
+    manifest = files.save_correction(correction, path)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), **manifest}, indent=2))
+        echo_json({"path": str(path), **manifest})
     elif not quiet:
         show_words((("wrote", str(path)), facts(manifest)))
 
@@ -66,8 +66,8 @@ def show_written(path: Path, quiet: bool, as_json: bool) -> None:
 def tell(*sentences: str) -> None:
     """Print sentences, each on a line of its own, which is broken between words where the terminal is too narrow."""
     width = terminal_width()
-    for one in sentences:
-        typer.echo(one if width is None else textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False))
+    for one in map(visible, sentences):
+        echo(one if width is None else textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False))
 
 
 def show_brief(shown: Table, measures: int) -> None:

@@ -7,11 +7,15 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import typer
 
+from unhub.cli.display import echo, json_text, write_table
+from unhub.cli.errors import argument
+from unhub.evaluation.tables import visible
 from unhub.replacing import file_kind
 
 if TYPE_CHECKING:
@@ -27,14 +31,16 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
+    jsonl = "jsonl"
     csv = "csv"
     npz = "npz"
 
 
+NAMED = {"": Format.table, ".txt": Format.table, **{f".{one}": one for one in Format if one is not Format.table}}
 HITS_FILE = file_kind(
     "a file of hits",
     rb" *(query|set) +place +score +item\r?\n",
-    rb'\[\s*\{\s*"(query|set)": ("(\\.|[^"\\])*"|-?\d+),\s*"hits": \[',
+    rb'(\[\s*)?\{\s*"(query|set)": ("(\\.|[^"\\])*"|-?\d+),\s*"hits": \[',
     rb"(query|set),rank,id,score\r?\n",
     archives=[("queries", "ids", "scores"), ("sets", "ids", "scores")],
 )
@@ -46,7 +52,8 @@ def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Writ
         raise ValueError(f"--json: --format {form} is asked for too; give one of them")
     if output is None and form is Format.npz and sys.stdout.isatty():
         raise ValueError("--format: npz is not for a terminal; name a file with -o, or send it on with > or |")
-    return WRITERS[Format.json if as_json else form or _named_format(output)]
+    with argument("--output"):
+        return WRITERS[Format.json if as_json else form or _named_format(output)]
 
 
 def write_hits(
@@ -60,13 +67,13 @@ def write_hits(
         return
     with (
         files.replacing(output, HITS_FILE) as temporary,
-        temporary.open("w", encoding="utf-8", errors="backslashreplace") as file,  # of an id that is not UTF-8
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
         write(asked, hits, file, word)
     if as_json:
         typer.echo(json.dumps({"path": str(output), PLURALS[word]: len(asked), "k": hits.ids.shape[1]}, indent=2))
     elif not quiet:
-        typer.echo(f"wrote {output}: the hits of {len(asked):,} {word if len(asked) == 1 else PLURALS[word]}")
+        echo(f"wrote {output}: the hits of {len(asked):,} {word if len(asked) == 1 else PLURALS[word]}")
 
 
 def check_strength(strength: float) -> None:
@@ -82,9 +89,12 @@ def note_few_items(k: int, items: int, quiet: bool) -> None:
 
 
 def _named_format(output: Path | None) -> Format:
-    """Return the format that a file's name asks for: .json, .csv and .npz their own, any other a table."""
-    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
-    return Format(suffix) if suffix in list(Format) else Format.table
+    """Return the format that a file's name asks for; without a name, or a suffix to it, a table."""
+    suffix = "" if output is None else output.suffix.lower()
+    if suffix not in NAMED:
+        known = ", ".join(filter(None, NAMED))
+        raise ValueError(f"{output}: hits are written to {known} files, got *{suffix}; name one, or a --format")
+    return NAMED[suffix]
 
 
 def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | str, float]]]]:
@@ -98,32 +108,63 @@ def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | 
 
 
 def _write_table(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
-    from unhub.evaluation.tables import as_text
-
     rows = [
         (str(one), str(place), f"{score:.4f}", str(item))
         for one, found in _rows(asked, hits)
         for place, (item, score) in enumerate(found, start=1)
     ]
-    file.write(f"{as_text((word, 'place', 'score', 'item'), rows)}\n")
+    write_table((word, "place", "score", "item"), rows, file)
+
+
+def _answers(asked: Ids, hits: Hits, word: str) -> Iterator[dict[str, object]]:
+    for one, found in _rows(asked, hits):
+        yield {word: one, "hits": [{"id": item, "score": score} for item, score in found]}
 
 
 def _write_json(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
-    answers = [
-        {word: one, "hits": [{"id": item, "score": score} for item, score in found]}
-        for one, found in _rows(asked, hits)
-    ]
-    file.write(f"{json.dumps(answers, indent=2, ensure_ascii=False)}\n")
+    file.write(f"{json_text([*_answers(asked, hits, word)], file)}\n")
+
+
+def _write_json_lines(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
+    for answer in _answers(asked, hits, word):
+        file.write(f"{json_text(answer, file, indent=None)}\n")
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
-    writer = csv.writer(file, lineterminator="\n")
+    """Write ids as they are, also those that a spreadsheet takes for formulas: a changed id is another item's.
+
+    A terminal gets them as a table has them; what is not UTF-8 is spelled out, since no text file can hold it.
+    """
+    spell = visible if file.isatty() else _as_utf8
+    if isinstance(file, TextIOWrapper):
+        file.reconfigure(errors="strict")
+    writer = csv.writer(_Lines(file), lineterminator=_Lines.END)
     writer.writerow((word, "rank", "id", "score"))
-    writer.writerows(
-        (one, rank, item, score)
-        for one, found in _rows(asked, hits)
-        for rank, (item, score) in enumerate(found, start=1)
-    )
+    try:
+        writer.writerows(
+            (spell(str(one)), rank, spell(str(item)), score)
+            for one, found in _rows(asked, hits)
+            for rank, (item, score) in enumerate(found, start=1)
+        )
+    except UnicodeEncodeError as error:
+        lacking = f"--format: csv in {file.encoding} has no {error.object[error.start]!a}, which stands in an id"
+        raise ValueError(f"{lacking}; json and npz hold any id") from None
+
+
+class _Lines:
+    """Ends lines as Unix does, where a csv writer has both parts of this end in quotes if they stand in a cell."""
+
+    END = "\r\n"
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        self._file.write(line.removesuffix(self.END) + "\n")
 
 
 PLURALS = {"query": "queries", "set": "sets"}
@@ -139,6 +180,7 @@ def _write_npz(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
 WRITERS: Mapping[Format, Write] = {
     Format.table: _write_table,
     Format.json: _write_json,
+    Format.jsonl: _write_json_lines,
     Format.csv: _write_csv,
     Format.npz: _write_npz,
 }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show_words, tell, terminal_width
 from unhub.cli.inputs import read_named
+from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.evaluation.hubs import Hub, Hubs
@@ -69,7 +69,7 @@ def hubs(
             similarity=None if similarity is None else similarity.value, threads=threads, progress=advance,
         )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps(_as_json(found, said, meant), indent=2, ensure_ascii=False))
+        echo_json(_as_json(found, said, meant))
         return
     if not quiet:
         among = f"among the {found.before.k} best of {len(asked):,} queries"
@@ -80,7 +80,7 @@ def hubs(
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):
         for line in _lines(number, hub, found, said, meant):
-            typer.echo(line if width is None else _cut(line, width))
+            echo(line if width is None else _cut(line, width))
 
 
 def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
@@ -124,7 +124,7 @@ def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: li
 
 
 def _name(name: int | str, row: int, texts: list[str] | None) -> str:
-    return str(name) if texts is None else f"{name}  {texts[row]}"
+    return visible(str(name) if texts is None else f"{name}  {texts[row]}")
 
 
 def _cut(line: str, width: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,7 +13,6 @@ from unhub.cli.errors import argument
 from unhub.cli.folding import show, show_words
 
 if TYPE_CHECKING:
-    from unhub.files.corrections import Manifest
     from unhub.files.models import ModelManifest
     from unhub.methods import Method
 
@@ -32,20 +31,15 @@ def info(
     """Check a saved correction or model and say what it is and how it was made."""
     from unhub import files
 
-    manifest: Manifest | ModelManifest
     with argument("FILE"):
-        if files.is_model(file):
-            manifest = files.read_model_manifest(file)
-            rows = model_facts(manifest)
-        else:
-            manifest = files.read_manifest(file)
-            rows = facts(manifest)
+        manifest = files.read_any_manifest(file)
     if as_json:
         typer.echo(json.dumps({"path": str(file), **manifest}, indent=2))
     if quiet or as_json:
         return
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     heads = ("file", f"{file} (format {manifest['format']}, checksum right)")
+    rows = model_facts(cast("ModelManifest", manifest)) if "what" in manifest else facts(manifest)
     show_words((heads, [*rows, ("written", f"{manifest['created']} by {versions}")]))
 
 

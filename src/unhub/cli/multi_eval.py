@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
@@ -108,11 +107,11 @@ def evaluate(
 
 def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({**found.to_dict(), "corrections": specs}, indent=2, ensure_ascii=False))
+        echo_json({**found.to_dict(), "corrections": specs})
         return
     show_brief(found.cells(), len(found.measures))
     if found.areas:
-        typer.echo()
+        echo()
         show(found.area_cells())
     if not quiet:
         brackets = "In brackets: 95% intervals over the items, by bootstrap; sd: over repetitions of the draws."

@@ -47,10 +47,10 @@ def search(
     from unhub import files
     from unhub.search import searcher
 
-    write = hits_writer(form, as_json, output)
     check_strength(strength)
     check_combinations([] if combine is None else [combine])
     check_outputs({"--output": (output, HITS_FILE)}, items, item_ids, correction, queries, query_ids, sets, model)
+    write = hits_writer(form, as_json, output)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
     with argument("--sets"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import model_facts, progress, table
+from unhub.cli.display import echo, model_facts, progress, table
 from unhub.cli.errors import argument, saying_how_to_go_on
 from unhub.cli.inputs import check_outputs, read_named
 
@@ -116,10 +116,9 @@ def train(
             temperature=temperature, weight_decay=weight_decay, patience=patience, checkpoint=checkpoint, resume=resume,
             device=device, threads=threads, progress=watch,
         )  # fmt: skip
-    files.save(model, output)
+    manifest = files.save_model(model, output)
     if curve is not None:
         training.draw_curve(model, curve)
-    manifest = files.read_model_manifest(output)
     if as_json:
         typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
     elif not quiet:
@@ -188,4 +187,4 @@ def encode(
     if as_json:
         typer.echo(json.dumps(wrote, indent=2))
     elif not quiet:
-        typer.echo(f"wrote {output}: {len(encoded):,} {option[2:]}, {encoded.dimensions} dimensions")
+        echo(f"wrote {output}: {len(encoded):,} {option[2:]}, {encoded.dimensions} dimensions")

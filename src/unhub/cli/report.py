@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
@@ -85,7 +84,7 @@ def report(
             similarity=similarity.value, seed=seed, threads=threads, progress=advance,
         )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps({"path": str(output), **made.to_dict()}, indent=2, ensure_ascii=False))
+        echo_json({"path": str(output), **made.to_dict()})
     elif not quiet:
         tell(*made.verdict.sentences, "")
         show(made.cells())

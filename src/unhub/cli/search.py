@@ -34,11 +34,11 @@ def search(
     from unhub import files
     from unhub.search import searcher
 
-    write = hits_writer(form, as_json, output)
-    check_strength(strength)
     with argument("--output"):
         if output is not None:
             files.check_target(output, items, item_ids, correction, queries, kind=HITS_FILE)
+    write = hits_writer(form, as_json, output)
+    check_strength(strength)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
     gallery = read_named(items, item_ids)

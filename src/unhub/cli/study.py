@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
@@ -110,7 +109,7 @@ def study(
     if output is not None:
         found.picture(output)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        echo_json(found.to_dict())
     elif not quiet:
         tell(found.title, "")
         show(found.cells())

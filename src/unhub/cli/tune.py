@@ -69,6 +69,8 @@ def tune(
             gallery, past, asked, answers, bank_items=past_items, methods=methods, measure=measure,
             similarity=similarity.value, time=time, seed=seed, threads=threads, memory=memory, progress=advance,
         )  # fmt: skip
+    if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time
+        raise TimeoutError(f"--time: {tuning.reason} Nothing was written to {output}.")
     files.save(tuning.best, output)
     if as_json:
         typer.echo(json.dumps({"path": str(output), **tuning.to_dict()}, indent=2))

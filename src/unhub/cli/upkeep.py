@@ -9,7 +9,7 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
-from unhub.cli.folding import show_written
+from unhub.cli.folding import save
 from unhub.cli.inputs import read_followed, read_given, read_optional
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def extend(
             threads=threads,
             progress=advance,
         )
-    _save(changed, output, quiet, as_json)
+    save(changed, output, quiet, as_json)
 
 
 def merge(
@@ -81,7 +81,7 @@ def merge(
             threads=threads,
             progress=advance,
         )
-    _save(changed, output, quiet, as_json)
+    save(changed, output, quiet, as_json)
 
 
 def remove(
@@ -114,7 +114,7 @@ def remove(
             threads=threads,
             progress=advance,
         )
-    _save(changed, output, quiet, as_json)
+    save(changed, output, quiet, as_json)
 
 
 def _opened(correction: Path, output: Path, *inputs: Path | None) -> Correction:
@@ -125,10 +125,3 @@ def _opened(correction: Path, output: Path, *inputs: Path | None) -> Correction:
         files.check_target(output, *inputs, kind=files.CORRECTION_FILE)
     with argument("--correction"):
         return files.load(correction, "correction")
-
-
-def _save(changed: Correction, output: Path, quiet: bool, as_json: bool) -> None:
-    from unhub import files
-
-    files.save(changed, output)
-    show_written(output, quiet, as_json)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-import secrets
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from unhub.demo.space import FOLDER, Space, Split
 from unhub.files import vector_file
-from unhub.replacing import check_target
+from unhub.replacing import beside, check_target
 
 SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 
@@ -25,7 +24,7 @@ def write_files(space: Space, folder: Path, source: Path | None = None) -> list[
     all; one that is there must be empty.
     """
     target = _new_folder(folder)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    part = beside(target)
     try:
         shutil.copytree(source or FOLDER, part)
         _write(part / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))

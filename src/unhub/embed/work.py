@@ -6,14 +6,12 @@ half-written is found by it and done again.
 
 from __future__ import annotations
 
-import glob
 import io
 import json
 import os
-import secrets
-import shutil
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 
 from unhub.embed.holding import hold
 from unhub.files.embedded import IDS, MANIFEST, ROWS, UNFINISHED, Manifest, Task, is_embedded, read_embedding_manifest
-from unhub.replacing import replacing
+from unhub.replacing import beside, replacing, strays
 from unhub.vectors import Ids
 
 TASK, JOURNAL = "task.json", "journal.jsonl"
@@ -65,7 +63,7 @@ class Work:
         self.task = task
         self.folder.mkdir(exist_ok=True)
         self._journal = hold(self.folder / JOURNAL)
-        for stray in self.folder.glob(".*.tmp"):  # of a kill while a file was written
+        for stray in _strays(self.folder):  # of a kill while a file was written
             stray.unlink()
         if restart and not self._restarted():
             self._journal.truncate(0)
@@ -138,7 +136,7 @@ class Work:
         if not FREE_TO_MOVE:
             self._journal.close()
         if not self.rows:
-            shutil.rmtree(self.folder)
+            _discard(self.folder)
         self._journal.close()
 
     def _restarted(self) -> bool:
@@ -200,11 +198,8 @@ def check_output(output: Path, inputs: Path | None) -> None:
     """Raise where a folder cannot be written to `output`, or would stand in the way of something else."""
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output: {output} is a file; name a folder to write")
-    for folder in (output, output.with_name(output.name + UNFINISHED)):
-        held = {path.name for path in folder.iterdir() if path.suffix != ".tmp"} if folder.is_dir() else set()
-        others = held if folder == output and MANIFEST not in held else held - OURS
-        if others:
-            raise ValueError(f"output: {folder} holds other files, such as {min(others)}; name a new folder")
+    _check_ours(output)
+    _check_ours(output.with_name(output.name + UNFINISHED), unfinished=True)
     if is_embedded(output):
         read_embedding_manifest(output)  # one that is not ours must not be replaced
     if not output.parent.is_dir():
@@ -217,11 +212,33 @@ def check_output(output: Path, inputs: Path | None) -> None:
 
 def _take_place(folder: Path, output: Path) -> None:
     """Give a folder the name of the output; what was there goes once the new one has its place."""
+    _check_ours(output)  # again: it may be long since the work began
     if output.exists():
-        output.rename(output.with_name(f".{output.name}.{secrets.token_hex(4)}{OLD}"))
+        output.rename(beside(output, OLD))
     folder.rename(output)
-    for old in output.parent.glob(f".{glob.escape(output.name)}.*{OLD}"):
-        shutil.rmtree(old)
+    for old in strays(output, OLD):
+        _discard(old)
+
+
+def _check_ours(folder: Path, unfinished: bool = False) -> None:
+    """Raise where a folder holds what we did not write; one that is finished has a manifest, or nothing of ours."""
+    held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    ours = OURS if unfinished or MANIFEST in held else set()
+    others = held - ours - {stray.name for stray in _strays(folder)}
+    if others:
+        raise ValueError(f"output: {folder} holds other files, such as {min(others)}; name a new folder")
+
+
+def _strays(folder: Path) -> list[Path]:
+    return [stray for name in OURS for stray in strays(folder / name)]
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder of ours; where something else has come into it, that stays."""
+    for path in (*_strays(folder), *(folder / name for name in OURS)):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _parse(text: bytes) -> Line | None:

@@ -30,12 +30,26 @@ INKS: Mapping[str, str] = {
     "fourth": "#a83f7d",
 }
 LINES = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
+DOTS = 160  # per inch of a PNG
+MAKER = "unhub"  # as our pictures say; those of 0.1.0 name none, and have only our resolution, or no date, besides
+_METRE = re.escape(round(DOTS / 0.0254).to_bytes(4, "big"))  # dots
+_WORK = (
+    rb"<\?xml[^>]*>\s*<!DOCTYPE svg[^>]*>\s*<svg[^>]*>\s*<metadata>\s*<rdf:RDF[^>]*>\s*<cc:Work>\s*<dc:type[^>]*>\s*"
+)
+_WORK += rb"<dc:format>image/svg\+xml</dc:format>\s*"
 PICTURE_FILES: Mapping[str, FileKind] = {
-    "png": file_kind("a PNG picture", rb"\x89PNG"),
-    "svg": file_kind("an SVG picture", rb"\s*(<\?xml.*)?<svg"),
+    "png": file_kind(
+        "a PNG picture that unhub drew",
+        rb"\x89PNG\r\n\x1a\n.{0,128}tEXtSoftware\x00" + MAKER.encode(),
+        rb"\x89PNG\r\n\x1a\n.{29}pHYs" + _METRE * 2 + rb"\x01.{8}IDAT",
+    ),
+    "svg": file_kind(
+        "an SVG picture that unhub drew",
+        _WORK + rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>" + MAKER.encode() + rb"</dc:title>",
+        _WORK + rb"</cc:Work>",
+    ),
 }
 FORMS = tuple(PICTURE_FILES)
-DOTS = 160  # per inch of a PNG
 
 Draw: TypeAlias = "Callable[[Figure], None]"
 
@@ -108,7 +122,7 @@ class Picture:
                 figure.suptitle(self.title, x=0.01, ha="left", fontsize=11)
             file = io.BytesIO()
             # Without a date or a version, the same chart is the same file.
-            metadata = {"Software": None} if form == "png" else {"Date": None, "Creator": None}
+            metadata = {"Software": MAKER} if form == "png" else {"Date": None, "Creator": MAKER}
             figure.savefig(file, format=form, metadata=metadata, transparent=not titled)
         return file.getvalue()
 

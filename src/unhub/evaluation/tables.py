@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# What a terminal obeys instead of showing it: control characters, line ends, marks that turn the writing round. And
+# surrogates, of file names that are not UTF-8, which no encoding has.
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*%?( \[.*\])?|")
 
 
 def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows in columns as wide as their widest cell; columns of numbers are aligned to the right.
-
-    What is not UTF-8, in a name of a file, is shown as \\udce9.
-    """
-    rows = [[cell.encode("utf-8", "backslashreplace").decode() for cell in row] for row in rows]
+    """Return rows in columns as wide as their widest cell; columns of numbers are aligned to the right."""
+    heads, rows = [visible(cell) for cell in heads], [[visible(cell) for cell in row] for row in rows]
     columns = list(zip(heads, *rows, strict=True))
     widths = widths_of(heads, rows)
     numbers = [len(rows) > 0 and all(map(NUMBER.fullmatch, column[1:])) for column in columns]
@@ -29,4 +29,9 @@ def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def widths_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """Return how wide each column is."""
-    return [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [max(len(visible(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
+
+
+def visible(text: str) -> str:
+    """Return a text with what a terminal would obey, and not show, spelled out as Python does: \\x1b, \\n, \\u202e."""
+    return text if text.isprintable() else UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

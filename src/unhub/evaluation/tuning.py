@@ -46,6 +46,11 @@ class Tuning:
     seconds: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time was up before any setting could be compared: `best` is raw, but nothing speaks for it."""
+        return not self.table and bool(self.left_out)
+
     def to_dict(self) -> dict[str, object]:
         """Return everything but the correction itself, as JSON can hold it."""
         return {

@@ -1,12 +1,13 @@
 """Everything on disk: vectors in the formats people have; corrections and models whole, checked, never pickled."""
 
 from unhub.files.container import CORRECTION_FILE
+from unhub.files.corrections import save_correction
 from unhub.files.draws import DRAWS_FILE, read_draws, write_draws
-from unhub.files.models import MODEL_FILE
+from unhub.files.models import MODEL_FILE, save_model
 from unhub.files.pictures import find_pictures
 from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
 from unhub.files.relevance import read_relevance, read_run
-from unhub.files.saved import is_model, load, read_manifest, read_model_manifest, save
+from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, read_model_manifest, save
 from unhub.files.sets import NamedSets, read_sets
 from unhub.files.texts import Texts, read_texts
 from unhub.files.writers import vector_file
@@ -24,6 +25,7 @@ __all__ = [
     "is_model",
     "load",
     "name_rows",
+    "read_any_manifest",
     "read_as_held",
     "read_draws",
     "read_ids",
@@ -37,6 +39,8 @@ __all__ = [
     "read_vectors",
     "replacing",
     "save",
+    "save_correction",
+    "save_model",
     "vector_file",
     "write_draws",
 ]

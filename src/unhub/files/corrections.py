@@ -66,8 +66,11 @@ class Manifest(TypedDict):
     created: str
 
 
-def save_correction(correction: Correction, path: str | os.PathLike[str]) -> None:
-    """Write a correction to one file; the item vectors of a Rescore are not written: a searcher has them."""
+def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Manifest:
+    """Write a correction to one file and return what it says about itself.
+
+    The item vectors of a Rescore are not written: a searcher has them.
+    """
     check_correction(correction, "save")
     try:
         check_contents(correction)
@@ -76,7 +79,9 @@ def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Non
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
-    write_container(path, CORRECTION_FILE, cast("Mapping[str, object]", _manifest(correction, ids)), tensors)
+    manifest = _manifest(correction, ids)
+    write_container(path, CORRECTION_FILE, cast("Mapping[str, object]", manifest), tensors)
+    return manifest
 
 
 def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Correction:

@@ -74,8 +74,11 @@ class ModelManifest(TypedDict):
     created: str
 
 
-def save_model(model: Combining, path: str | os.PathLike[str]) -> None:
-    """Write a model to one file; one whose towers are modules of the user's own cannot be."""
+def save_model(model: Combining, path: str | os.PathLike[str]) -> ModelManifest:
+    """Write a model to one file and return what it says about itself.
+
+    One whose towers are modules of the user's own cannot be written.
+    """
     if not isinstance(model, Model):
         raise ValueError(
             f"a correction or a model is saved, got a {type(model).__name__}; a head goes with its towers, as "
@@ -92,7 +95,9 @@ def save_model(model: Combining, path: str | os.PathLike[str]) -> None:
         tensors |= {f"{side}.{name}": array for name, array in tower.arrays.items()}
         if tower.preparation is not None:
             tensors |= {f"{side}.mean": tower.preparation.mean, f"{side}.scale": tower.preparation.scale}
-    write_container(path, MODEL_FILE, cast("Mapping[str, object]", _manifest(model, sides)), tensors)
+    manifest = _manifest(model, sides)
+    write_container(path, MODEL_FILE, cast("Mapping[str, object]", manifest), tensors)
+    return manifest
 
 
 def _manifest(model: Model, sides: Mapping[str, Tower]) -> ModelManifest:

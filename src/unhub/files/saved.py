@@ -52,6 +52,14 @@ def read_model_manifest(path: str | os.PathLike[str]) -> ModelManifest:
     return read_model_manifest_of(path, *read_container(Path(path)))
 
 
+def read_any_manifest(path: str | os.PathLike[str]) -> Manifest | ModelManifest:
+    """Return what a saved correction or model says about itself, which it is as well; the file is read once."""
+    manifest, tensors = read_container(Path(path))
+    if manifest.get(WHAT) == MODEL:
+        return read_model_manifest_of(path, manifest, tensors)
+    return read_correction_manifest(path, manifest, tensors)
+
+
 def is_model(path: str | os.PathLike[str]) -> bool:
     """Return whether a file that unhub saved is a model."""
     return read_container(Path(path))[0].get(WHAT) == MODEL

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
-import numba
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 
+from unhub.kernels import caching
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.kernels.plain import FLAT_BETA
 from unhub.vectors import Float32, Float64, are_ordinary, unit
@@ -16,10 +18,18 @@ NAME = "numba"
 
 # Sums and maxima may be reordered, so that they vectorise; NaN never comes in (rows are checked at the door).
 REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
-jit = numba.njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
-exact_jit = numba.njit(nogil=True, cache=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
+jit = caching.jit(nogil=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
+exact_jit = caching.jit(nogil=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
 # At the door, NaN may come in.
-door_jit = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+door_jit = caching.jit(nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+
+# A process that is forked while another thread compiles would get numba's lock held, and wait for it for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED = 1 << 20
