@@ -235,6 +235,16 @@ def test_a_bank_of_one_size_is_drawn_anew_for_each_seed() -> None:
     assert one.lines["is"] == again.lines["is"]
 
 
+def test_a_small_bank_cuts_a_k_of_bank_queries_but_not_one_of_items() -> None:
+    specs = {"nnn:k=9,alpha=0.5": "nnn:k=3,alpha=0.5", "dis:tau=0.05,k=9": "dis:tau=0.05,k=9"}
+    asked, fitted = (
+        unhub.study_bank_size(*GIVEN, sizes=(3,), seeds=1, methods=list(one)) for one in (specs, specs.values())
+    )
+    assert list(asked.lines.values()) == list(fitted.lines.values())
+    cut = unhub.study_bank_size(*GIVEN, sizes=(3,), seeds=1, methods=["dis:tau=0.05,k=3"])
+    assert cut.lines["dis:tau=0.05,k=3"] != asked.lines["dis:tau=0.05,k=9"]
+
+
 def test_the_spread_over_draws_is_one_standard_deviation() -> None:
     assert _over_draws([1.0, 2.0, 3.0]) == Interval(2.0, 1.0, 3.0)
     assert _over_draws([4.0]) == Interval(4.0, 4.0, 4.0)

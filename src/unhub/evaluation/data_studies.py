@@ -10,6 +10,7 @@ from unhub.correction import Correction
 from unhub.effort import Progress
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.excluding import ExcludeLike
+from unhub.evaluation.grid import within
 from unhub.evaluation.judging import Judge
 from unhub.evaluation.relevance import RelevanceLike
 from unhub.evaluation.setting import RAW
@@ -50,9 +51,9 @@ def study_bank_size(
     for size in tried:
         for draw in range(draws[size]):
             part = past.gather(np.sort(generator.choice(len(past), size, replace=False)))
-            within = {spec: _within(spec, size) for spec in specs}
-            corrections = judge.fit(gallery, part, list(within.values()), steps.next(), targets)
-            fitted |= {f"{spec} {size} {draw}": corrections[within[spec]] for spec in specs}
+            fitting = {spec: within(parse(spec), size).spec for spec in specs}
+            corrections = judge.fit(gallery, part, list(fitting.values()), steps.next(), targets)
+            fitted |= {f"{spec} {size} {draw}": corrections[fitting[spec]] for spec in specs}
     values = judge(gallery, fitted, steps.next())
     lines = {
         spec: tuple(_over_draws([values[f"{spec} {size} {draw}"].value for draw in range(draws[size])])
@@ -133,13 +134,6 @@ def study_growth(
         {name: tuple(line) for name, line in lines.items()}, None, OVER_QUERIES, chooses=False, log=True,
         notes=(f"{len(followed.queries):,} queries at every size.", *followed.notes(gallery)),
     )  # fmt: skip
-
-
-def _within(spec: str, bank: int) -> str:
-    """Return the method with a k that this bank has."""
-    method = parse(spec)
-    k = method.values.get("k")
-    return parse(method.name, {**method.values, "k": bank}).spec if isinstance(k, int) and k > bank else spec
 
 
 def _usual_sizes(bank: int) -> tuple[int, ...]:
