@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from banks import BIASES, GATED, ON_A_BANK, PLANS, Floats, drawn
 from unhub.correction import Bias, Correction
@@ -426,14 +426,33 @@ def test_apply_refuses_scores_of_another_shape(spec: str) -> None:
         refused(r"^scores must be \(queries, 12\)", lambda scores=wrong: correction.apply(scores))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def scores_with(bad: float, dtype: DTypeLike) -> NDArray[np.floating]:
+    scores = np.linspace(-1, 1, 36, dtype=dtype).reshape(3, 12)
+    scores[1, 4] = bad
+    return scores
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("spec", ON_A_BANK + PLANS)
-def test_apply_refuses_scores_that_are_not_finite(spec: str, bad: float) -> None:
+def test_apply_refuses_scores_that_are_no_numbers(spec: str, dtype: DTypeLike) -> None:
     correction = fit_with(bank_items=BANK_ITEMS, method=spec)
-    for dtype in (np.float32, np.float64):
-        scores = np.linspace(-1, 1, 36, dtype=dtype).reshape(3, 12)
-        scores[1, 4] = bad
-        refused(f"^scores must be finite, got {bad} for query 1, item 4$", lambda: correction.apply(scores))  # noqa: B023
+    kind = "finite" if spec in PLANS else "numbers"
+    refused(
+        f"^scores must be {kind}, got nan for query 1, item 4$", lambda: correction.apply(scores_with(np.nan, dtype))
+    )
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+@pytest.mark.parametrize("spec", BIASES + PLANS)
+def test_apply_leaves_an_infinite_score_but_for_a_plan(spec: str, bad: float) -> None:
+    correction = fit_with(bank_items=BANK_ITEMS, method=spec)
+    scores = scores_with(bad, np.float32)
+    if spec in PLANS:
+        refused(f"^scores must be finite, got {bad} for query 1, item 4$", lambda: correction.apply(scores))
+        return
+    corrected, plain = correction.apply(scores), correction.apply(scores_with(0, np.float32))
+    assert corrected[1, 4] == bad
+    np.testing.assert_array_equal(np.delete(corrected, 16), np.delete(plain, 16))
 
 
 @pytest.mark.parametrize("spec", BIASES + GATED)

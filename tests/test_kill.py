@@ -27,8 +27,10 @@ MOMENTS = 24
 def version(number: int, items: int = ITEMS) -> Bias:
     """Return a correction in which every number tells which version it is."""
     hashes = np.full(items, number, np.uint64)
-    arrays = {"bias": np.full(items, float(number)), "top": np.full((items, 4), number, np.float32)}
-    return Bias(parse("is"), np.arange(items), hashes, Source("cosine", 8), Cost(), arrays, float(number))
+    arrays = {"bias": np.full(items, float(number)), "top_values": np.full((items, 4), number, np.float32)}
+    return Bias(
+        parse("nnn:k=4,alpha=0.5"), np.arange(items), hashes, Source("cosine", 8), Cost(), arrays, float(number)
+    )
 
 
 def version_of(path: Path) -> int:

@@ -107,13 +107,20 @@ class Fitted:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}: {len(self)} items, {self.source.similarity}>"
 
-    def check_scores(self, scores: ArrayLike) -> Scores:
-        """Return scores as a float (queries, items) matrix that fits this correction, of finite numbers."""
+    def check_scores(self, scores: ArrayLike, infinite: bool = True) -> Scores:
+        """Return scores as a float (queries, items) matrix that fits this correction, without NaN.
+
+        infinite: whether a score may be, such as minus infinity for an item that must not be returned.
+        """
         checked = self.shaped(scores)
-        row = row_not_finite(checked)
-        if row is not None:
-            bad = int(np.isfinite(checked[row]).argmin())
-            raise ValueError(f"scores must be finite, got {checked[row, bad]} for query {row}, item {bad}")
+        if row_not_finite(checked) is not None:
+            wrong = np.argwhere(np.isnan(checked) if infinite else ~np.isfinite(checked))
+            if len(wrong):
+                row, item = wrong[0]
+                raise ValueError(
+                    f"scores must be {'numbers' if infinite else 'finite'}, got {checked[row, item]} for query {row}, "
+                    f"item {item}"
+                )
         return checked
 
     def shaped(self, scores: ArrayLike) -> Scores:
@@ -175,7 +182,7 @@ class Bias(Fitted):
             corrected = cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
         if row_not_finite(corrected) is not None:  # which is so wherever a score is not, so one look is enough
             self.check_scores(checked)
-            check_range(corrected)
+            check_range(np.where(np.isfinite(checked), corrected, 0))
         return corrected
 
 
@@ -217,7 +224,7 @@ class Plan(Fitted):
 
         progress: called with (done, total) as the solver goes on, and at its end.
         """
-        return cast("Planner", self.method).plan(self.check_scores(scores), progress)
+        return cast("Planner", self.method).plan(self.check_scores(scores, infinite=False), progress)
 
 
 Correction: TypeAlias = Bias | Rescore | Plan
