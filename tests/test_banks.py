@@ -188,3 +188,12 @@ def test_real_banks_get_the_verdict_they_deserve(space: str, split: str) -> None
             "all": "good", "random": "good", "stratified": "good", "far": "off-domain", "ten": "tiny",
             "hundred": "tiny",
         }  # fmt: skip
+
+
+def test_a_bank_of_items_is_told() -> None:
+    items = np.random.default_rng(0).normal(size=(400, 8))
+    told = "400 of 400 bank queries are items: a bank is past queries, so give those."
+    assert told in unhub.judge_bank(items, items, distances=False).notes
+    assert told in unhub.tune(items, items, methods="nnn:k=8").notes
+    other = np.random.default_rng(1).normal(size=(400, 8))
+    assert not unhub.judge_bank(items, other, distances=False).notes

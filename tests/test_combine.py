@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "NaN": (lambda: build([np.ones((2, 6)), np.full((1, 6), np.nan)], 6, "dot"), r"sets\[1\]: row 0 holds nan"),
     "zeros": (lambda: build([np.ones((9, 6)), np.zeros((2, 6))], 6, "cosine"), r"sets\[1\]: row 0 is all zeros"),
-    "too large": (lambda: build([np.full((1, 6), 1e300)], 6, "dot"), r"sets\[0\]: row 0 holds 1e\+300, .* beyond float32"),
+    "too large": (lambda: build([np.full((1, 6), 1e300)], 6, "dot"), r"sets\[0\]: row 0 holds 1e\+300"),
     "rows of other lengths": (lambda: build([[[1, 2], [3]]], 2, "dot"), r"sets\[0\] is not a matrix"),
     "texts": (lambda: build([np.array([["a"]])], 1, "dot"), r"sets\[0\] must hold real numbers"),
     "a text": (lambda: build("sets.npy", 6, "dot"), "sets must be a list of .* got 'sets.npy'"),

@@ -365,3 +365,13 @@ def test_ctrl_c_stops_a_big_evaluation_within_seconds() -> None:
 
 def test_every_public_name_is_there() -> None:
     assert unhub.evaluate is evaluate and unhub.Evaluation is Evaluation
+
+
+def test_queries_that_are_items_are_told_unless_they_are_left_out() -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 8))
+    truth = {row: [row, (row + 1) % 60] for row in range(60)}
+    told = '60 of 60 queries are items, and find themselves: leave each out of its own ranking with exclude="self"'
+    assert any(note.startswith(told) for note in unhub.evaluate(rows, rows, truth, resamples=5).notes)
+    for queries, exclude in ((rows, "self"), (np.concatenate([rows[:20], rows[:40] + 1]), None)):
+        found = unhub.evaluate(queries, rows, truth, exclude=exclude, resamples=5)
+        assert not any("find themselves" in note for note in found.notes)

@@ -13,6 +13,7 @@ import pytest
 
 from unhub.correction import Bias, Cost, Source
 from unhub.files import load, save
+from unhub.fingerprint import Fingerprint
 from unhub.methods import parse
 
 pytestmark = [
@@ -28,9 +29,8 @@ def version(number: int, items: int = ITEMS) -> Bias:
     """Return a correction in which every number tells which version it is."""
     hashes = np.full(items, number, np.uint64)
     arrays = {"bias": np.full(items, float(number)), "top_values": np.full((items, 4), number, np.float32)}
-    return Bias(
-        parse("nnn:k=4,alpha=0.5"), np.arange(items), hashes, Source("cosine", 8), Cost(), arrays, float(number)
-    )
+    source = Source("cosine", 8, Fingerprint.of(hashes[:4]))
+    return Bias(parse("nnn:k=4"), np.arange(items), hashes, source, Cost(), arrays, float(number))
 
 
 def version_of(path: Path) -> int:

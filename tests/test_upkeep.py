@@ -700,7 +700,7 @@ def test_warm_iterations_ask_for_what_they_go_over_before_anything_is_computed(c
     sets = drawn(97)
     correction = first("sn:tau=0.05", sets)
     counted.pairs = 0
-    with pytest.raises(ValueError, match="warm=2 iterations go over everything; give items= and bank= too"):
+    with pytest.raises(ValueError, match="warm=2 iterations go over everything; give items= too"):
         extend(correction, sets.items[30:], sets.bank[:200], warm=2)
     with pytest.raises(ValueError, match="warm=2 iterations go over everything; give items= and bank= too"):
         remove(correction, [0], warm=2)

@@ -187,8 +187,9 @@ def _warms(correction: Correction, warm: object, items: VectorsLike | None, bank
     method = correction.method
     if warm == 0 or not isinstance(method, Balanced):
         return False
-    if items is None or bank is None:
-        raise ValueError(f"{method.name}: warm={warm} iterations go over everything; give items= and bank= too")
+    missing = [f"{name}=" for name, given in (("items", items), ("bank", bank)) if given is None]
+    if missing:
+        raise ValueError(f"{method.name}: warm={warm} iterations go over everything; give {' and '.join(missing)} too")
     return True
 
 

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
@@ -140,19 +139,22 @@ def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
     A terminal gets them as a table has them; what is not UTF-8 is spelled out, since no text file can hold it.
     """
     spell = visible if file.isatty() else _as_utf8
-    if isinstance(file, TextIOWrapper):
-        file.reconfigure(errors="strict")
+    names = {one: spell(str(one)) for one in [*asked.tolist(), *hits.ids.ravel().tolist()]}
+    for name in names.values():  # before the first line: a part of a table looks like a whole one
+        try:
+            name.encode(file.encoding or "utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"--format: csv in {file.encoding} has no {name[error.start]!a}, which stands in an id; write to a "
+                "file with -o, which is UTF-8, or take json or npz"
+            ) from None
     writer = csv.writer(_Lines(file), lineterminator=_Lines.END)
     writer.writerow((word, "rank", "id", "score"))
-    try:
-        writer.writerows(
-            (spell(str(one)), rank, spell(str(item)), score)
-            for one, found in _rows(asked, hits)
-            for rank, (item, score) in enumerate(found, start=1)
-        )
-    except UnicodeEncodeError as error:
-        lacking = f"--format: csv in {file.encoding} has no {error.object[error.start]!a}, which stands in an id"
-        raise ValueError(f"{lacking}; json and npz hold any id") from None
+    writer.writerows(
+        (names[one], rank, names[item], score)
+        for one, found in _rows(asked, hits)
+        for rank, (item, score) in enumerate(found, start=1)
+    )
 
 
 class _Lines:

@@ -150,7 +150,7 @@ def judge_bank(
         near = nearness(past, asked, similarity, seed=seed, threads=threads, progress=steps.next())
         leaked = int(np.isin(sets.hashes["queries"], sets.hashes["bank"]).sum())
     carried: Transport | None = None
-    notes = []
+    notes = [*sets.notes]
     if distances:
         try:
             carried = transport(past, gallery, asked, similarity, seed=seed)

@@ -73,5 +73,7 @@ def seconds_of(given: float | str | None) -> float | None:
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise ValueError(f"time must be a number of seconds above 0 or a text such as '10m', got {given!r}")
+        raise ValueError(
+            f"time must be a number of seconds above 0, or a text with s, m or h such as '90s' or '1.5h', got {given!r}"
+        )
     return seconds

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from unhub.effort import Effort
 from unhub.fingerprint import Hashes, inspect
 from unhub.fitting import check_similarity
@@ -41,3 +43,11 @@ class Matched:
         effort = Effort(threads)
         hashes = {name: inspect(vectors, name, similarity, effort.map).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), hashes, similarity)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say where most bank queries are items, by mistake or for want of queries."""
+        found = int(np.isin(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
+        if 2 * found < len(self.bank):
+            return ()
+        return (f"{found:,} of {len(self.bank):,} bank queries are items: a bank is past queries, so give those.",)

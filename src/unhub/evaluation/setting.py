@@ -81,6 +81,8 @@ class Setting:
         twins = Twins.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
         notes += _without_items(named)
+        if exclude is None:
+            notes += _found_by_themselves(asked_hashes, hashes)
         return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
@@ -100,6 +102,17 @@ class Setting:
     def places(self, k: int, name: str = "k") -> int:
         """Return k, which must be a whole number of at least 1, and no more than there are items."""
         return min(check_whole(k, name, 1), len(self.item_ids))
+
+
+def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
+    """Return a note where most queries are items: each finds itself, and the figures say nothing."""
+    found = int(np.isin(queries, items).sum())
+    if 2 * found < len(queries):
+        return ()
+    return (
+        f"{found:,} of {len(queries):,} queries are items, and find themselves: leave each out of its own ranking with "
+        'exclude="self" (--exclude-self).',
+    )
 
 
 def _left_out(

@@ -75,7 +75,7 @@ def tune(
     clock = Clock(seconds_of(time), progress, threads, memory)
     matched = Matched.of(bank, items, queries, similarity, threads)
     sets = _sets(matched, bank_items, clock)
-    notes: list[str] = []
+    notes = [*matched.notes]
     # The spread decides the temperatures, not how many there are.
     clock.plan(AROUND + count_steps(candidates(named, Ground(1.0, len(sets.bank), len(sets.items), True))))
     if relevance is None or matched.queries is None:
