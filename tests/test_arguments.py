@@ -155,10 +155,11 @@ def test_no_item_has_the_id_of_an_empty_place(ids: Any, nobody: str) -> None:
     assert refused(lambda: unhub.Dense(np.ones((2, 3)), item_ids=ids)) == f"item_{words}"
 
 
-def test_scaled_copies_of_the_items_are_told_what_to_do() -> None:
+def test_scaled_or_rounded_copies_of_the_items_are_told_from_others() -> None:
     scaled = ITEMS / np.linalg.norm(ITEMS, axis=1, keepdims=True)
-    words = "or the very rows of the fit if these are copies of them scaled to length one"
-    assert refused(lambda: unhub.searcher(scaled, FITTED)).endswith(words)
+    words = "Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
+    for other in (scaled, ITEMS.astype(np.float16)):
+        assert refused(lambda rows=other: unhub.searcher(rows, FITTED)).endswith(words)
     changed = ITEMS.copy()
     changed[3] += 1
     assert not refused(lambda: unhub.searcher(changed, FITTED)).endswith(words)

@@ -759,11 +759,14 @@ def of_parts(rows: int) -> Floats:
 
 @pytest.mark.once
 @pytest.mark.parametrize(("made", "rotated"), [(concentrated, True), (of_parts, False)])
-def test_codes_get_the_vectors_in_the_form_in_which_more_is_found(made: Callable[[int], Floats], rotated: bool) -> None:
+def test_codes_get_the_vectors_in_the_form_in_which_more_is_found(
+    made: Callable[[int], Floats], rotated: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
     rows = made(1500)
     items, queries = rows[:1000], rows[1000:1100]
     correction = unhub.fit(items, rows[1100:], method="nnn:k=8,alpha=0.75")
     searcher = unhub.searcher(items, correction, index="faiss:PQ9x6")
+    assert capfd.readouterr() == ("", "")  # FAISS itself would warn of few items, part by part
     engine = searcher._index
     assert isinstance(engine, Faiss) and engine.stored.layout.rotate is rotated
     found, right = (one.search(queries, k=10).ids for one in (searcher, unhub.searcher(items, correction)))

@@ -56,6 +56,7 @@ def set_parameters(index: Any, parameters: str) -> None:
     faiss = library()
     space, clusters = faiss.ParameterSpace(), faiss.try_extract_index_ivf(index)
     if clusters is not None:
+        clusters.cp.min_points_per_centroid = 1
         clusters.nprobe = min(clusters.nlist, round(2 * clusters.nlist**0.5))
     with contextlib.suppress(RuntimeError):  # the index is no HNSW
         space.set_index_parameter(index, "efSearch", EF_SEARCH)
@@ -67,6 +68,7 @@ def set_parameters(index: Any, parameters: str) -> None:
         if isinstance(part, faiss.IndexPQ | faiss.IndexIVFPQ):
             # Most of the time a product quantiser is trained for, and of use to a search by Hamming distance alone.
             part.do_polysemous_training = "ht=" in parameters
+            part.pq.cp.min_points_per_centroid = 1  # FAISS would fill the screen with one warning for each part
     if parameters:
         space.set_index_parameters(index, parameters.replace(";", ","))
 

@@ -12,7 +12,7 @@ from unhub.effort import Effort
 from unhub.fingerprint import inspect
 from unhub.vectors import Float32, Float64, Ids, Kind, Vectors, VectorsLike, as_vectors, positions_of
 
-SCALED = ", or the very rows of the fit if these are copies of them scaled to length one"
+ALTERED = ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
 
 
 class OtherContents(ValueError):
@@ -59,7 +59,7 @@ def locate(
         raise OtherContents(
             f"items: item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
             f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
-            f"{SCALED if similarity == 'cosine' and len(differ) == len(items) else ''}"
+            f"{ALTERED if len(differ) == len(items) else ''}"
         )
     return Located(places, unit_length)
 
