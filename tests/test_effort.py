@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from banks import ON_A_BANK, drawn
 from children import assert_ctrl_c_stops, child
@@ -18,6 +18,33 @@ from unhub.methods import parse
 from unhub.upkeep import extend, merge
 
 # Running.
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_any_thread_pins_blas_and_the_last_to_run_sets_it_free() -> None:
+    begun, overlapping = threading.Event(), threading.Event()
+
+    def first() -> None:
+        begun.set()
+        overlapping.wait(10)
+
+    def second() -> set[int]:
+        overlapping.set()
+        one.result(10)
+        return blas_threads()
+
+    # The threads of the pool live on, as those of a server do.
+    with threadpool_limits(2, "blas"), ThreadPoolExecutor(2) as pool:
+        before = blas_threads()
+        one = pool.submit(Effort(1).run, [first])
+        begun.wait(10)
+        assert pool.submit(Effort(1).run, [second]).result(10) == [{1} if before else set()]
+        assert blas_threads() == before
+        with threadpool_limits(3, "blas"):
+            assert blas_threads() == ({3} if before else set())
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -283,10 +310,12 @@ assert blas() == {THREADS}
 WHILE_THE_PIN_IS_SET = """
 inside, real = threading.Event(), effort._blas()
 class Slow:
+    lib_controllers = real.lib_controllers
     def limit(self, **how):
+        limits = real.limit(**how)
         inside.set()
         time.sleep(0.3)
-        return real.limit(**how)
+        return limits
 effort._blas = Slow
 other = threading.Thread(target=Effort(1).run, args=([lambda: time.sleep(0.1)],), daemon=True)
 other.start()

@@ -54,14 +54,39 @@ class _Pin:
     def take(self) -> None:
         with self.lock:
             if self.holders == 0:
-                self.limits = _blas().limit(limits=1, user_api="blas")
+                with _in_control():
+                    self.limits = _blas().limit(limits=1, user_api="blas")
             self.holders += 1
 
     def give(self) -> None:
         with self.lock:
             self.holders -= 1
             if self.holders == 0:
-                self.limits.restore_original_limits()
+                self.restore()
+
+    def restore(self) -> None:
+        with _in_control():
+            self.limits.restore_original_limits()
+
+
+@contextmanager
+def _in_control() -> Iterator[None]:
+    """Let this thread set BLAS's threads, and any thread after it.
+
+    threadpoolctl leaves that, from 3.8 on, to the thread that was the first to do it; others silently do nothing.
+    """
+    _leave_control()
+    try:
+        yield
+    finally:
+        _leave_control()
+
+
+def _leave_control() -> None:
+    for library in _blas().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
 
 
 _pin = _Pin()
@@ -92,7 +117,7 @@ def _after_fork_in_child() -> None:
     """Begin with no pin: the threads that held it are not in the child, and nobody else would restore BLAS."""
     global _pin
     if _pin.holders:
-        _pin.limits.restore_original_limits()
+        _pin.restore()
     _pin = _Pin()
 
 
