@@ -61,7 +61,7 @@ check: $(DEV_STAMP) ## lint, formatting, types
 
 bench: $(DEV_STAMP) ## time the fits, and their growth with the sizes
 	$(RUN) benchmarks/fit.py
-	$(RUN) benchmarks/growth.py --picture docs/growth.png
+	$(RUN) benchmarks/growth.py --picture docs/compute/growth.png
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

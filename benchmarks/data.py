@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unhub.vectors import Float32, spans, unit
+from unhub.arrays import Float32, spans, unit
 
 CONE = 1.0  # length of the shared direction beside noise of length 1
 BLOCK = 16_384

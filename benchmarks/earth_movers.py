@@ -16,10 +16,11 @@ import numpy as np
 import ot
 
 from bank_quality import Rows, banks, cases
-from unhub.evaluation.seeds import Spread
+from unhub.arrays import unit
+from unhub.banks.earth_movers import transport
+from unhub.data.vectors import as_vectors
 from unhub.evaluation.tables import as_text
-from unhub.evaluation.transport import transport
-from unhub.vectors import as_vectors, unit
+from unhub.studies.seeds import Spread
 
 PROJECTIONS = 128
 SHOWN = ("all", "random", "adversarial", "near", "far", "half far", "noise")

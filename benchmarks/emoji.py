@@ -1,7 +1,7 @@
 """The public benchmark: search emoji by text and texts by emoji, with every method, on data that anyone can rebuild.
 
-    python demo/build.py --work DIRECTORY
-    python benchmarks/emoji.py --work DIRECTORY [--docs docs/emoji.md]
+    python recipes/emoji/build.py --work DIRECTORY
+    python benchmarks/emoji.py --work DIRECTORY [--docs docs/demo/emoji.md]
 
 Without --work, the known catalogue that ships is measured alone, and what needs more is left out and said. Settings are
 chosen on `val`, printed, and written to DIRECTORY/chosen.json before anything is measured on `test`. --docs writes the
@@ -48,15 +48,15 @@ from emoji_tables import (
     sets_section,
     write_page,
 )
+from unhub.atomic import replacing
 from unhub.cli.display import progress
+from unhub.data.vectors import Vectors
 from unhub.demo.space import Split
-from unhub.evaluation.grid import GATES, within
-from unhub.evaluation.judging import Judge
-from unhub.evaluation.setting import RAW
-from unhub.evaluation.tuning import Tried
+from unhub.evaluation.comparing import Judge
+from unhub.evaluation.inputs import RAW
 from unhub.methods import METHODS, Method, parse
-from unhub.replacing import replacing
-from unhub.vectors import Vectors
+from unhub.tuning.grid import GATES, within
+from unhub.tuning.outcome import Tried
 
 CHOICE = "GM"  # of R@1, R@5 and R@10: steadier than R@1 alone where queries are vague
 FEW = ("is", "nnn", "sn")  # whose banks and galleries are compared
@@ -230,7 +230,7 @@ def specs_of(chosen: Mapping[str, Mapping[str, Chosen]]) -> dict[str, dict[str, 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, help="the folder that demo/build.py made; default what ships")
+    parser.add_argument("--work", type=Path, help="the folder that recipes/emoji/build.py made; default what ships")
     parser.add_argument("--docs", type=Path, help="a page to write the tables into")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resamples", type=int, default=Work().resamples, help="of the queries, for the intervals")
@@ -239,7 +239,7 @@ def main() -> None:
         parser.error("--docs needs --work: the page has tables of both splits")
     missing = [split for split in SPLITS if options.work is not None and not (options.work / split).is_dir()]
     if missing:
-        parser.error(f"--work {options.work} has no folder {missing[0]}; make it with demo/build.py")
+        parser.error(f"--work {options.work} has no folder {missing[0]}; make it with recipes/emoji/build.py")
     written = None if options.work is None else options.work / "chosen.json"
     sections = run(read_sources(options.work), written, Work(options.threads, options.resamples))
     if options.docs is not None:

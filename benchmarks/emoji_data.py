@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 import unhub
+from unhub.arrays import Float32
+from unhub.data.relevance import Relevance
+from unhub.data.vectors import Vectors
 from unhub.demo.space import Descriptions, Space, Split, load_space
-from unhub.evaluation.relevance import Relevance
-from unhub.vectors import Float32, Vectors
 
 SEED = 0
 SPLITS = ("known", "unseen")
@@ -48,7 +49,7 @@ class Task(NamedTuple):
 
 
 def read_sources(work: Path | None) -> list[Source]:
-    """Return both splits of a folder that demo/build.py made; without one, the known catalogue that ships."""
+    """Return both splits of a folder that recipes/emoji/build.py made; without one, the known catalogue that ships."""
     if work is None:
         return [Source("known", load_space())]
     return [

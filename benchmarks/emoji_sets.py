@@ -8,18 +8,19 @@ import numpy as np
 
 import unhub
 from emoji_data import SEED, Source, Work
+from unhub.arrays import Float32
 from unhub.combine import as_combination, combine_queries
+from unhub.compute.workers import Effort
+from unhub.data.draws import Drawn
+from unhub.data.relevance import Relevance
+from unhub.data.vectors import Vectors
 from unhub.demo.space import Descriptions, Space, Split
-from unhub.effort import Effort
+from unhub.evaluation.inputs import RAW, Setting
 from unhub.evaluation.measures import parse_measures
-from unhub.evaluation.relevance import Relevance
-from unhub.evaluation.sets.draws import Drawn
-from unhub.evaluation.sets.placing import Counts
-from unhub.evaluation.sets.result import SetEvaluation
-from unhub.evaluation.sets.rows import Area, Labels, SetRow, areas_of, rows_of
-from unhub.evaluation.setting import RAW, Setting
-from unhub.evaluation.tuning import Tuning
-from unhub.vectors import Float32, Vectors
+from unhub.multi.results import SetEvaluation
+from unhub.multi.scoring import Area, Labels, SetRow, areas_of, rows_of
+from unhub.multi.set_places import Counts
+from unhub.tuning.outcome import Tuning
 
 SIZES = (1, 2, 3, 4, 5)
 SHOWN = (1, 3, 5)

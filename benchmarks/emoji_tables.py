@@ -9,13 +9,13 @@ from typing import NamedTuple
 from emoji_data import Source, Task, different
 from emoji_sets import JOINED, SHOWN, Compared, SetBank
 from multi_tables import as_markdown
-from unhub.evaluation.banks import BankReport
+from unhub.atomic import replacing
+from unhub.banks.judging import BankReport
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.evaluate import Evaluation
-from unhub.evaluation.sets.rows import SetRow
-from unhub.evaluation.setting import RAW
-from unhub.evaluation.tuning import Tried
-from unhub.replacing import replacing
+from unhub.evaluation.inputs import RAW
+from unhub.multi.scoring import SetRow
+from unhub.tuning.outcome import Tried
 
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 SPLIT_TITLES = {"known": "Known catalogue", "unseen": "Unseen emoji"}

@@ -24,11 +24,12 @@ from rich.table import Table
 from data import unit_vectors
 from fit import keep_memory, tiles, whole_product
 from unhub import kernels
-from unhub.effort import Effort
+from unhub.arrays import Float32, Float64
+from unhub.compute.workers import Effort
+from unhub.data.relevance import Truth
+from unhub.data.similarity import Dot
+from unhub.data.vectors import as_vectors
 from unhub.evaluation.placing import Additive, Ranking, place, raw_ranking
-from unhub.evaluation.relevance import Truth
-from unhub.similarity import Dot
-from unhub.vectors import Float32, Float64, as_vectors
 
 QUERIES, ITEMS, CORRECTIONS, BEST = 25_000, 5_000, 14, 10
 MUSTS = {"one ranking": 1.2, "each further ranking": 0.15, "hubness of one ranking": 0.2}

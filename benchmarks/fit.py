@@ -29,11 +29,12 @@ from threadpoolctl import threadpool_limits
 import unhub
 from data import unit_vectors
 from unhub import kernels
-from unhub.balance import balance
-from unhub.effort import Effort
-from unhub.passes import Want, reduce
-from unhub.similarity import Dot
-from unhub.vectors import Float32, Float64, as_vectors
+from unhub.arrays import Float32, Float64
+from unhub.compute.passes import Want, reduce
+from unhub.compute.sinkhorn import balance
+from unhub.compute.workers import Effort
+from unhub.data.similarity import Dot
+from unhub.data.vectors import as_vectors
 
 SHAPES = ("5000x100000", "20000x5000", "1000x100000")
 ROUND_PAIRS = 400_000_000  # a round has several sweeps where the shape has fewer pairs of an item and a query

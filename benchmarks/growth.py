@@ -4,7 +4,7 @@ The claim: time grows linearly in n and in m, with no cliff. The tables give sec
 query) pair, which a linear fit keeps the same at each size, and the ratio of the largest size's to the smallest's. Each
 figure is the median of three rounds, each of which goes once through all sizes and methods. The process keeps memory
 it has once taken, as in fit.py, unless --fresh-memory is given. The default takes two to three minutes on two cores;
-`--picture docs/growth.png` draws it too (the extra `plot`).
+`--picture docs/compute/growth.png` draws it too (the extra `plot`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import unhub
 from data import unit_vectors
 from fit import keep_memory
 from unhub import kernels
-from unhub.effort import thread_count
+from unhub.compute.workers import thread_count
 
 METHODS = {"IS": "is", "NNN": "nnn:k=128", "SN": "sn"}
 SIZES = (2_048, 4_096, 8_192, 16_384, 32_768, 65_536)

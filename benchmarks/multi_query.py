@@ -1,6 +1,6 @@
 """Several descriptions of one target on real data: the table and the curves of Wang et al. 2022, for Flickr8k.
 
-    python benchmarks/multi_query.py run [FOLDER] --work DIRECTORY [--picture docs/multi_study.png]
+    python benchmarks/multi_query.py run [FOLDER] --work DIRECTORY [--picture docs/multi/multi_study.png]
     python benchmarks/multi_query.py recipes [FOLDER] --work DIRECTORY
 
 FOLDER holds Flickr8k features; without it, it is looked for where tests/flickr8k.py looks. `run` trains on `train`,
@@ -25,11 +25,11 @@ import numpy as np
 import unhub
 from multi_models import KINDS, RATES, RECIPE, Split, flickr8k, path_of, read_split, train_one
 from multi_tables import as_markdown, comparisons, curves, draw, table
+from unhub.arrays import Float64
 from unhub.combine import CombinationLike
 from unhub.correction import Correction
 from unhub.evaluation.tables import as_text
 from unhub.model import Model
-from unhub.vectors import Float64
 
 SIZES = (1, 2, 3, 4, 5)
 MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")

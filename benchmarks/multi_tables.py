@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from unhub.arrays import Float64
 from unhub.evaluation.pictures import INKS, Picture
-from unhub.vectors import Float64
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

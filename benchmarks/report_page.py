@@ -1,4 +1,4 @@
-"""Write a report on generated data with pictures, and take docs/report.png of it, or the file named, in Chromium."""
+"""Write a report on generated data with pictures, and take a picture of it in Chromium: docs/reports/report.png."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def smaller(whole: Image.Image) -> Image.Image:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("screenshot", nargs="?", type=Path, help="by default docs/report.png")
+    parser.add_argument("screenshot", nargs="?", type=Path, help="by default docs/reports/report.png")
     parser.add_argument("--page", type=Path, help="keep the page, in this file")
     parser.add_argument("--scale", type=float, default=1.0, help="of the data: 0.1 is a tenth")
     given = parser.parse_args()
@@ -150,4 +150,4 @@ if __name__ == "__main__":
         page = given.page or Path(folder) / "report.html"
         made = write_page(page, *(max(100, round(given.scale * count)) for count in (1500, 2000, 6000)))
         print(made)
-        photograph(page, given.screenshot or Path(__file__).resolve().parents[1] / "docs" / "report.png")
+        photograph(page, given.screenshot or Path(__file__).resolve().parents[1] / "docs" / "reports" / "report.png")

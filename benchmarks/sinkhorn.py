@@ -35,7 +35,7 @@ import unhub
 from data import unit_vectors
 from fit import keep_memory
 from unhub import kernels
-from unhub.vectors import Float32, Float64
+from unhub.arrays import Float32, Float64
 
 try:
     import torch

@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import torch
 
-from unhub.vectors import Float32, Float64, spans
+from unhub.arrays import Float32, Float64, spans
 
 MAKE_ROWS = 1024  # rows of K made at a time: fewer slow the multiply down
 SWEEP_ROWS = 128  # rows of K read at a time: these are still in cache for the second product

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Kind, Vectors, as_vectors
+from unhub.arrays import Kind
+from unhub.data.vectors import Vectors, as_vectors
 
 Floats = NDArray[np.float64]
 KINDS: tuple[Kind, ...] = ("cosine", "dot")

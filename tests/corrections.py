@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
 from unhub.correction import Bias, Correction, Cost, Plan, Rescore, Source
-from unhub.fingerprint import Fingerprint
+from unhub.data.fingerprint import Fingerprint
+from unhub.data.vectors import Vectors
 from unhub.methods import parse
-from unhub.vectors import Ids, Vectors
 
 COST = Cost(2.5, 0.125, 12345678, "numba", "fp32", 10, 1e-9, 3e-7, ("k was clipped to 7", "µ"))
 SOURCE = Source("cosine", 64, Fingerprint(100, 2**64 - 3), Fingerprint(7, 5))

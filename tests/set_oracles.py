@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from oracles import Floats
+from tests.oracles import Floats
 
 
 def alphas(name: str, queries: Floats) -> list[float]:

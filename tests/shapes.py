@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-import oracles
+from tests import oracles
 
 
 @dataclass(frozen=True)

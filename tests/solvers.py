@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from unhub.methods import newton
+from unhub.compute import newton
 
 
 def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:

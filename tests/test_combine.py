@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-import set_oracles
-from oracles import Floats
+from tests import set_oracles
+from tests.oracles import Floats
 from unhub import combine
+from unhub.arrays import Float32, Float64, Kind, unit
 from unhub.combine import (
     COMBINATIONS,
     Combination,
@@ -22,7 +23,7 @@ from unhub.combine import (
     distinct_weights,
     softmax,
 )
-from unhub.vectors import Float32, Float64, Kind, Vectors, unit
+from unhub.data.vectors import Vectors
 
 pytestmark = pytest.mark.once
 

@@ -10,10 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import command
-import media
-import tiny_encoders
 import unhub
+from tests import command, media, tiny_encoders
 from unhub.indexes import INDEXES
 from unhub.methods import METHODS, as_value
 from unhub.methods.method import Value
@@ -21,7 +19,7 @@ from unhub.methods.method import Value
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 SIZES = {"gallery": 200, "captions": 600, "training": 150, "q": 8, "new_items": 20, "more_captions": 100}
@@ -126,12 +124,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_index_of_the_docs_lists_every_page() -> None:
     text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\((\w+\.md)\)", text)) == {page.name for page in PAGES} - {"README.md"}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} - {"README.md"}
+    assert set(re.findall(r"\(([\w/]+\.md)\)", text)) == pages
 
 
 def test_every_folder_of_the_package_has_a_page() -> None:
     folders = {path.parent.name for path in (ROOT / "src" / "unhub").glob("*/__init__.py")}
-    assert {f"{folder}.md" for folder in folders} <= {page.name for page in PAGES}
+    assert folders <= {page.parent.name for page in PAGES}
 
 
 def parameters_in(cell: str) -> dict[str, Value]:
@@ -161,7 +160,7 @@ def test_the_table_of_methods_says_what_each_needs() -> None:
 
 
 def test_the_page_of_methods_has_a_section_for_each_of_its_kind() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "methods" / "methods.md").read_text(encoding="utf-8")
     assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == list(METHODS)
     kinds = table_rows(text, "kind")
     for name, method in METHODS.items():
@@ -169,7 +168,7 @@ def test_the_page_of_methods_has_a_section_for_each_of_its_kind() -> None:
 
 
 def test_the_page_of_indexes_lists_every_engine() -> None:
-    rows = table_rows((ROOT / "docs" / "indexes.md").read_text(encoding="utf-8"), "index")
+    rows = table_rows((ROOT / "docs" / "indexes" / "indexes.md").read_text(encoding="utf-8"), "index")
     assert [name.partition(":")[0] for name in rows] == list(INDEXES)
 
 

@@ -1,6 +1,7 @@
 """The order of the modules: imports go one way, and a light start stays light."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,28 +15,29 @@ PACKAGE = Path(__file__).parents[1] / "src" / "unhub"
 
 # A module or folder of src/unhub may import those above it and itself, never one below it.
 LAYERS = (
-    "replacing",  # files that appear whole or not at all
-    "extras",  # what to install where an optional library is absent
-    "vectors",
-    "kept",  # what is declared of the arrays that corrections and models hold
+    "errors",  # whole numbers, and what to install where an optional library is absent
+    "atomic",  # files that appear whole or not at all
+    "arrays",  # the types of arrays, spans of rows, rows of length one
     "kernels",
-    "fingerprint",
-    "similarity",
-    "effort",  # threads, memory and progress: what the passes below run on
-    "passes",
-    "balance",
-    "bank",
+    "data",  # the nouns: vectors, ids, similarities, banks, relevance, runs, draws
+    "compute",  # how work is done: workers, progress, passes, Sinkhorn, transport
     "correction",
     "methods",
+    "matching",  # inputs checked against each other and against a correction
+    "layouts",  # the extra dimensions
     "fitting",
-    "given",  # what upkeep is given again, checked
     "upkeep",
     "combine",
     "model",  # towers and a head that were trained, run by numpy
     "indexes",
     "search",
-    "evaluation",
     "files",
+    "evaluation",
+    "banks",
+    "tuning",
+    "multi",
+    "studies",
+    "reports",
     "training",
     "embed",
     "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
@@ -44,6 +46,10 @@ LAYERS = (
     "service",
     "__main__",
 )
+
+# Folders that hold one file for each thing of a kind, however many there are.
+SHELVES = ("cli", "files")
+MOST_FILES = 16
 
 # The public names come from everywhere, lazily.
 SEES_EVERYTHING = "__init__"
@@ -116,14 +122,39 @@ def test_imports_go_one_way() -> None:
     assert backward_imports(PACKAGE) == []
 
 
+def imported_beside(path: Path) -> set[str]:
+    """Return the modules of its own folder that a file imports when it is loaded or used; not those for types alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    folder = ".".join(["unhub", *path.parent.relative_to(PACKAGE).parts])
+    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {module.removeprefix(f"{folder}.").split(".")[0] for module in modules if module.startswith(f"{folder}.")}
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()))
+def test_a_folder_is_a_room_with_an_order(folder: str) -> None:
+    files = sorted((PACKAGE / folder).glob("*.py"))
+    assert len(files) <= MOST_FILES or folder in SHELVES
+    beside = {path.stem: imported_beside(path) for path in files if path.stem != "__init__"}
+    graphlib.TopologicalSorter(beside).prepare()  # which raises where imports go in a circle
+
+
+@pytest.mark.parametrize("folder", ["tests", "docs"])
+def test_tests_and_pages_stand_in_rooms_of_the_same_names(folder: str) -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"benchmarks", "__pycache__"}
+    assert {path.name for path in (PACKAGE.parents[1] / folder).iterdir() if path.is_dir()} <= rooms
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        "import unhub.search",
+        "import unhub.search.searcher",
         "import unhub",
         "from unhub import search",
         "from unhub import fit",
-        "from unhub.search import searcher",
+        "from unhub.search.searcher import searcher",
         "from .. import search",
         "from ..search import searcher",
         "def later():\n    from unhub.indexes.exact import Exact",
@@ -140,7 +171,7 @@ def test_a_backward_import_is_found_however_it_is_written(tmp_path: Path, line: 
     "line",
     [
         "import numpy as np",
-        "import unhub.vectors",
+        "import unhub.data.vectors",
         "from unhub import kernels",
         "from unhub.correction import Bias",
         "from ..correction import Bias",

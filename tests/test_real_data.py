@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import flickr8k
-import oracles
-from banks import Floats
+from tests import flickr8k, oracles
+from tests.bank_cases import Floats
 from unhub.correction import Correction
 from unhub.fitting import fit
 

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import oracles
-from banks import BIASES, GATED, PLANS, RESCORES, Floats, Sets, drawn, fitted, whole, whole_h
+from tests import oracles
+from tests.bank_cases import BIASES, GATED, PLANS, RESCORES, Floats, Sets, drawn, fitted, whole, whole_h
+from unhub.arrays import Float32
 from unhub.correction import Bias, Correction, Rescore
+from unhub.data.similarity import Block, Dense, Dot
+from unhub.data.vectors import Vectors
 from unhub.fitting import fit
 from unhub.methods import parse
-from unhub.similarity import Block, Dense, Dot
 from unhub.upkeep import extend, merge, remove
-from unhub.vectors import Float32, Vectors
 
 BALANCED = ("sn:tau=0.05", "dbsn:tau=0.05", "sn:tau=0.02")
 EXACT = tuple(spec for spec in BIASES + GATED if not spec.startswith(("sn", "dbsn")))

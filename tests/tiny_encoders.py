@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unhub.arrays import Float32
 from unhub.embed.encoder import Encoder, Kind, Pixels
 from unhub.files.embedded import Encoded
-from unhub.vectors import Float32
 
 if TYPE_CHECKING:
     from unhub.embed.pictures import Picture

@@ -4,34 +4,34 @@ TYPE_CHECKING = False  # as type checkers know it: importing typing takes longer
 
 if TYPE_CHECKING:
     from unhub import training
+    from unhub.banks.judging import BankReport, judge_bank
+    from unhub.banks.sampling import sample_bank
     from unhub.correction import Bias, Plan, Rescore
+    from unhub.data.draws import Draws
+    from unhub.data.relevance import Relevance
+    from unhub.data.runs import Run
+    from unhub.data.similarity import Dense
+    from unhub.data.vectors import Vectors
     from unhub.embed.embed import Embedded, embed_images, embed_texts, embed_videos
     from unhub.embed.encoder import Encoder, load_encoder
-    from unhub.evaluation.banks import BankReport, judge_bank
-    from unhub.evaluation.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.evaluation.evaluate import Evaluation, evaluate
     from unhub.evaluation.hubness import Hubness, group_bias, hubness
     from unhub.evaluation.hubs import Hubs, worst_hubs
-    from unhub.evaluation.relevance import Relevance
-    from unhub.evaluation.report import Report, report
-    from unhub.evaluation.runs import Run
-    from unhub.evaluation.sampling import sample_bank
-    from unhub.evaluation.seeds import OverSeeds, over_seeds
-    from unhub.evaluation.sets.draws import Draws
-    from unhub.evaluation.sets.evaluate import evaluate_sets
-    from unhub.evaluation.sets.result import SetEvaluation
-    from unhub.evaluation.studies import study_k_and_alpha, study_temperature
-    from unhub.evaluation.study import Study
-    from unhub.evaluation.tune import tune
-    from unhub.evaluation.tuning import Tuning
     from unhub.files import load, read_draws, read_relevance, read_run, read_texts, read_vectors, save, write_draws
     from unhub.fitting import fit
-    from unhub.indexes.augment import augment, augment_queries, augment_radius, augment_scores
+    from unhub.layouts import augment, augment_queries, augment_radius, augment_scores
     from unhub.model import Model
-    from unhub.search import Hits, Searcher, searcher
-    from unhub.similarity import Dense
+    from unhub.multi.evaluate_sets import evaluate_sets
+    from unhub.multi.results import SetEvaluation
+    from unhub.reports.report import Report, report
+    from unhub.search.searcher import Hits, Searcher, searcher
+    from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
+    from unhub.studies.seeds import OverSeeds, over_seeds
+    from unhub.studies.settings import study_k_and_alpha, study_temperature
+    from unhub.studies.study import Study
+    from unhub.tuning.outcome import Tuning
+    from unhub.tuning.tune import tune
     from unhub.upkeep import extend, merge, remove
-    from unhub.vectors import Vectors
 
     __version__: str
 
@@ -102,31 +102,31 @@ _HOMES = {
     "correction": ("Bias", "Plan", "Rescore"),
     "embed.embed": ("Embedded", "embed_images", "embed_texts", "embed_videos"),
     "embed.encoder": ("Encoder", "load_encoder"),
-    "evaluation.banks": ("BankReport", "judge_bank"),
-    "evaluation.sets.draws": ("Draws",),
+    "banks.judging": ("BankReport", "judge_bank"),
+    "data.draws": ("Draws",),
     "evaluation.evaluate": ("Evaluation", "evaluate"),
     "evaluation.hubness": ("Hubness", "group_bias", "hubness"),
     "evaluation.hubs": ("Hubs", "worst_hubs"),
-    "evaluation.relevance": ("Relevance",),
-    "evaluation.runs": ("Run",),
-    "evaluation.sampling": ("sample_bank",),
-    "evaluation.seeds": ("OverSeeds", "over_seeds"),
-    "evaluation.data_studies": ("study_bank_size", "study_bank_source", "study_growth"),
-    "evaluation.report": ("Report", "report"),
-    "evaluation.sets.result": ("SetEvaluation",),
-    "evaluation.sets.evaluate": ("evaluate_sets",),
-    "evaluation.studies": ("study_k_and_alpha", "study_temperature"),
-    "evaluation.study": ("Study",),
-    "evaluation.tune": ("tune",),
-    "evaluation.tuning": ("Tuning",),
+    "data.relevance": ("Relevance",),
+    "data.runs": ("Run",),
+    "banks.sampling": ("sample_bank",),
+    "studies.seeds": ("OverSeeds", "over_seeds"),
+    "studies.data_studies": ("study_bank_size", "study_bank_source", "study_growth"),
+    "reports.report": ("Report", "report"),
+    "multi.results": ("SetEvaluation",),
+    "multi.evaluate_sets": ("evaluate_sets",),
+    "studies.settings": ("study_k_and_alpha", "study_temperature"),
+    "studies.study": ("Study",),
+    "tuning.tune": ("tune",),
+    "tuning.outcome": ("Tuning",),
     "files": ("load", "read_draws", "read_relevance", "read_run", "read_texts", "read_vectors", "save", "write_draws"),
     "fitting": ("fit",),
-    "indexes.augment": ("augment", "augment_queries", "augment_radius", "augment_scores"),
+    "layouts": ("augment", "augment_queries", "augment_radius", "augment_scores"),
     "model": ("Model",),
-    "search": ("Hits", "Searcher", "searcher"),
-    "similarity": ("Dense",),
+    "search.searcher": ("Hits", "Searcher", "searcher"),
+    "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),
-    "vectors": ("Vectors",),
+    "data.vectors": ("Vectors",),
 }
 _FOLDERS = ("training",)  # public as a whole
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -15,8 +15,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.fingerprint import inspect
-from unhub.vectors import Float32, Float64, Kind, Vectors, VectorsLike, as_vectors, spans
+from unhub.arrays import Float32, Float64, Kind, spans
+from unhub.data.fingerprint import inspect
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 
 TEMPERATURE = 0.5  # of ts-wf, as in the authors' code
 BLOCK_ENTRIES = 4 << 20  # of queries at a time

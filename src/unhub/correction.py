@@ -12,21 +12,11 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.effort import Progress
-from unhub.fingerprint import Fingerprint, inspect
-from unhub.kept import ITEMS, Declared, Kept
-from unhub.vectors import (
-    LARGEST,
-    Float32,
-    Float64,
-    Ids,
-    Kind,
-    Vectors,
-    VectorsLike,
-    as_vectors,
-    check_range,
-    row_not_finite,
-)
+from unhub.arrays import Float32, Float64, Ids, Kind
+from unhub.compute.workers import Progress
+from unhub.data.fingerprint import Fingerprint, inspect
+from unhub.data.kept_arrays import ITEMS, Declared, Kept
+from unhub.data.vectors import LARGEST, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
 
 Scores: TypeAlias = Float32 | Float64
 Origin: TypeAlias = Kind | Literal["given"]

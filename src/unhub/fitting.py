@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.bank import matrix_bank, vector_bank
+from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.workers import Effort, Progress
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
-from unhub.effort import Effort, Progress
-from unhub.fingerprint import Fingerprint, ReadOnce, inspect
+from unhub.data.bank import matrix_bank, vector_bank
+from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
+from unhub.data.similarity import Dense, check_similarity
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
-from unhub.similarity import Dense
-from unhub.vectors import Float64, Ids, Kind, Vectors, VectorsLike, as_vectors
 
 
 @overload
@@ -145,12 +146,6 @@ class _Sets:
             bank = Fingerprint.of(self._bank.inspected(effort.map).hashes)
             self._source = dataclasses.replace(self._source, bank=bank)
         return self._source
-
-
-def check_similarity(similarity: str) -> None:
-    """Raise a ValueError unless this is a similarity we know."""
-    if similarity not in ("cosine", "dot"):
-        raise ValueError(f"similarity must be 'cosine' or 'dot', got {similarity!r}")
 
 
 def _as_targets(bank_items: VectorsLike | Dense | None) -> Vectors | None:

@@ -8,12 +8,18 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unhub.bank import vector_bank
+from unhub.arrays import Float64
+from unhub.compute.passes import Want, reduce
+from unhub.compute.workers import Effort, Progress
 from unhub.correction import Bias, Correction, Cost, Plan, check_correction
-from unhub.effort import Effort, Progress
-from unhub.fingerprint import Fingerprint, inspect
+from unhub.data.bank import vector_bank
+from unhub.data.fingerprint import Fingerprint, inspect
+from unhub.data.ids import join_ids, positions_of
+from unhub.data.kept_arrays import per_item
+from unhub.data.similarity import Dot
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.fitting import centred
-from unhub.given import (
+from unhub.matching import (
     check_dimensions,
     checked_new_items,
     copies_among,
@@ -22,14 +28,10 @@ from unhub.given import (
     same_bank_items,
     same_items,
 )
-from unhub.kept import per_item
 from unhub.methods import Method
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, gate
 from unhub.methods.method import Outcome
 from unhub.methods.sinkhorn import Balanced
-from unhub.passes import Want, reduce
-from unhub.similarity import Dot
-from unhub.vectors import Float64, Vectors, VectorsLike, as_vectors, join_ids, positions_of
 
 
 def extend(

@@ -25,7 +25,7 @@ def bank(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures and the verdict as JSON.")] = False,
 ) -> None:
     """Say whether a bank is good: its size, coverage, distance to queries and items, repeats, and what to do."""
-    from unhub.evaluation.banks import judge_bank
+    from unhub.banks.judging import judge_bank
 
     gallery, past = read_given(items, "--items"), read_given(bank, "--bank")
     asked = read_optional(queries, "--queries")

@@ -21,7 +21,7 @@ from unhub.evaluation.tables import visible
 if TYPE_CHECKING:
     from unhub.demo.finding import Answer, Finder
     from unhub.demo.space import Space
-    from unhub.evaluation.sets.result import SetEvaluation
+    from unhub.multi.results import SetEvaluation
 
 PROSE = 100  # columns of a text at most, and of one that is piped
 

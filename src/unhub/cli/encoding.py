@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
+    from unhub.data.vectors import Vectors
     from unhub.model import Model
-    from unhub.vectors import Vectors
 
 EncodedItems: TypeAlias = Annotated[
     bool,
@@ -56,7 +56,7 @@ def encode(
 @contextmanager
 def corrected_items(encoded_here: bool) -> Iterator[None]:
     """Say what to do where items that were encoded here are not, to the last bit, those a correction was fitted on."""
-    from unhub.indexes.matching import OtherContents
+    from unhub.matching import OtherContents
 
     try:
         yield

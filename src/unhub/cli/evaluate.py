@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unhub.atomic import file_kind
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
 from unhub.cli.inputs import check_methods, read_named, read_optional
 from unhub.cli.reversal import check_reversed, turned, turning
-from unhub.replacing import file_kind
 
 SEEDS = 3  # random parts of the bank, where their size is given alone
 
 if TYPE_CHECKING:
+    from unhub.arrays import Kind
     from unhub.evaluation.evaluate import Evaluation
-    from unhub.vectors import Kind
 
 # The first line under the head: an id, perhaps in quotes, and numbers.
 RANKS = rb'("([^"]|"")*"|[^",\r\n]*)(,[0-9.e+]+|,inf|,nan)+\r?\n'
@@ -73,9 +73,9 @@ def evaluate(
     from unhub import files
     from unhub.evaluation.evaluate import Evaluation
     from unhub.evaluation.excluding import SELF
+    from unhub.evaluation.inputs import name_corrections
     from unhub.evaluation.measures import parse_measures
-    from unhub.evaluation.seeds import OverSeeds, over_seeds
-    from unhub.evaluation.setting import name_corrections
+    from unhub.studies.seeds import OverSeeds, over_seeds
 
     parts = {"--bank-size": bank_size, "--seeds": seeds}
     _refuse({"--bank": bank, "--bank-items": bank_items, **parts}, not method, "there is no --method to fit")

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import typer
 
+from unhub.atomic import file_kind
 from unhub.cli.display import echo, json_text, write_table
 from unhub.cli.errors import argument
 from unhub.evaluation.tables import visible
-from unhub.replacing import file_kind
 
 if TYPE_CHECKING:
-    from unhub.search import Hits
-    from unhub.vectors import Ids
+    from unhub.arrays import Ids
+    from unhub.search.searcher import Hits
 
 # Asked for by these ids, which are of queries or of sets; the word for one says which.
 Write: TypeAlias = "Callable[[Ids, Hits, TextIO, str], None]"

@@ -16,8 +16,8 @@ from unhub.cli.inputs import read_named
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
+    from unhub.arrays import Ids
     from unhub.evaluation.hubs import Hub, Hubs
-    from unhub.vectors import Ids
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "skewness": (".2f", "how lopsided the counts are; 0 is even"),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from unhub.cli.errors import argument
 
 if TYPE_CHECKING:
+    from unhub.atomic import FileKind
     from unhub.correction import Correction
-    from unhub.replacing import FileKind
-    from unhub.vectors import Rows, Vectors
+    from unhub.data.vectors import Rows, Vectors
 
 
 def check_outputs(outputs: Mapping[str, tuple[Path | None, FileKind | None]], *inputs: Path | None) -> None:

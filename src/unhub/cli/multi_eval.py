@@ -17,7 +17,7 @@ from unhub.cli.inputs import check_outputs, read_named
 
 if TYPE_CHECKING:
     from unhub.combine import CombinationLike
-    from unhub.evaluation.sets.result import SetEvaluation
+    from unhub.multi.results import SetEvaluation
 
 COMBINE = ("sa", "ra")  # where none is named
 
@@ -65,9 +65,9 @@ def evaluate(
     """Measure how well items are found by several texts at once, raw and corrected, with intervals and areas."""
     import unhub
     from unhub import files
+    from unhub.data.draws import DRAWS
     from unhub.evaluation.measures import parse_measures
     from unhub.evaluation.pictures import check_drawable
-    from unhub.evaluation.sets.draws import DRAWS
 
     check_combinations(combine or [])
     inputs = (texts, items, relevance, text_ids, item_ids, model, load_draws, *(correction or ()))

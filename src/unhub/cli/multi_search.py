@@ -45,7 +45,7 @@ def search(
 ) -> None:
     """Search with several queries for each target."""
     from unhub import files
-    from unhub.search import searcher
+    from unhub.search.searcher import searcher
 
     check_strength(strength)
     check_combinations([] if combine is None else [combine])

@@ -14,9 +14,9 @@ from unhub.cli.errors import argument, saying_how_to_go_on
 from unhub.cli.inputs import check_outputs, read_named
 
 if TYPE_CHECKING:
-    from unhub.evaluation.relevance import Relevance
+    from unhub.data.relevance import Relevance
+    from unhub.data.vectors import Vectors
     from unhub.training.loop import Step
-    from unhub.vectors import Vectors
 
 VECTORS = ".npy, .npz, .parquet, .safetensors or a folder"
 

@@ -16,7 +16,7 @@ from unhub.cli.folding import show, tell
 from unhub.cli.inputs import read_given, read_named
 
 if TYPE_CHECKING:
-    from unhub.vectors import Ids
+    from unhub.arrays import Ids
 
 
 def report(
@@ -57,8 +57,8 @@ def report(
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measures
-    from unhub.evaluation.report import PAGE_FILE, TITLE
-    from unhub.evaluation.report import report as write_report
+    from unhub.reports.report import PAGE_FILE, TITLE
+    from unhub.reports.report import report as write_report
 
     if exclude_self and not correction:
         raise ValueError("--exclude-self: give --correction too, since one is chosen here with every item ranked")

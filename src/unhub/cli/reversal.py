@@ -12,7 +12,7 @@ from unhub.cli.errors import QUOTED
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
-    from unhub.vectors import Vectors
+    from unhub.data.vectors import Vectors
 
 OTHER = {
     "an item": "a query",
@@ -44,7 +44,7 @@ def turning(reverse: bool) -> Iterator[None]:
 
 def check_reversed(saved: Mapping[str, Correction], searched: Vectors, queries: Path, threads: int | None) -> None:
     """Check that corrections were fitted on the queries, which are searched where the items ask."""
-    from unhub.indexes.matching import locate
+    from unhub.matching import locate
 
     for path, correction in saved.items():
         try:

@@ -32,7 +32,7 @@ def search(
 ) -> None:
     """Search with a saved correction."""
     from unhub import files
-    from unhub.search import searcher
+    from unhub.search.searcher import searcher
 
     with argument("--output"):
         if output is not None:

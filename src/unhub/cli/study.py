@@ -16,7 +16,7 @@ from unhub.cli.folding import show, tell
 from unhub.cli.inputs import check_methods, read_given, read_named, read_optional
 
 if TYPE_CHECKING:
-    from unhub.vectors import Vectors
+    from unhub.data.vectors import Vectors
 
 
 class Which(StrEnum):
@@ -63,9 +63,10 @@ def study(
 ) -> None:
     """Vary the temperature, k and alpha, the bank or the gallery, and show what it does."""
     from unhub import files
-    from unhub.evaluation import data_studies, studies
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.pictures import PICTURE_FILES, check_form
+    from unhub.studies import data_studies
+    from unhub.studies import settings as studies
 
     with argument("--output"):
         if output is not None:

@@ -46,9 +46,9 @@ def tune(
 ) -> None:
     """Try many methods and settings, choose one by labels or without them, or none if no gain is sure, and save it."""
     from unhub import files
-    from unhub.evaluation.grid import name_methods
     from unhub.evaluation.measures import parse_measure
-    from unhub.evaluation.tune import tune as choose
+    from unhub.tuning.grid import name_methods
+    from unhub.tuning.tune import tune as choose
 
     inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
     with argument("--output"):

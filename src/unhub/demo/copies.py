@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from unhub.atomic import beside, check_target
 from unhub.demo.space import FOLDER, Space, Split
 from unhub.files import vector_file
-from unhub.replacing import beside, check_target
 
 SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 

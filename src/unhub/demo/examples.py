@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import unhub
+from unhub.compute.workers import Progress
 from unhub.demo.finding import Answer, Finder
-from unhub.effort import Progress
 
 GAINS, LOSSES = 4, 2
 

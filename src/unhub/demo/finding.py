@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import unhub
+from unhub.arrays import Float32
 from unhub.demo.space import Space
 from unhub.demo.words import WORD, plain
-from unhub.search import Searcher
-from unhub.vectors import Float32
+from unhub.search.searcher import Searcher
 
 K = 8  # emoji that an answer shows
 BETWEEN = ";"  # two descriptions of one emoji

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import unhub
+from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
-from unhub.effort import Progress
 from unhub.evaluation.hubs import Hub, Hubs
 
 K = 10  # an emoji is shown where it is among so many best

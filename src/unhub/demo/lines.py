@@ -12,7 +12,7 @@ from unhub.demo.finding import Answer, Hit
 from unhub.demo.hubs import Swallowed
 from unhub.demo.space import Descriptions, Space
 from unhub.evaluation.hubs import Hubs
-from unhub.evaluation.sets.result import SetEvaluation
+from unhub.multi.results import SetEvaluation
 
 NAME = 11  # columns for the name of a ranking
 WIDER = 1  # an emoji takes two columns

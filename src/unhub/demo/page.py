@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import unhub
+from unhub.atomic import check_target
+from unhub.compute.workers import Progress
 from unhub.demo.space import Space
-from unhub.effort import Progress
-from unhub.evaluation.report import PAGE_FILE, Report
-from unhub.extras import optional
-from unhub.replacing import check_target
+from unhub.errors import optional
+from unhub.reports.report import PAGE_FILE, Report
 
 TITLE = "Emoji by description: hubs, before and after"
 

@@ -12,12 +12,14 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float32
 from unhub.correction import Correction
+from unhub.data.ids import positions_of
+from unhub.data.relevance import Relevance
+from unhub.data.vectors import Vectors
 from unhub.demo.words import Words, load_words
-from unhub.evaluation.relevance import Relevance
 from unhub.files import load, read_vectors
 from unhub.model import Model
-from unhub.vectors import Float32, Vectors, positions_of
 
 Split: TypeAlias = Literal["bank", "val", "test"]
 FOLDER = Path(__file__).with_name("emoji")
@@ -100,7 +102,7 @@ class Space:
 
 @cache
 def load_space(folder: Path = FOLDER) -> Space:
-    """Read the space that comes with the package, or one that demo/build.py wrote to a folder."""
+    """Read the space that comes with the package, or one that recipes/emoji/build.py wrote to a folder."""
     with (folder / "descriptions.csv").open(encoding="utf-8", newline="") as file:
         described = tuple((row["text"], row["emoji"], row["kind"], row["split"]) for row in csv.DictReader(file))
     items = read_vectors(folder / "items.npz")

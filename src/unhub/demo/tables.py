@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import unhub
+from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
-from unhub.effort import Progress
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.hubs import Hubs
 from unhub.evaluation.measures import Measure
-from unhub.evaluation.sets.result import SetEvaluation
+from unhub.multi.results import SetEvaluation
 
 SIZES = (1, 3, 5)
 MEASURES = ("R@1", "R@5", "R@10", "MdR")

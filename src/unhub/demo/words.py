@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float32
 from unhub.files.container import FORMAT, WHAT, read_container, saved_file, write_container
-from unhub.vectors import Float32
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
 LONGEST = 100  # letters of a word: a longer one is none

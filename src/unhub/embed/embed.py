@@ -14,17 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from unhub.effort import Progress
+from unhub.compute.workers import Progress
+from unhub.data.vectors import Vectors
 from unhub.embed.encoder import Encoder, Kind, Precision, load_encoder
 from unhub.embed.inputs import Inputs, Source, find_files, find_texts
 from unhub.embed.pictures import FRAMES, open_image, open_video, pillow
 from unhub.embed.run import batches
 from unhub.embed.work import REMEDY, Work, check_output, difference
-from unhub.evaluation.whole import check_whole
-from unhub.extras import optional
+from unhub.errors import check_whole, optional
 from unhub.files.embedded import FORMAT, Left, Manifest, Task, is_embedded, read_embedding_manifest
 from unhub.files.readers import read_vectors
-from unhub.vectors import Vectors
 
 BATCH = 32
 LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float32, unit
 from unhub.embed.pictures import open_image
-from unhub.extras import optional
+from unhub.errors import optional
 from unhub.files.embedded import Encoded
-from unhub.vectors import Float32, unit
 
 if TYPE_CHECKING:
     from unhub.embed.pictures import Picture

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from unhub.arrays import Ids
+from unhub.data.ids import as_ids
 from unhub.embed.encoder import Kind
 from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
 from unhub.files.texts import LINES, Texts, read_texts
-from unhub.vectors import Ids, as_ids
 
 if TYPE_CHECKING:
     from unhub.embed.pictures import Picture

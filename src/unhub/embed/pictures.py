@@ -10,7 +10,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from unhub.extras import optional
+from unhub.errors import optional
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from unhub.effort import Progress, thread_count
+from unhub.arrays import Float32, spans
+from unhub.compute.workers import Progress, thread_count
 from unhub.embed.encoder import Pixels, Unusable
 from unhub.embed.inputs import FileInputs, Inputs
 from unhub.embed.work import DTYPE, Batch
-from unhub.vectors import Float32, spans
 
 if TYPE_CHECKING:
     from unhub.embed.pictures import Picture

@@ -19,10 +19,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
+from unhub.atomic import beside, replacing, strays
 from unhub.embed.holding import hold
 from unhub.files.embedded import IDS, MANIFEST, ROWS, UNFINISHED, Manifest, Task, is_embedded, read_embedding_manifest
-from unhub.replacing import beside, replacing, strays
-from unhub.vectors import Ids
 
 TASK, JOURNAL = "task.json", "journal.jsonl"
 OURS = {ROWS, IDS, MANIFEST, TASK, JOURNAL}

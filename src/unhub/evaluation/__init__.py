@@ -1,1 +1,1 @@
-"""Evaluation: which items answer which query, how well a ranking finds them, how hubby it is, and which to choose."""
+"""Evaluation: how well a ranking finds the answers, how sure that is, and how evenly it returns the items."""

@@ -7,7 +7,7 @@ from math import ceil, floor, log, log1p, sqrt
 
 import numpy as np
 
-from unhub.vectors import Float64
+from unhub.arrays import Float64
 
 
 @dataclass(frozen=True)

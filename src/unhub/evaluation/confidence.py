@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float64, spans
 from unhub.evaluation.measures import Measure
-from unhub.vectors import Float64, spans
 
 RESAMPLES = 1000  # as in Chowdhury et al. 2024, appendix D
 FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 1 / 4001

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unhub.effort import Effort, Progress
+from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.workers import Effort, Progress
+from unhub.data.relevance import RelevanceLike, Truth
+from unhub.data.runs import Run
+from unhub.data.similarity import Dense
+from unhub.data.vectors import VectorsLike
+from unhub.errors import check_seed, check_whole
 from unhub.evaluation.confidence import FEW_GROUPS, Interval, Resamples, paired_p_values, summaries
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.hubness import Hubness, hubness_of
+from unhub.evaluation.inputs import RAW, Corrections, Setting
 from unhub.evaluation.measures import Measure, Places, parse_measures
-from unhub.evaluation.relevance import RelevanceLike, Truth
-from unhub.evaluation.runs import Run, check_names
-from unhub.evaluation.setting import RAW, Corrections, Setting
+from unhub.evaluation.returned import check_names, hubness_in, note_on, places_in
 from unhub.evaluation.tables import as_text
-from unhub.evaluation.whole import check_seed, check_whole
-from unhub.similarity import Dense
-from unhub.vectors import Float64, Ids, Kind, VectorsLike
 
 DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
@@ -154,7 +156,7 @@ def evaluate(
         for name, run in check_names(runs or {}, setting.corrections).items()
     }
     if setting.left_out is not None:
-        returned = {name: run.without(setting.left_out, name) for name, run in returned.items()}
+        returned = {name: run.without(setting.left_out.codes, name) for name, run in returned.items()}
     effort = Effort(threads, progress=progress)
     best = 0 if hubness_k is None else setting.places(hubness_k, "hubness_k")
     placed = setting.place(truth, setting.rankings(strength), effort, best)
@@ -163,9 +165,9 @@ def evaluate(
     hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
     remarks = [*setting.notes, excluded_note(truth.excluded) if truth.excluded else None]
     for name, run in returned.items():
-        places.append(run.places(truth))
-        hubnesses.append(run.hubness(best) if best else None)
-        remarks.append(run.note(name, truth, places[-1]))
+        places.append(places_in(run, truth))
+        hubnesses.append(hubness_in(run, best) if best else None)
+        remarks.append(note_on(run, name, truth, places[-1]))
     rows = compare([RAW, *setting.corrections, *returned], places, chosen, truth, hubnesses, int(resamples), seed)
     return Evaluation(
         rows,

@@ -8,16 +8,18 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unhub.arrays import Ids, Kind
+from unhub.compute.workers import Effort, Progress
 from unhub.correction import Correction
-from unhub.effort import Effort, Progress
+from unhub.data.ids import positions_of
+from unhub.data.relevance import RelevanceLike, Truth
+from unhub.data.similarity import Dense
+from unhub.data.vectors import VectorsLike
 from unhub.evaluation.chance import Chance, chance_of
 from unhub.evaluation.excluding import NOBODY, ExcludeLike
+from unhub.evaluation.inputs import Setting
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Placed, occurrences
-from unhub.evaluation.relevance import RelevanceLike, Truth
-from unhub.evaluation.setting import Setting
-from unhub.similarity import Dense
-from unhub.vectors import Ids, Kind, VectorsLike, positions_of
 
 TOP_SHARE = 0.01  # of the items, whose share of all places is told
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids, Kind
+from unhub.compute.workers import Effort, Progress
 from unhub.correction import Correction
-from unhub.effort import Effort, Progress
+from unhub.data.similarity import Dense
+from unhub.data.vectors import VectorsLike
+from unhub.errors import check_whole
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
-from unhub.evaluation.setting import Setting
-from unhub.evaluation.whole import check_whole
-from unhub.similarity import Dense
-from unhub.vectors import Ids, Kind, VectorsLike
+from unhub.evaluation.inputs import Setting
 
 
 @dataclass(frozen=True)

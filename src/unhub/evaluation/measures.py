@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Float64
+from unhub.arrays import Float64
 
 NOT_FOUND = 1 << 40  # items that stand before an answer which a run did not return: more than any gallery has
 GEOMETRIC = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of

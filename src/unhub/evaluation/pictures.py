@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from unhub.extras import optional
-from unhub.replacing import FileKind, file_kind, replacing
+from unhub.atomic import FileKind, file_kind, replacing
+from unhub.errors import optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
+from unhub.arrays import Float32, Span, spans
+from unhub.compute.workers import Effort
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
-from unhub.effort import Effort
+from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.relevance import Truth
+from unhub.data.similarity import Block, Similarity
+from unhub.data.vectors import HARMLESS, check_range
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
-from unhub.evaluation.relevance import Truth
-from unhub.evaluation.twins import NO_TWINS, Twins
-from unhub.indexes.rows import whole_rows, work_of
 from unhub.kernels import plain
-from unhub.similarity import Block, Similarity, Span
-from unhub.vectors import HARMLESS, Float32, check_range, spans
+from unhub.search.whole_rows import whole_rows, work_of
 
 TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
 FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer starve the multiply, more bring nothing

@@ -1,5 +1,6 @@
 """Everything on disk: vectors in the formats people have; corrections and models whole, checked, never pickled."""
 
+from unhub.atomic import check_target, replacing
 from unhub.files.container import CORRECTION_FILE
 from unhub.files.corrections import save_correction
 from unhub.files.draws import DRAWS_FILE, read_draws, write_draws
@@ -11,7 +12,6 @@ from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, 
 from unhub.files.sets import NamedSets, read_sets
 from unhub.files.texts import Texts, read_texts
 from unhub.files.writers import vector_file
-from unhub.replacing import check_target, replacing
 
 __all__ = [
     "CORRECTION_FILE",

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple, TypeAlias, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Rows, Stacked
+from unhub.data.vectors import Rows, Stacked
 
 
 class Found(NamedTuple):

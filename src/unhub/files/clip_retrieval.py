@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.data.vectors import Stacked
 from unhub.files.arrays import Found, map_npy
 from unhub.files.parquet import as_array, columns_of, read_column
-from unhub.vectors import Stacked
 
 if TYPE_CHECKING:
     import pyarrow

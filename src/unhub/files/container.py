@@ -17,8 +17,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.atomic import FileKind, file_kind, replacing
 from unhub.files.declared import Count, as_declared, parse_json
-from unhub.replacing import FileKind, file_kind, replacing
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
 

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
+from unhub.compute.workers import available_memory
 from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
-from unhub.effort import available_memory
+from unhub.data.fingerprint import Fingerprint
+from unhub.data.ids import as_ids
+from unhub.data.kept_arrays import Kept, check_arrays
+from unhub.data.vectors import as_texts
 from unhub.files.container import (
     CORRECTION_FILE,
     FORMAT,
@@ -28,9 +33,6 @@ from unhub.files.container import (
     write_container,
 )
 from unhub.files.declared import Count, as_declared
-from unhub.fingerprint import Fingerprint
-from unhub.kept import Kept, check_arrays
-from unhub.vectors import Ids, as_ids, as_texts
 
 if TYPE_CHECKING:
     from unhub.methods import Method

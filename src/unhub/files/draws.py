@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.evaluation.sets.draws import Captions, Drawn, Draws, Positions
+from unhub.atomic import file_kind, replacing
+from unhub.data.draws import Captions, Drawn, Draws, Positions
+from unhub.data.ids import as_ids
 from unhub.files.arrays import DAMAGE, is_npy, load_arrays
-from unhub.replacing import file_kind, replacing
-from unhub.vectors import as_ids
 
 FORMAT = 2
 HEAD = ("text_ids", "item_ids", "caption_items", "caption_texts", "sizes", "count", "seed")

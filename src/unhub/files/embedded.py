@@ -8,9 +8,9 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.data.vectors import as_texts
 from unhub.files.arrays import Found, map_npy
 from unhub.files.declared import Count, Natural, as_declared, parse_json
-from unhub.vectors import as_texts
 
 FORMAT = 1
 ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"

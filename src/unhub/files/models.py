@@ -9,10 +9,11 @@ from typing import Any, TypedDict, cast
 
 import numpy as np
 
+from unhub.arrays import Float32
 from unhub.combine import Combining
+from unhub.data.kept_arrays import Declared, Kept, check_arrays
 from unhub.files.container import FORMAT, WHAT, Tensors, believed, saved_file, unhub_version, write_container
 from unhub.files.declared import Count, as_declared
-from unhub.kept import Declared, Kept, check_arrays
 from unhub.model import (
     HEADS,
     PREPARED,
@@ -25,7 +26,6 @@ from unhub.model import (
     Towers,
     Training,
 )
-from unhub.vectors import Float32
 
 MODEL = "model"
 MODEL_FILE = saved_file("a saved model", MODEL)

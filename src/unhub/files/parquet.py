@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.extras import optional
+from unhub.data.vectors import Rows, Stacked
+from unhub.errors import optional
 from unhub.files.arrays import Found
-from unhub.vectors import Rows, Stacked
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from unhub.arrays import Ids
 from unhub.files.texts import read_texts
-from unhub.vectors import Ids
 
 
 def find_pictures(path: str | os.PathLike[str], ids: Ids) -> dict[int | str, Path]:

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
+from unhub.data.ids import as_ids, is_integer
+from unhub.data.vectors import Rows, Vectors, as_texts, as_vectors
 from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
 from unhub.files.clip_retrieval import read_clip_folder
 from unhub.files.embedded import is_embedded, read_embedded
 from unhub.files.parquet import read_parquet
-from unhub.vectors import Ids, Rows, Vectors, as_ids, as_texts, as_vectors, is_integer
 
 READERS: Mapping[str, Reader] = {
     ".npy": read_npy,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from unhub.evaluation.relevance import Relevance
-from unhub.evaluation.runs import Run
+from unhub.data.relevance import Relevance
+from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
 from unhub.files.readers import kind_of
 

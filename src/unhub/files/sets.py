@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
+from unhub.data.ids import as_ids, positions_of
+from unhub.data.vectors import Vectors, take
 from unhub.files.columns import TABLES, id_column, read_columns
 from unhub.files.readers import kind_of
-from unhub.vectors import Ids, Vectors, as_ids, positions_of, take
 
 COLUMNS = (id_column("set_id"), id_column("query_id"))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Ids
+from unhub.data.ids import as_ids, positions_of
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
 from unhub.files.readers import kind_of, read_lines
-from unhub.vectors import Ids, as_ids, positions_of
 
 LINES = ".txt"
 

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from unhub.replacing import FileKind, file_kind, replacing
-from unhub.vectors import Vectors
+from unhub.atomic import FileKind, file_kind, replacing
+from unhub.data.vectors import Vectors
 
 Writer: TypeAlias = Callable[[Vectors, str | os.PathLike[str]], None]
 

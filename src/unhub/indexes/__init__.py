@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.effort import Progress
+from unhub.arrays import Float32, Float64, Kind
+from unhub.compute.workers import Progress
+from unhub.data.vectors import Vectors
 from unhub.indexes.exact import Exact
 from unhub.indexes.faiss import Faiss
-from unhub.vectors import Float32, Float64, Kind, Vectors
 
 
 class Index(Protocol):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.effort import Progress
-from unhub.passes import nearest
-from unhub.vectors import Float32, Float64, Gathered, Kind, Rows, Stacked, Vectors, check_range, join_ids, take, unit
+from unhub.arrays import Float32, Float64, Kind, unit
+from unhub.compute.passes import nearest
+from unhub.compute.workers import Progress
+from unhub.data.ids import join_ids
+from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, check_range, take
 
 SMALL_PART = 4096  # rows
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.extras import optional
-from unhub.indexes.augment import Form, Layout
+from unhub.errors import optional
+from unhub.layouts import Form, Layout
 
 EF_SEARCH = 128  # FAISS's own 16 is for easier data than two modalities
 REFINED = 4  # times k, of the candidates that RFlat looks at again; FAISS's own 1 would only put them in order

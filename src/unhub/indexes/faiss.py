@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.effort import Progress
-from unhub.indexes.augment import Form, Layout, longest, squared_lengths
+from unhub.arrays import Float32, Float64, Kind, are_ordinary, rows_per_block, spans
+from unhub.compute.workers import Progress
+from unhub.data.vectors import HARMLESS, LARGEST, Vectors
 from unhub.indexes.exact import Exact
 from unhub.indexes.factory import (
     REFINED,
@@ -26,7 +27,7 @@ from unhub.indexes.factory import (
     threads_of,
     training_sample,
 )
-from unhub.vectors import HARMLESS, LARGEST, Float32, Float64, Kind, Vectors, are_ordinary, rows_per_block, spans
+from unhub.layouts import Form, Layout, longest, squared_lengths
 
 FEW = 0.1  # a graph walks past what it may not return: below this share of allowed items, exact search is as fast
 OVERFETCH = 4  # times k, from an index that cannot filter

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
+from unhub.arrays import Float32, Float64, are_ordinary, unit
 from unhub.kernels import caching
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.kernels.plain import FLAT_BETA
-from unhub.vectors import Float32, Float64, are_ordinary, unit
 
 NAME = "numba"
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Float32, Float64, spans, unit
+from unhub.arrays import Float32, Float64, spans, unit
 
 NAME = "numpy"
 CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller pieces threads wait for each other

@@ -10,10 +10,13 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.bank import Bank
+from unhub.arrays import Float64, spans
+from unhub.compute.passes import Want, reduce
+from unhub.compute.workers import Effort
 from unhub.correction import Rescore, Scores
-from unhub.effort import Effort
-from unhub.kept import ITEMS, Declared, Kept
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import ITEMS, Declared, Kept
+from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import activation
 from unhub.methods.method import (
     Arrays,
@@ -26,9 +29,6 @@ from unhub.methods.method import (
     require_number,
     resolve_k,
 )
-from unhub.passes import Want, reduce
-from unhub.similarity import Similarity
-from unhub.vectors import Float64, spans
 
 BLOCK_ENTRIES = 1 << 20  # scores that are worked on at a time
 KEPT = "the two log-sums of each item"

@@ -9,13 +9,14 @@ from typing import ClassVar, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.bank import Bank
+from unhub.arrays import Float32, Float64, Kind, Span, spans
+from unhub.compute.workers import Effort
 from unhub.correction import Rescore, Scores
-from unhub.effort import Effort
-from unhub.kept import ITEMS, Declared, Kept
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import ITEMS, Declared, Kept
+from unhub.data.similarity import Block, Dense, Dot, Similarity, steady_products
+from unhub.data.vectors import Vectors
 from unhub.methods.method import Arrays, Method, Outcome, require_count
-from unhub.similarity import Block, Dense, Dot, Similarity, Span, steady_products
-from unhub.vectors import Float32, Float64, Kind, Vectors, spans
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
 MOST_ITEMS = 4096  # in a block, so that many queries can be held against it

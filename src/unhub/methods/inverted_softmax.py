@@ -10,9 +10,11 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.bank import Bank
-from unhub.effort import Effort
-from unhub.kept import ITEMS, Declared, Kept
+from unhub.arrays import Float32, Float64
+from unhub.compute.passes import Want
+from unhub.compute.workers import Effort
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.methods.method import (
     Arrays,
     Method,
@@ -23,8 +25,6 @@ from unhub.methods.method import (
     resolve_k,
     stream,
 )
-from unhub.passes import Want
-from unhub.vectors import Float32, Float64
 
 TAU_BETA = {"beta": "tau"}
 

@@ -13,12 +13,12 @@ from typing import ClassVar, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.bank import Bank
-from unhub.effort import Effort
-from unhub.kept import Declared, per_item
-from unhub.passes import Found, Want, reduce
-from unhub.similarity import Similarity
-from unhub.vectors import Float64
+from unhub.arrays import Float64
+from unhub.compute.passes import Found, Want, reduce
+from unhub.compute.workers import Effort
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import Declared, per_item
+from unhub.data.similarity import Similarity
 
 Value: TypeAlias = float | int | str | None
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]

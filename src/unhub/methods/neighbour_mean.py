@@ -9,12 +9,12 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from unhub.bank import Bank
-from unhub.effort import Effort
-from unhub.kept import ITEMS, Declared, Kept
+from unhub.arrays import Float32, Float64
+from unhub.compute.passes import Want, reduce
+from unhub.compute.workers import Effort
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.methods.method import Arrays, Method, Outcome, Streamed, check_k, require_count, require_number, resolve_k
-from unhub.passes import Want, reduce
-from unhub.vectors import Float32, Float64
 
 
 @dataclass(frozen=True)

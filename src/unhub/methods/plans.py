@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from unhub.bank import Bank
+from unhub.arrays import Float64
+from unhub.compute.newton import smooth_plan
+from unhub.compute.transport import NoOptimum, exact_plan
+from unhub.compute.workers import Effort, Progress
 from unhub.correction import Scores
-from unhub.effort import Effort, Progress
-from unhub.extras import optional
+from unhub.data.bank import Bank
+from unhub.errors import optional
 from unhub.methods.method import Method, Outcome, require, require_number
-from unhub.methods.newton import smooth_plan
-from unhub.methods.simplex import NoOptimum, exact_plan
-from unhub.vectors import Float64
 
 DIGITS = 9  # of an entry as a share of the largest of its row: what differs by less, or is less, is a solver's rounding
 

@@ -9,14 +9,14 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.balance import Held, Solution, balance, column_potentials
-from unhub.bank import Bank
-from unhub.effort import Effort
-from unhub.kept import Declared, Kept
+from unhub.arrays import Float64
+from unhub.compute.sinkhorn import Held, Solution, balance, column_potentials
+from unhub.compute.workers import Effort
+from unhub.data.bank import Bank
+from unhub.data.kept_arrays import Declared, Kept
+from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import TAU_BETA
 from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
-from unhub.similarity import Similarity
-from unhub.vectors import Float64
 
 WITHOUT_ITEMS = "there are no bank items, so this is sn"
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from unhub.arrays import Float32, Float64, spans
 from unhub.combine import Combination, Weights, distinct_weights, equal_weights, softmax
 from unhub.model.towers import Arrays
-from unhub.vectors import Float32, Float64, spans
 
 HIDDEN = 512  # of the network that gives a query its score
 LAYERS, ATTENTION, FEED_FORWARD = 2, 8, 2048  # of the transformer: layers, heads of attention, hidden units

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unhub.fingerprint import inspect
-from unhub.kept import Declared, Kept
-from unhub.vectors import Float32, Float64, Vectors, VectorsLike, as_vectors, rows_per_block, unit
+from unhub.arrays import Float32, Float64, rows_per_block, unit
+from unhub.data.fingerprint import inspect
+from unhub.data.kept_arrays import Declared, Kept
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 
 Arrays: TypeAlias = Mapping[str, Float32]
 Forward: TypeAlias = Callable[[Float32, Arrays], Float32]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from unhub.combine import Combination
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.model.heads import Head
 from unhub.model.record import Epoch, Training
-from unhub.vectors import Vectors, VectorsLike
 
 
 class TowerLike(Protocol):

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from unhub.atomic import check_target, remove_strays, replacing
 from unhub.model.record import Epoch, Tried, as_tried
-from unhub.replacing import check_target, remove_strays, replacing
 
 Weights: TypeAlias = dict[str, Tensor]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unhub.evaluation.charts import name_lines
 from unhub.evaluation.pictures import INKS, Picture
 from unhub.model import Model
+from unhub.studies.charts import name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from unhub.arrays import Float32
 from unhub.combine import TEMPERATURE
 from unhub.model import Head
 from unhub.model.heads import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextual_shapes
-from unhub.vectors import Float32
 
 
 class Weighing(nn.Module):

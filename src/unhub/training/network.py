@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unhub.arrays import spans
 from unhub.training.heads import Weighing
 from unhub.training.pairs import NOBODY, Batch, Pairs
 from unhub.training.rows import Rows
 from unhub.training.settings import Settings
 from unhub.training.towers import Side, encoded
-from unhub.vectors import spans
 
 RANKED = 512  # sets at a time
 

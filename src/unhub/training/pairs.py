@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.evaluation.relevance import RelevanceLike, as_relevance
-from unhub.vectors import Ids
+from unhub.arrays import Ids
+from unhub.data.relevance import RelevanceLike, as_relevance
 
 Positions = NDArray[np.int64]
 NOBODY = -1  # in the place of a caption that a set does not have

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from unhub.evaluation.relevance import RelevanceLike
-from unhub.fingerprint import inspect
+from unhub.arrays import unit
+from unhub.data.fingerprint import inspect
+from unhub.data.relevance import RelevanceLike
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.model import Model, Preparation, Towers, Training
 from unhub.training.heads import HEADS
 from unhub.training.heads import exported as exported_head
@@ -21,7 +23,6 @@ from unhub.training.rows import Rows, as_rows
 from unhub.training.settings import Settings
 from unhub.training.towers import TOWERS, Side, encoded
 from unhub.training.towers import exported as exported_tower
-from unhub.vectors import Vectors, VectorsLike, as_vectors, unit
 
 
 def read(

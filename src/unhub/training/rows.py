@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.vectors import Gathered, Ids, Stacked, Vectors, VectorsLike, as_vectors, take
-from unhub.vectors import Rows as Source
+from unhub.arrays import Ids
+from unhub.data.vectors import Gathered, Stacked, Vectors, VectorsLike, as_vectors, take
+from unhub.data.vectors import Rows as Source
 
 HELD = (np.ndarray, Gathered, Stacked)  # in memory or mapped
 

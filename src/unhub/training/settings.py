@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.evaluation.whole import check_whole
+from unhub.errors import check_whole
 from unhub.model import HEADS
 
 Rates: TypeAlias = float | Sequence[float] | NDArray[np.number]

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, relu
 
+from unhub.arrays import Float32, spans
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.model import Preparation, Tower
 from unhub.training.heads import arrays_of
 from unhub.training.pairs import Positions
 from unhub.training.rows import Rows, as_rows
 from unhub.training.settings import Settings
-from unhub.vectors import Float32, Vectors, VectorsLike, spans
 
 ENCODED = 256  # rows at a time
 

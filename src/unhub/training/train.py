@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from unhub.effort import thread_count
-from unhub.evaluation.relevance import RelevanceLike
-from unhub.extras import optional
+from unhub.compute.workers import thread_count
+from unhub.data.relevance import RelevanceLike
+from unhub.data.vectors import VectorsLike
+from unhub.errors import optional
 from unhub.files.container import unhub_version
 from unhub.model import TOWERS, Model, Training
 from unhub.training.settings import Rates, Settings, rates_of
-from unhub.vectors import VectorsLike
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,0 +1,1 @@
+"""Banks: whether a bank is good, and parts of one to compare with."""

@@ -1,0 +1,136 @@
+"""Coverage: how many items a bank reaches first, beside what can be expected of it (Bogolin et al. 2022, 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, lgamma, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Kind
+from unhub.compute.passes import Want, reduce
+from unhub.compute.workers import Effort, Progress
+from unhub.data.similarity import Dot
+from unhub.data.vectors import Vectors
+
+Against = Literal["queries", "items"]
+
+# Shares of the expected coverage under which a bank is narrow; docs/banks/bank.md has what was measured.
+NARROW = {"queries": 0.75, "items": 0.4}
+PLACES = 10  # of the queries that are looked at, or fewer where that is over a twentieth of the items
+PROBES = 5000  # items that stand in for queries where there are none
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of the items are the first of some bank query, and whether that is few.
+
+    size: of the equally large samples that are compared. here: how many items as many bank queries reach, on average.
+    expected: how many items as many real queries have in one of their first places, in that which has the fewest. A
+    strong model leads each query to the item it is after, so that queries which ask for every item once reach them all;
+    past queries ask for some things twice, and for others that are not among the items. What comes next shows how far
+    these spread. Without queries, how many items are the nearest other of as many items. None where there is one item.
+    place: the place of the queries that was compared with.
+    """
+
+    reached: int
+    items: int
+    size: int
+    here: float
+    expected: float | None
+    against: Against
+    place: int = 1
+
+    @property
+    def share(self) -> float:
+        """The share of the items that the whole bank reaches."""
+        return self.reached / self.items
+
+    @property
+    def ratio(self) -> float | None:
+        """What the bank reaches as a share of what is expected."""
+        return None if self.expected is None else self.here / self.expected
+
+    @property
+    def limit(self) -> float | None:
+        """The ratio under which a bank is narrow, less two standard deviations of a count of draws."""
+        if self.expected is None:
+            return None
+        chance = sqrt((1 - min(1.0, self.expected / self.size)) / self.expected)
+        return NARROW[self.against] - 2 * chance
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the bank reaches clearly less than expected."""
+        return self.ratio is not None and self.limit is not None and self.ratio < self.limit
+
+
+def first_items(
+    queries: Vectors, items: Vectors, kind: Kind, *, threads: int | None = None, progress: Progress | None = None
+) -> NDArray[np.int64]:
+    """Return the position of the item that each query reaches first, (queries,)."""
+    return _best(queries, items, kind, 1, threads, progress)[:, 0]
+
+
+def _best(
+    queries: Vectors, items: Vectors, kind: Kind, places: int, threads: int | None, progress: Progress | None
+) -> NDArray[np.int64]:
+    """Return the positions of the best items of each query, best first, (queries, places)."""
+    effort = Effort(threads, progress=progress)
+    found = reduce(Dot(queries, items, kind), Want(best_items=places), effort)
+    effort.finish()
+    return found.best_items.astype(np.int64)
+
+
+def distinct(firsts: NDArray[np.int64], size: int) -> float:
+    """Return how many distinct items `size` of these queries, drawn at random, reach on average.
+
+    The item that c of m queries reach is missed by all draws with probability C(m - c, size) / C(m, size).
+    """
+    counts = np.unique(firsts, return_counts=True)[1]
+    m = len(firsts)
+    some, of_each = np.unique(counts, return_counts=True)
+    missed = [exp(_log_ways(m - int(c), size) - _log_ways(m, size)) if m - c >= size else 0.0 for c in some]
+    return float(of_each @ (1 - np.array(missed)))
+
+
+def _log_ways(many: int, some: int) -> float:
+    """Return the logarithm of the number of ways to choose some of many, but for log(some!)."""
+    return lgamma(many + 1) - lgamma(many - some + 1)
+
+
+def coverage(
+    bank_firsts: NDArray[np.int64], items: Vectors, queries: Vectors | None, kind: Kind, *,
+    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+) -> Coverage:  # fmt: skip
+    """Return the coverage of a bank, given the item that each of its queries reaches first."""
+    if queries is None:
+        best = _nearest_others(items, kind, seed, threads, progress)
+    else:
+        best = _best(queries, items, kind, max(1, min(PLACES, len(items) // 20)), threads, progress)
+    size = min(len(bank_firsts), len(best) or len(bank_firsts))
+    held = [distinct(items_of, size) for items_of in best.T] if len(best) else []
+    return Coverage(
+        len(np.unique(bank_firsts)),
+        len(items),
+        size,
+        distinct(bank_firsts, size),
+        min(held, default=None),
+        "items" if queries is None else "queries",
+        int(np.argmin(held)) + 1 if held else 1,
+    )
+
+
+def _nearest_others(
+    items: Vectors, kind: Kind, seed: int, threads: int | None, progress: Progress | None
+) -> NDArray[np.int64]:
+    """Return the other item that items, at most 5,000 of them, reach first, (items, 1); none of a single item."""
+    if len(items) == 1:
+        return np.empty((0, 1), np.int64)
+    probes = np.arange(len(items))
+    if len(items) > PROBES:
+        probes = np.sort(np.random.default_rng(seed).choice(len(items), PROBES, replace=False))
+    best = _best(items.gather(probes), items, kind, 2, threads, progress)
+    return np.where(best[:, 0] == probes, best[:, 1], best[:, 0])[:, None]

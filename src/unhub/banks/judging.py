@@ -1,0 +1,225 @@
+"""Banks: is a bank any good? Its figures, what they mean, and what to do; see docs/banks/bank.md."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from unhub.arrays import Kind
+from unhub.banks.coverage import Coverage, coverage, first_items
+from unhub.banks.distances import FAR_SHIFT, ROUNDING, Nearness, Shift, nearness, shift
+from unhub.banks.earth_movers import Transport, transport
+from unhub.compute.progress import Steps
+from unhub.compute.transport import NoOptimum
+from unhub.compute.workers import Progress
+from unhub.data.vectors import VectorsLike
+from unhub.errors import check_seed
+from unhub.evaluation.tables import as_text
+from unhub.matching import Matched
+
+TINY = 300  # distinct bank queries: with fewer, even the most careful setting loses on some data
+SMALL = 1000  # with fewer, the methods that have a temperature lose where nnn still gains
+FEWEST_QUERIES = 50  # with fewer, a bank that is far off may look like any other
+LEAKING = 0.01  # of the queries: people do say the same thing twice, and 0.4% of Flickr8k's captions do
+
+
+@dataclass(frozen=True)
+class BankReport:
+    """The figures of a bank. Shift, nearness and leaked need queries; transport needs POT.
+
+    distinct: how many bank queries differ. leaked: how many queries stand in the bank, number for number.
+    problems: what is wrong, the worst first, of "tiny", "off-domain", "thin" and "leaking". notes: what was left out.
+    """
+
+    size: int
+    distinct: int
+    items: int
+    queries: int | None
+    coverage: Coverage
+    shift: Shift | None
+    nearness: Nearness | None
+    leaked: int | None
+    transport: Transport | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        found = {
+            "tiny": self.distinct < TINY,
+            "off-domain": bool((self.shift and self.shift.far) or (self.nearness and self.nearness.far)),
+            "thin": self.coverage.narrow,
+            "leaking": bool(self.leaked and self.queries and self.leaked > LEAKING * self.queries),
+        }
+        return tuple(name for name, holds in found.items() if holds)
+
+    @property
+    def verdict(self) -> str:
+        """The worst problem; without one "good", or "unproven" where under 50 queries are there to compare with."""
+        if self.problems:
+            return self.problems[0]
+        return "good" if (self.queries or 0) >= FEWEST_QUERIES else "unproven"
+
+    @property
+    def conclusion(self) -> str:
+        """What to do, in a sentence or two."""
+        said = _too_few(self.queries) if self.verdict == "unproven" and self.queries else ADVICE[self.verdict]
+        if len(self.problems) > 1:
+            return f"{said} It is also {' and '.join(self.problems[1:])}."
+        return f"{said} {ADVICE['small']}" if not self.problems and self.distinct < SMALL else said
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything, as JSON can hold it."""
+        ratio = {"share": self.coverage.share, "ratio": self.coverage.ratio, "limit": self.coverage.limit}
+        figures = asdict(self)
+        return {
+            "verdict": self.verdict,
+            "problems": list(self.problems),
+            "conclusion": self.conclusion,
+            **figures,
+            "coverage": {**figures["coverage"], **ratio},
+            "notes": list(self.notes),
+        }
+
+    def cells(self) -> list[tuple[str, str, str]]:
+        """Return the figures as (name, value, what it means)."""
+        rows = [
+            ("bank queries", f"{self.size:,}", _size(self)),
+            ("repeats", f"{self.size - self.distinct:,}", "bank queries that stand in it more than once"),
+            ("coverage", f"{self.coverage.share:.1%}", _coverage(self.coverage)),
+        ]
+        if self.shift is not None:
+            rows.append(("shift", f"{self.shift.value:.1%}", _shift(self.shift)))
+        if self.nearness is not None:
+            rows.append(("nearest", f"{self.nearness.median:.3f}", _nearness(self.nearness)))
+        if self.leaked is not None:
+            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries stand in the bank as they are"))
+        return rows + ([] if self.transport is None else _transport(self.transport))
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [as_text(("figure", "value", "what it means"), self.cells()), *self.notes, "", f"{self.verdict}: "
+             f"{self.conclusion}"]
+        )  # fmt: skip
+
+
+ADVICE = {
+    "good": "The bank resembles the queries and asks for about as many different items as can be expected: fit on all "
+    "of it.",
+    "unproven": "Nothing speaks against this bank, but only queries can tell whether it resembles them: give some "
+    "hundred recent ones.",
+    "small": "It is small, so prefer nnn with k 32 and alpha 0.5 to the methods that have a temperature.",
+    "tiny": f"The bank has too few different queries to tell hubs from chance: collect {SMALL:,} or more, and until "
+    "then search without a correction.",
+    "off-domain": "The bank is not like the queries, and a correction fitted on it may do harm: collect past queries "
+    "of the same source, or search without a correction.",
+    "thin": "The bank asks for some items again and again, and for fewer different ones than can be expected of as "
+    "many queries: add past queries that ask for other things, or search without a correction.",
+    "leaking": "Queries to be evaluated stand in the bank: take them out of it, or no figure measured on them counts.",
+}
+
+
+def judge_bank(
+    items: VectorsLike,
+    bank: VectorsLike,
+    queries: VectorsLike | None = None,
+    *,
+    similarity: Kind = "cosine",
+    distances: bool = True,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> BankReport:
+    """Compare a bank with the items it is for, and with queries such as are to come, and say whether it will do.
+
+    distances: with earth mover's distances, which take seconds and POT (the extra `plans`) and do not change the
+    verdict; where POT is absent or does not find them they are left out, and the notes say why.
+    """
+    check_seed(seed)
+    sets = Matched.of(bank, items, queries, similarity, threads)
+    past, asked, gallery = sets.bank, sets.queries, sets.items
+    if gallery is None:
+        raise ValueError("items are missing: give the vectors of the gallery")
+    steps = Steps(progress, 2 if asked is None else 3)
+    firsts = first_items(past, gallery, similarity, threads=threads, progress=steps.next())
+    covered = coverage(firsts, gallery, asked, similarity, seed=seed, threads=threads, progress=steps.next())
+    moved: Shift | None = None
+    near: Nearness | None = None
+    leaked: int | None = None
+    if asked is not None:
+        moved = shift(past, asked, similarity)
+        near = nearness(past, asked, similarity, seed=seed, threads=threads, progress=steps.next())
+        leaked = int(np.isin(sets.hashes["queries"], sets.hashes["bank"]).sum())
+    carried: Transport | None = None
+    notes = [*sets.notes]
+    if distances:
+        try:
+            carried = transport(past, gallery, asked, similarity, seed=seed)
+        except (ImportError, NoOptimum) as error:
+            notes.append(f"No earth mover's distances: {error}")
+    return BankReport(
+        len(past), len(np.unique(sets.hashes["bank"])), len(gallery), None if asked is None else len(asked),
+        covered, moved, near, leaked, carried, tuple(notes),
+    )  # fmt: skip
+
+
+def _too_few(queries: int) -> str:
+    given = "one query is" if queries == 1 else f"{queries} queries are"
+    return (
+        f"Nothing speaks against this bank, but {given} too few to tell whether it resembles them: give "
+        f"{FEWEST_QUERIES} recent ones or more, better some hundred."
+    )
+
+
+def _size(report: BankReport) -> str:
+    ratio = report.size / report.items
+    return f"past queries for {report.items:,} items, {ratio:,.1f} for each" + (
+        f"; under {TINY} it is tiny, under {SMALL:,} small" if report.distinct < SMALL else ""
+    )
+
+
+def _coverage(one: Coverage) -> str:
+    reached = f"of the items come first for some bank query ({one.reached:,} of {one.items:,})"
+    if one.expected is None or one.limit is None:
+        return reached
+    whose = {"queries": "queries reach", "items": "items reach that ask for others"}[one.against]
+    source = whose if one.place == 1 else f"queries have in place {one.place}"
+    word = "narrow" if one.narrow else "not narrow" if one.limit > 0 else "not known"  # no ratio is under 0
+    return (
+        f"{reached}; {one.size:,} of these queries reach {one.here:,.0f}, {one.ratio:.2f} times the "
+        f"{one.expected:,.0f} that as many {source}; {word}, the limit is {max(0.0, one.limit):.2f}"
+    )
+
+
+def _shift(one: Shift) -> str:
+    meaning = "of how much rows differ is between bank and queries, chance left out"
+    limit = FAR_SHIFT + one.chance
+    word = "far" if one.far else "near" if limit <= 1 else "not known"  # no shift exceeds 100%
+    return f"{meaning}; {word}, the limit is {limit:.1%}"
+
+
+def _nearness(one: Nearness) -> str:
+    meaning = (
+        f"from a query to the nearest bank query (0 is the same), in the median; {one.most:.3f} covers nine in ten"
+    )
+    if one.ratio is None:
+        return meaning
+    return f"{meaning}. {one.ratio:.2f} times as far as other queries, of as many{'; far' if one.far else ''}"
+
+
+def _transport(one: Transport) -> list[tuple[str, str, str]]:
+    whose = "bank" if one.bank_queries is None else "queries"
+    over = f"earth mover's distance, {one.rows:,} {'random ' if one.sampled else ''}rows of each"
+    values = {
+        "bank to queries": (one.bank_queries, over),
+        "bank to items": (one.bank_items, over),
+        "queries to items": (one.queries_items, "the same"),
+        "yardstick": (one.halves, f"the same, between two random halves of the {whose}"),
+    }
+    measured = one.halves if one.halves is not None and one.halves > ROUNDING else None
+    rows = []
+    for name, (value, meaning) in values.items():
+        if value is not None:
+            times = f"; {value / measured:.2f} times the yardstick" if measured and name != "yardstick" else ""
+            rows.append((name, f"{value:.3f}", f"{meaning}{times}"))
+    return rows

@@ -1,0 +1,1 @@
+"""How work is done: workers, progress, passes over tiles, Sinkhorn, transport."""

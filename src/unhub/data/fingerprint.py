@@ -1,0 +1,160 @@
+"""Fingerprints: check every row of a set at the door and hash its contents, so that another set is told apart."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub import kernels
+from unhub.arrays import Float32, Kind, rows_per_block, spans
+from unhub.data.vectors import LARGEST, Rows, Vectors, not_finite
+
+Hashes = NDArray[np.uint64]
+Span = tuple[int, int]
+
+LONGEST_SQUARE = LARGEST * (1 - 2.0**-10)  # of a row: no product of two such leaves float32, however it rounds
+UNIT_SLACK = 2.0**-20  # of a squared length; float32 leaves up to half of it to rows it scaled, and 1e-6 to a score
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """How many rows a set had and a hash of their contents, in order."""
+
+    count: int
+    digest: int
+
+    @staticmethod
+    def of(hashes: Hashes) -> Fingerprint:
+        return Fingerprint(len(hashes), digest(hashes))
+
+    def followed_by(self, hashes: Hashes) -> Fingerprint:
+        """Return the fingerprint of this set with more rows after it."""
+        return Fingerprint(self.count + len(hashes), (self.digest + digest(hashes, self.count)) % (1 << 64))
+
+
+class Inspected(NamedTuple):
+    """One 64-bit hash of each row, and whether every row has length one."""
+
+    hashes: Hashes
+    unit_length: bool
+
+
+Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
+
+
+class ReadOnce(Vectors):
+    """Vectors whose rows are checked and hashed when they are first read, so that they need not be read before.
+
+    A row may be read again, and by several threads at once.
+    """
+
+    _name: str
+    _similarity: Kind
+    _keys: Hashes
+    _hashes: Hashes
+    _unit: NDArray[np.bool_]
+    _read: NDArray[np.bool_]
+    _trusts_lengths: bool
+
+    def __init__(self, vectors: Vectors, name: str, similarity: Kind) -> None:
+        self.__dict__.update(  # past the guard of a frozen class
+            ids=vectors.ids, rows=vectors.rows, unit_length=False, _name=name, _similarity=similarity,
+            _keys=_keys(vectors.dimensions), _hashes=np.empty(len(vectors), np.uint64),
+            _unit=np.zeros(len(vectors), np.bool_), _read=np.zeros(len(vectors), np.bool_), _trusts_lengths=True,
+        )  # fmt: skip
+
+    def block(self, start: int, stop: int) -> Float32:
+        block = super().block(start, stop)
+        if not self._read[start:stop].all():
+            hashes, squares = _hash_rows(block, self._keys)
+            _check_block(block, squares, self.rows, start, self._name, self._similarity)
+            self._hashes[start:stop] = hashes
+            self._unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
+            self._read[start:stop] = True
+        return block
+
+    def are_unit(self, start: int, stop: int) -> bool:
+        return self._trusts_lengths and bool(self._unit[start:stop].all())
+
+    def seen(self, unit_length: bool) -> Vectors:
+        """Return the same vectors; with False, every row of them is scaled."""
+        known = copy.copy(self)
+        object.__setattr__(known, "_trusts_lengths", unit_length)
+        return known
+
+    def inspected(self, run: Run = map) -> Inspected:
+        """Read the rows that were not read yet, and return what is known of all."""
+
+        def read(span: Span) -> None:
+            self.block(*span)
+
+        blocks = spans(len(self), rows_per_block(self.dimensions))
+        for _ in run(read, [span for span in blocks if not self._read[slice(*span)].all()]):
+            pass
+        return Inspected(self._hashes, bool(self._unit.all()))
+
+
+def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> Inspected:
+    """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
+
+    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
+    two zeros.
+    """
+    return ReadOnce(vectors, name, similarity).inspected(run)
+
+
+def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
+    """Raise a ValueError where a row cannot be used; `source` are the rows before they became float32."""
+    suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
+    for row in suspects:
+        given = source[first + row : first + row + 1][0]
+        if not np.isfinite(block[row]).all():
+            raise ValueError(f"{name}: row {first + row} holds {not_finite(given, block[row])}")
+        if similarity == "cosine" and not block[row].any():
+            if np.any(given):
+                raise ValueError(
+                    f"{name}: row {first + row} is all zeros in float32, since its largest number is "
+                    f"{np.abs(given).max():g}; scale the rows"
+                )
+            raise ValueError(
+                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
+                "remove it or use similarity='dot'"
+            )
+        if similarity == "dot" and squares[row] > 0:
+            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
+
+
+def _keys(dimensions: int) -> Hashes:
+    """Return a fixed random number for each half of each pair of values, (2, pairs)."""
+    keys = np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)
+    return np.ascontiguousarray(keys.reshape(-1, 2).T)
+
+
+def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:
+    """Return a hash of each row's bits (see `hash_rows`), scrambled, and its sum of squares."""
+    if block.shape[1] % 2:
+        block = np.pad(block, ((0, 0), (0, 1)))
+    sums, squares = np.empty(len(block), np.uint64), np.empty(len(block), np.float32)
+    kernels.hash_rows(block, block.view(np.uint64), keys, sums, squares)
+    return _mix(sums), squares
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble the bits (the finaliser of splitmix64), so that sums of hashes do not cancel."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
+    """Return one 64-bit hash of rows in this order; the digest of a longer set is the sum of its parts' digests.
+
+    `first` is the place of the first row in the whole set.
+    """
+    places = np.arange(first, first + len(hashes), dtype=np.uint64)
+    return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))

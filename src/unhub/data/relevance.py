@@ -1,0 +1,259 @@
+"""Relevance: which items answer which query, by id, many to many, with grades."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub.arrays import Float64, Ids
+from unhub.data.ids import is_integer
+
+EXACT = 1 << 53  # from here on a float may stand for several integers
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """Pairs of a query and an item that answers it, by id; a higher grade answers better. Only grades over 0 are kept.
+
+    query_ids, item_ids and grades are (pairs,) each; grades are 1 where none are given.
+    """
+
+    query_ids: Ids
+    item_ids: Ids
+    grades: Float64
+
+    def __init__(self, query_ids: ArrayLike, item_ids: ArrayLike, grades: ArrayLike | None = None) -> None:
+        queries, items = as_names(query_ids, "query ids"), as_names(item_ids, "item ids")
+        given = np.ones(len(queries)) if grades is None else as_numbers(grades, "grades")
+        if not len(queries) == len(items) == len(given):
+            raise ValueError(
+                f"relevance: {len(queries)} query ids, {len(items)} item ids and {len(given)} grades; "
+                "one of each is needed for a pair"
+            )
+        if not np.isfinite(given).all():
+            bad = int(np.flatnonzero(~np.isfinite(given))[0])
+            raise ValueError(f"relevance: pair {bad} has the grade {given[bad]}; grades must be finite")
+        kept = _first_of_each(queries, items, given)
+        for name, array in (("query_ids", queries[kept]), ("item_ids", items[kept]), ("grades", given[kept])):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if len(self) == 0:
+            raise ValueError("relevance holds no pair with a grade over 0, so there is nothing to find")
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def __repr__(self) -> str:
+        return f"<Relevance: {len(self)} pairs of {len(np.unique(self.query_ids))} queries>"
+
+    def reversed(self) -> Relevance:
+        """Return the other direction: each item is a query, answered by what it answers."""
+        return Relevance(self.item_ids, self.query_ids, self.grades)
+
+    def against(self, queries: Ids, items: Ids) -> Truth:
+        """Return where the answers to these queries stand among these items."""
+        query_names, item_names = matching(self.query_ids, queries, "query"), matching(self.item_ids, items, "item")
+        query_places, item_places = places_of(query_names, queries), places_of(item_names, items)
+        asked = query_places >= 0
+        if not asked.any():
+            raise ValueError(
+                f"relevance names none of the {len(queries)} queries: it has {query_names[0].item()!r}, "
+                f"the queries have {queries[0].item()!r}; give the queries the ids of the table"
+            )
+        usable = asked & (item_places >= 0)
+        if not usable.any():
+            raise ValueError(
+                f"none of the items that answer a query are among the {len(items)} items: relevance has "
+                f"{item_names[asked][0].item()!r}, the items have {items[0].item()!r}; "
+                "give the items the ids of the table"
+            )
+        order = np.argsort(query_places[usable], kind="stable")  # which keeps the order of the table
+        owners = query_places[usable][order]
+        starts = np.searchsorted(owners, np.arange(len(queries) + 1))
+        strange = asked & (item_places < 0)
+        return Truth(
+            starts, item_places[usable][order], self.grades[usable][order], int(strange.sum()),
+            unknown_items=len(np.unique(self.item_ids[strange])),
+            unknown_queries=len(np.unique(self.query_ids[~asked])),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The answers to some queries as positions of items: those of query i are `positions[starts[i]:starts[i + 1]]`.
+
+    They stand in the order of the table, so that which one is first does not hang on the order of the items.
+    absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
+    unknown_items: how many different items those absent are. unknown_queries: how many queries of the table are not
+    among these.
+    """
+
+    starts: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    grades: Float64
+    absent: int = 0
+    excluded: int = 0
+    unknown_items: int = 0
+    unknown_queries: int = 0
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many answers each query has, (queries,)."""
+        return np.diff(self.starts)
+
+    @property
+    def answered(self) -> NDArray[np.int64]:
+        """The positions of the queries that have an answer."""
+        return np.flatnonzero(self.counts)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """The position of the query each answer belongs to, (answers,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """A group for each query, (queries,): queries whose first answer is the same item go together; -1 without one.
+
+        The captions of one picture are not independent, so they are resampled together. Groups are numbered as the
+        queries come, whatever the order of the items.
+        """
+        groups = np.full(len(self.counts), -1, np.int64)
+        answers = self.positions[self.starts[self.answered]]
+        _, first, back = np.unique(answers, return_index=True, return_inverse=True)
+        groups[self.answered] = np.argsort(np.argsort(first))[back]
+        return groups
+
+    def of(self, queries: NDArray[np.int64]) -> Truth:
+        """Return the answers to some of the queries, in this order."""
+        counts = self.counts[queries]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        places = np.arange(starts[-1]) - np.repeat(starts[:-1], counts) + np.repeat(self.starts[queries], counts)
+        return dataclasses.replace(self, starts=starts, positions=self.positions[places], grades=self.grades[places])
+
+
+RelevanceLike: TypeAlias = (
+    Relevance | Mapping[int, object] | Mapping[str, object] | Sequence[object] | NDArray[np.generic]
+)
+
+
+def as_relevance(value: RelevanceLike) -> Relevance:
+    """Return relevance from what a user has at hand.
+
+    A Relevance; a mapping from a query id to an item id, several, or a mapping of item id to grade; or rows of
+    (query id, item id) or (query id, item id, grade).
+    """
+    if isinstance(value, Relevance):
+        return value
+    if isinstance(value, Mapping):
+        rows = [(query, item, grade) for query, answers in value.items() for item, grade in _graded(answers)]
+        return Relevance(*_columns(rows, 3))
+    if isinstance(value, np.ndarray):
+        if value.ndim != 2 or value.shape[1] not in (2, 3):
+            raise ValueError(f"relevance must have 2 or 3 columns (query id, item id, grade), got shape {value.shape}")
+        return Relevance(*(value[:, column] for column in range(value.shape[1])))
+    listed: object = value  # whatever a caller without types may give
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        widths = {len(row) if isinstance(row, Sequence) and not isinstance(row, str) else -1 for row in listed}
+        if widths <= {2} or widths == {3}:
+            return Relevance(*_columns(listed, max(widths, default=2)))
+        if widths <= {2, 3}:
+            raise ValueError("relevance has rows of 2 and rows of 3 (query id, item id, grade); grade all or none")
+    raise ValueError(
+        f"relevance must be a Relevance, a mapping of query id to item ids, or rows of (query id, item id[, grade]), "
+        f"got {type(value).__name__}; a file is read by unhub.read_relevance"
+    )
+
+
+def _graded(answers: object) -> Iterator[tuple[object, object]]:
+    if isinstance(answers, Mapping):
+        yield from answers.items()
+    elif isinstance(answers, Collection) and not isinstance(answers, str):
+        yield from ((one, 1.0) for one in answers)
+    else:
+        yield answers, 1.0
+
+
+def _columns(rows: Sequence[Sequence[object]], width: int) -> list[NDArray[np.generic]]:
+    try:
+        return [np.array([row[column] for row in rows]) for column in range(width)]
+    except ValueError:
+        raise ValueError("relevance: each id must be an integer or a string, some are lists") from None
+
+
+def as_names(ids: ArrayLike, what: str, source: str = "relevance") -> Ids:
+    """Return the ids of a table as integers or strings, which nobody else holds; errors call the table `source`."""
+    array = np.asarray(ids)
+    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.tolist()):
+        array = array.astype(np.str_)
+    if array.dtype.kind == "f" and np.isfinite(array).all() and np.array_equal(array, np.trunc(array)):
+        _check_size(array, EXACT, f"{source}: {what} that are floats must be under 2**53, where floats tell them apart")
+        array = array.astype(np.int64)  # a table of numbers has one type for ids and grades
+    if array.ndim != 1 or (array.dtype.kind not in "iuU" and len(array)):
+        raise ValueError(
+            f"{source}: {what} must be a list of integers or strings, got {array.dtype}, shape {array.shape}"
+        )
+    if array.dtype.kind == "u":
+        _check_size(array, 1 << 63, f"{source}: {what} must be under 2**63")
+    return cast("Ids", array.astype(np.int64 if array.dtype.kind != "U" else array.dtype))
+
+
+def _check_size(numbers: NDArray[np.generic], end: int, message: str) -> None:
+    large = np.abs(numbers) >= end
+    if large.any():
+        raise ValueError(f"{message}, got {numbers[large][0]}; give them as strings")
+
+
+def as_numbers(values: ArrayLike, what: str, source: str = "relevance") -> Float64:
+    """Return the numbers of a table, which nobody else holds; errors call the table `source`."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim != 1:
+        raise ValueError(f"{source}: {what} must be a list of numbers, one for each pair, got {values!r}")
+    return array
+
+
+def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int64]:
+    """Return the pairs with a grade over 0, each once; a pair with two grades is an error."""
+    _, query_codes = np.unique(queries, return_inverse=True)
+    _, item_codes = np.unique(items, return_inverse=True)
+    codes = query_codes * (int(item_codes.max(initial=0)) + 1) + item_codes
+    _, first, back = np.unique(codes, return_index=True, return_inverse=True)
+    differ = np.flatnonzero(grades != grades[first][back])
+    if len(differ):
+        pair = differ[0]
+        raise ValueError(
+            f"relevance: query {queries[pair].item()!r} and item {items[pair].item()!r} have two grades, "
+            f"{grades[first[back[pair]]]:g} and {grades[pair]:g}"
+        )
+    return np.sort(first[grades[first] > 0])
+
+
+def matching(names: Ids, ids: Ids, what: str, source: str = "relevance") -> Ids:
+    """Return names in the type of ids: whole numbers also name ids that are strings, and the other way round."""
+    if names.dtype.kind == ids.dtype.kind:
+        return names
+    if ids.dtype.kind == "U":
+        return cast("Ids", names.astype(np.str_))
+    strange = next((name for name in names.tolist() if not is_integer(name)), None)
+    if strange is None:
+        return names.astype(np.int64)
+    raise ValueError(
+        f"{source} has the {what} id {strange!r}, but {what} ids are integers here, such as "
+        f"{ids[0].item()!r}; give the vectors their ids, or the table the row numbers"
+    )
+
+
+def places_of(names: Ids, ids: Ids) -> NDArray[np.int64]:
+    """Return where each name stands in ids, -1 where it does not."""
+    order = np.argsort(ids, kind="stable")
+    spots = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
+    found = order[spots]
+    return np.where(ids[found] == names, found, -1)

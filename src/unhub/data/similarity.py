@@ -1,0 +1,252 @@
+"""Similarity: a (queries, items) matrix that need not exist. Dot multiplies vectors, Dense holds a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unhub import kernels
+from unhub.arrays import Float32, Float64, Ids, Kind, Span, spans
+from unhub.data.ids import as_ids
+from unhub.data.vectors import Vectors, as_vectors, not_finite
+
+READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
+Block: TypeAlias = NDArray[np.generic]  # rows made ready to multiply; a slice of a block is a block
+
+
+class Similarity(Protocol):
+    """A matrix that yields blocks: rows are queries, columns are items, higher is better."""
+
+    @property
+    def shape(self) -> Span: ...
+    @property
+    def width(self) -> int:
+        """How many float32 a row of a prepared block takes."""
+
+    @property
+    def bound(self) -> float:
+        """No score is farther from zero than this, but for rounding."""
+
+    def reach(self) -> float:
+        """Return the same after a look at all vectors, or scores, where `bound` is infinite without one."""
+
+    def queries(self, span: Span) -> Block:
+        """Prepare these queries for `items_by_queries` and `queries_by_items`."""
+
+    def items(self, span: Span) -> Block:
+        """Prepare these items likewise."""
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        """Write the scores with a row per item, the form in which one item's scores lie side by side."""
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        """Write the scores with a row per query."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows `ready_rows` is best asked for at a time, or fewer."""
+
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        """Return the scores with a row per query, C order, not to be written to: `out`, unless they lie ready."""
+
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        """Return how far a score may be from its steady product, (items, queries); (1, 1) where that is one number."""
+
+    def mean_scores(self) -> Float64:
+        """Return each item's mean score over the queries, (items,)."""
+
+    def some_items(self, positions: NDArray[np.int64]) -> Similarity:
+        """Return the same queries against some of the items."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dot:
+    """Inner products of two sets of vectors, of unit length under cosine; computed tile by tile, never kept."""
+
+    query_vectors: Vectors
+    item_vectors: Vectors
+    kind: Kind = "cosine"
+
+    @property
+    def shape(self) -> Span:
+        return len(self.query_vectors), len(self.item_vectors)
+
+    @property
+    def width(self) -> int:
+        return self.item_vectors.dimensions
+
+    @property
+    def bound(self) -> float:
+        return 1.0 if self.kind == "cosine" else np.inf
+
+    def reach(self) -> float:
+        return self.bound if self.kind == "cosine" else _longest(self.query_vectors) * _longest(self.item_vectors)
+
+    def queries(self, span: Span) -> Block:
+        return self._ready(self.query_vectors, span)
+
+    def items(self, span: Span) -> Block:
+        return self._ready(self.item_vectors, span)
+
+    def _ready(self, vectors: Vectors, span: Span) -> Float32:
+        block = vectors.block(*span)
+        return kernels.unit_rows(block) if vectors.want_scaling(*span, self.kind) else block
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        np.matmul(items, queries.T, out=out)
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        np.matmul(queries, items.T, out=out)
+
+    @property
+    def rows_at_once(self) -> int:
+        return len(self.query_vectors)
+
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        self.queries_by_items(queries, items, out)
+        return out
+
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        share = np.float32(product_rounding(self.width))
+        if self.kind == "cosine":
+            return np.full((1, 1), share)
+        return share * _lengths(items)[:, None] * _lengths(queries)
+
+    def mean_scores(self) -> Float64:
+        total = np.zeros(self.width)
+        for span in spans(len(self.query_vectors), 4096):
+            total += self.queries(span).sum(axis=0, dtype=np.float64)
+        mean = total / len(self.query_vectors)
+        return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), 4096)])
+
+    def some_items(self, positions: NDArray[np.int64]) -> Dot:
+        return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dense:
+    """A given (queries, items) matrix of similarities, such as one released with a paper.
+
+    As what is fitted on, its rows are the bank queries. They are checked when they are first read, so that they need
+    not be read before.
+    """
+
+    matrix: NDArray[np.floating]
+    item_ids: Ids
+    _finite: NDArray[np.bool_]  # rows that were read, by any thread
+
+    def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
+        rows = as_vectors(matrix, "the similarity matrix", "(queries, items)").rows
+        ids = np.arange(rows.shape[1]) if item_ids is None else item_ids
+        object.__setattr__(self, "matrix", rows)
+        object.__setattr__(self, "item_ids", as_ids(ids, rows.shape[1], "item_ids"))
+        object.__setattr__(self, "_finite", np.zeros(rows.shape[0], np.bool_))
+
+    def __repr__(self) -> str:
+        return f"<Dense: {self.shape[0]} queries, {self.shape[1]} items>"
+
+    @property
+    def shape(self) -> Span:
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    @property
+    def bound(self) -> float:
+        return np.inf
+
+    def reach(self) -> float:
+        blocks = (self.matrix[start:stop] for start, stop in spans(self.shape[0], self.rows_at_once))
+        return max(float(np.abs(block).max()) for block in blocks)
+
+    def queries(self, span: Span) -> Block:
+        return np.arange(*span)  # a prepared block of a given matrix is where it stands
+
+    def items(self, span: Span) -> Block:
+        return np.arange(*span)
+
+    def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
+        out[...] = self._part(queries, items).T
+
+    def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
+        out[...] = self._part(queries, items)
+
+    @property
+    def rows_at_once(self) -> int:
+        return max(1, READ_BYTES // (4 * self.shape[1]))
+
+    def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
+        part = np.asarray(self._part(queries, items))
+        if part.dtype == np.float32 and part.flags.carray:  # numba would compile anew for one that is read-only
+            return part
+        out[...] = part
+        return out
+
+    def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
+        start, stop = int(queries[0]), int(queries[-1]) + 1
+        self.check((start, stop))
+        return self.matrix[start:stop, int(items[0]) : int(items[-1]) + 1]
+
+    def check(self, span: Span | None = None) -> None:
+        """Raise a ValueError where a number of these rows, by default of all, is not finite."""
+        first, end = span or (0, self.shape[0])
+        if self._finite[first:end].all():
+            return
+        for start, stop in spans(end, self.rows_at_once, start=first):
+            finite = np.empty(stop - start, np.bool_)
+            with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite
+                kernels.are_finite(np.ascontiguousarray(self.matrix[start:stop], np.float32), finite)
+            if not finite.all():
+                row = start + int(finite.argmin())
+                with np.errstate(over="ignore"):
+                    held = not_finite(self.matrix[row], self.matrix[row].astype(np.float32))
+                raise ValueError(f"the similarity matrix: row {row} holds {held}")
+            self._finite[start:stop] = True
+
+    def rounding(self, items: Block, queries: Block) -> Float32:
+        return np.zeros((1, 1), np.float32)
+
+    def mean_scores(self) -> Float64:
+        self.check()
+        return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
+
+    def some_items(self, positions: NDArray[np.int64]) -> Dense:
+        return Dense(self.matrix[:, positions])
+
+
+def steady_products(left: Block, right: Block) -> Float32:
+    """Return the products of two sets of rows, which do not depend on what is multiplied beside them.
+
+    Sums in float32 round as the size of the block has it. Those in float64 do too, but that is lost, save for one in
+    many millions, when they are rounded to float32 at the end.
+    """
+    return np.asarray(np.matmul(left.astype(np.float64), right.T.astype(np.float64)), np.float32)
+
+
+def product_rounding(dimensions: int) -> float:
+    """Return how far a float32 product may be from a steady one, as a share of the rows' lengths.
+
+    In thirty million products of positive rows, which round worst of random ones, three quarters of this were the most.
+    Rows of zeros and one value, whose products all round the same way, can be off by more.
+    """
+    return (8 + 1.5 * float(np.sqrt(dimensions))) * float(np.finfo(np.float32).eps) / 2
+
+
+def _longest(vectors: Vectors) -> float:
+    return max(float(_lengths(block).max()) for _, block in vectors.blocks())
+
+
+def _lengths(rows: Block) -> Float32:
+    block = rows.astype(np.float32, copy=False)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", block, block)), np.float32)
+
+
+def check_similarity(similarity: str) -> None:
+    """Raise a ValueError unless this is a similarity we know."""
+    if similarity not in ("cosine", "dot"):
+        raise ValueError(f"similarity must be 'cosine' or 'dot', got {similarity!r}")

@@ -1,0 +1,234 @@
+"""Vectors: ids and rows, from memory or mapped from disk, checked at the door and read block by block."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from unhub.arrays import Float32, Ids, Kind, rows_per_block, spans, unit
+from unhub.data.ids import as_ids, join_ids
+
+LARGEST = float(np.finfo(np.float32).max)
+HARMLESS = 1e30  # taken off any number of float32, it leaves one that is finite: the largest are 2e31 apart
+CHECKED_ENTRIES = 1 << 18  # numbers at a time
+
+
+class Rows(Protocol):
+    """What an (n, d) array must offer to be read in blocks; numpy arrays and memory maps do."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]: ...
+
+
+class Stacked:
+    """Several row sources, one below the other, without copying them."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self.parts = tuple(parts)
+        if not self.parts:
+            raise ValueError("Stacked needs at least one part, got none")
+        widths = {part.shape[1] for part in self.parts}
+        if len(widths) > 1:
+            raise ValueError(f"the parts have different numbers of dimensions: {sorted(widths)}")
+        self.starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
+        self.shape = (int(self.starts[-1]), self.parts[0].shape[1])
+        self.dtype = np.result_type(*(part.dtype for part in self.parts))
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        start, stop, step = key.indices(self.shape[0])
+        if step != 1:
+            return take(self, np.arange(start, stop, step))
+        pieces = [
+            part[max(start - int(first), 0) : stop - int(first)]
+            for part, first in zip(self.parts, self.starts[:-1], strict=True)
+            if start < first + part.shape[0] and stop > first
+        ]
+        return np.concatenate(pieces) if pieces else self.parts[0][0:0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        return _in_memory(self, dtype, copy)
+
+
+class Gathered:
+    """Some rows of a source, by position, without copying them all."""
+
+    def __init__(self, rows: Rows, positions: NDArray[np.int64]) -> None:
+        self.rows, self.positions = rows, positions
+        self.shape = (len(positions), rows.shape[1])
+        self.dtype = rows.dtype
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        return take(self.rows, self.positions[key])
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        return _in_memory(self, dtype, copy)
+
+
+def _in_memory(rows: Rows, dtype: DTypeLike | None, copy: bool | None) -> NDArray[np.generic]:
+    """Return all rows as one array, as numpy asks for it."""
+    if copy is False:
+        raise ValueError("these rows lie apart, and an array of them is a copy; leave copy=False out")
+    return np.asarray(rows[:], dtype)
+
+
+def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+    """Copy the rows at these positions, in this order."""
+    if isinstance(rows, np.ndarray):
+        return cast("NDArray[np.generic]", rows[positions])
+    if isinstance(rows, Gathered):
+        return take(rows.rows, rows.positions[positions])
+    out = np.empty((len(positions), rows.shape[1]), rows.dtype)
+    if isinstance(rows, Stacked):
+        owner = np.searchsorted(rows.starts, positions, side="right") - 1
+        for part in np.unique(owner):
+            mine = owner == part
+            out[mine] = take(rows.parts[part], positions[mine] - rows.starts[part])
+        return out
+    for place, position in enumerate(positions):
+        out[place] = rows[int(position) : int(position) + 1][0]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "").
+
+    `unit_length` says that every row was seen to have length one, so that none need be scaled under cosine.
+    """
+
+    ids: Ids
+    rows: Rows
+    unit_length: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
+            raise ValueError("ids are a matrix and rows are not: write Vectors(ids, rows), the ids first")
+        if not hasattr(self.rows, "shape"):
+            raise ValueError(f"rows must be an array (n, d), got {type(self.rows).__name__}: use numpy.asarray(rows)")
+        object.__setattr__(self, "ids", as_ids(self.ids, len(self.rows.shape) and self.rows.shape[0], "ids"))
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def dimensions(self) -> int:
+        return self.rows.shape[1]
+
+    def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Float32]]:
+        """Yield (first row, block) with each block a float32 copy or view of the rows as they are."""
+        for start, stop in spans(len(self), rows or rows_per_block(self.dimensions)):
+            yield start, self.block(start, stop)
+
+    def block(self, start: int, stop: int) -> Float32:
+        """Return rows start..stop in float32, C order; perhaps a view of the source, so not to be written to."""
+        with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite, which `inspect` refuses
+            return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
+
+    def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
+        """Return rows start..stop ready to multiply, of length one under cosine; perhaps a view, as of `block`."""
+        block = self.block(start, stop)
+        return unit(block) if self.want_scaling(start, stop, similarity) else block
+
+    def want_scaling(self, start: int, stop: int, similarity: Kind) -> bool:
+        """Whether rows start..stop, which were read, must be scaled before they are multiplied."""
+        return similarity == "cosine" and not self.are_unit(start, stop)
+
+    def are_unit(self, start: int, stop: int) -> bool:
+        """Whether rows start..stop, which were read, are known to have length one."""
+        return self.unit_length
+
+    def seen(self, unit_length: bool) -> Vectors:
+        """Return the same vectors, of which it is known whether every row has length one."""
+        known = copy.copy(self)
+        object.__setattr__(known, "unit_length", unit_length)
+        return known
+
+    def gather(self, positions: NDArray[np.int64]) -> Vectors:
+        """Return the vectors at these positions, in this order."""
+        if isinstance(self.rows, Gathered):
+            rows = Gathered(self.rows.rows, self.rows.positions[positions])
+        else:
+            rows = Gathered(self.rows, positions)
+        return Vectors(self.ids[positions], rows).seen(self.unit_length)
+
+    def stack(self, other: Vectors) -> Vectors:
+        """Return these vectors followed by the others, whose ids must all be new."""
+        rows = Stacked([self.rows, other.rows])
+        return Vectors(join_ids(self.ids, other.ids), rows).seen(self.unit_length and other.unit_length)
+
+
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
+
+
+def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
+    """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`, and its two sides `axes`."""
+    given = value if isinstance(value, Vectors) else None
+    rows = given.rows if given else _as_rows(value, name)
+    if isinstance(rows, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array, whose mask would be ignored; fill it, or drop the masked rows")
+    if len(rows.shape) != 2:
+        raise ValueError(f"{name} must be a matrix {axes}, got shape {tuple(rows.shape)}")
+    if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
+        raise ValueError(f"{name} must hold real numbers (float16, float32 or float64), got {rows.dtype}")
+    if rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise ValueError(f"{name} is empty: shape {tuple(rows.shape)} {axes}; at least one of each is needed")
+    return Vectors(given.ids if given else np.arange(rows.shape[0]), rows)
+
+
+def _as_rows(value: object, name: str) -> Rows:
+    if isinstance(value, str | os.PathLike):
+        path = os.fspath(value)
+        raise ValueError(
+            f"{name} must be vectors, got the text {path!r}; read a file with unhub.read_vectors({path!r})"
+        )
+    if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
+        return cast("Rows", value)  # such as an HDF5 data set: it is read block by block as it is
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a matrix: its rows differ in length ({error})") from None
+
+
+def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
+    """Return texts as an array, which would drop a NUL at the end of one: such a text is a ValueError."""
+    if "\0" in "".join(texts) and any(text.endswith("\0") for text in texts):
+        raise ValueError("an id ends in NUL, which an array of texts cannot hold")
+    return np.array(texts, np.str_)
+
+
+def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
+    """Return the first row that holds NaN or infinity; None where every number is finite."""
+    for start, stop in spans(len(matrix), max(1, CHECKED_ENTRIES // max(1, matrix.shape[1]))):
+        finite = np.isfinite(matrix[start:stop])
+        if not finite.all():
+            return start + int(finite.all(axis=1).argmin())
+    return None
+
+
+def not_finite(given: NDArray[np.generic], row: Float32) -> str:
+    """Say what a row holds that is not finite in float32, for an error; `given` is the row before it became that."""
+    at = int(np.isfinite(row).argmin())
+    if np.isfinite(given[at]):
+        return f"{given[at]:g}, which is beyond float32 ({LARGEST:.6g} at most); scale the numbers"
+    return f"{row[at]}; every number must be finite in float32"
+
+
+def check_range(corrected: NDArray[np.floating]) -> None:
+    """Raise a ValueError where scores of finite similarities and biases, (queries, items), have left float32's range.
+
+    It is called where they may have: where strength * bias is above HARMLESS.
+    """
+    if row_not_finite(corrected) is not None:
+        raise ValueError(
+            f"some corrected scores go beyond {LARGEST:.6g}, the largest number of float32: similarity and strength * "
+            "bias are too large together; scale the vectors and refit, or give a smaller strength"
+        )

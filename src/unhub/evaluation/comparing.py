@@ -1,0 +1,177 @@
+"""Comparing: one measure, with its interval, of many corrections in one pass; with labels or without."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Kind
+from unhub.compute.workers import Effort, Progress
+from unhub.correction import Correction
+from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import check_seed
+from unhub.evaluation.confidence import Interval, Resamples, summaries
+from unhub.evaluation.excluding import ExcludeLike, Exclusion
+from unhub.evaluation.hubness import figures_of, no_truth
+from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.measures import Measure, parse_measure
+from unhub.evaluation.placing import Placed, occurrences
+from unhub.fitting import fit
+
+SKEWNESS = "skewness"
+PLACES = 10  # of the best items, over which hubness is counted
+PARTS = 20  # of the queries, each left out once to tell how sure a skewness is
+NORMAL = 1.96  # standard errors on each side of a 95% interval
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What corrections are compared by: the queries, which items answer them where that is known, and a measure.
+
+    measure: None is skewness, which needs no labels. exclusion: what is not ranked for single queries.
+    """
+
+    queries: Vectors
+    relevance: Relevance | None
+    measure: Measure | None
+    similarity: Kind = "cosine"
+    seed: int = 0
+    threads: int | None = None
+    exclusion: Exclusion | None = None
+
+    @staticmethod
+    def of(
+        queries: VectorsLike, relevance: RelevanceLike | None, measure: str | None, similarity: Kind, seed: int,
+        threads: int | None, exclude: ExcludeLike | None = None, items: Vectors | None = None,
+    ) -> Judge:  # fmt: skip
+        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named.
+
+        items: all of them, among which those to exclude must be; needed where some are.
+        """
+        wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
+        if wanted != SKEWNESS and relevance is None:
+            raise ValueError(f"measure {wanted!r} needs relevance; without it there is {SKEWNESS!r}")
+        asked = as_vectors(queries, "queries")
+        return Judge(
+            asked,
+            None if relevance is None else as_relevance(relevance),
+            None if wanted == SKEWNESS else parse_measure(wanted),
+            similarity,
+            check_seed(seed),
+            threads,
+            None if exclude is None or items is None else Exclusion.of(exclude, asked.ids, items.ids),
+        )
+
+    @property
+    def name(self) -> str:
+        """The measure as one types it."""
+        return f"{SKEWNESS}@{PLACES}" if self.measure is None else str(self.measure)
+
+    @property
+    def falls(self) -> bool:
+        """Whether lower is better."""
+        return self.measure is None or self.measure.family.falls
+
+    def __call__(
+        self, items: Vectors, corrections: Mapping[str, Correction], progress: Progress | None = None
+    ) -> dict[str, Interval]:
+        """Return the measure of the raw ranking and of each correction, by name, over these items."""
+        setting = self._setting(items, corrections)
+        truth = no_truth(len(self.queries))
+        if self.measure is not None and self.relevance is not None:
+            truth = setting.truth(self.relevance)
+        effort = Effort(self.threads, progress=progress)
+        best = setting.places(PLACES) if self.measure is None else 0
+        placed = setting.place(truth, setting.rankings(), effort, best)
+        effort.finish()
+        if self.measure is None:
+            values = [skewness_of(one.best, len(items), self.seed) for one in placed]
+        else:
+            values = measured(placed, truth, self.measure, len(items), self.seed)
+        return dict(zip([RAW, *setting.corrections], values, strict=True))
+
+    def fit(
+        self, items: Vectors, bank: VectorsLike, specs: Sequence[str], progress: Progress | None = None,
+        bank_items: Vectors | None = None,
+    ) -> dict[str, Correction]:  # fmt: skip
+        """Fit methods, by their specs, under the similarity of this judge; they share one pass."""
+        methods = list(dict.fromkeys(specs))
+        fitted = fit(
+            items, bank, method=methods, bank_items=bank_items, similarity=self.similarity, threads=self.threads,
+            progress=progress,
+        )  # fmt: skip
+        return dict(zip(methods, fitted, strict=True))
+
+    def answers(self, items: Vectors) -> NDArray[np.int64]:
+        """Return the positions of the items that answer a query; none where none are labelled."""
+        if self.measure is None or self.relevance is None:
+            return np.empty(0, np.int64)
+        return np.unique(self._truth(items, self.relevance).positions)
+
+    def answered_by(self, items: Vectors) -> Judge:
+        """Return the judge that asks only the queries that these items answer; all of them where none are labelled."""
+        if self.measure is None or self.relevance is None:
+            return self
+        truth = self._truth(items, self.relevance)
+        return dataclasses.replace(self, queries=self.queries.gather(truth.answered))
+
+    def notes(self, items: Vectors) -> tuple[str, ...]:
+        """Say what is not ranked; nothing where everything is."""
+        return () if self.exclusion is None else self._setting(items, {}).notes
+
+    def _setting(self, items: Vectors, corrections: Mapping[str, Correction]) -> Setting:
+        return Setting.of(
+            self.queries, items, corrections, self.similarity, self.threads, exclude=self.exclusion
+        )  # fmt: skip
+
+    def _truth(self, items: Vectors, relevance: Relevance) -> Truth:
+        truth = relevance.against(self.queries.ids, items.ids)
+        return truth if self.exclusion is None else self.exclusion.against(self.queries.ids, items.ids).without(truth)
+
+
+def measured(placed: list[Placed], truth: Truth, measure: Measure, items: int, seed: int) -> list[Interval]:
+    """Return a measure of each ranking with its bootstrap interval; all share the resamples."""
+    places = [one.answers(truth, items) for one in placed]
+    values = np.array([[part.values(one) for one in places] for part in measure.parts])
+    drawn = Resamples(truth.groups[truth.answered], seed=seed)
+    (resampled,) = drawn.summaries([measure], [values])
+    wholes = summaries(measure, values)
+    return [drawn.interval(float(whole), of_one) for whole, of_one in zip(wholes, resampled.T, strict=True)]
+
+
+def skewness_of(best: NDArray[np.int32], items: int, seed: int) -> Interval:
+    """Return the skewness of the counts with a 95% interval by the jackknife over 20 parts of the queries.
+
+    A bootstrap would draw some queries twice, which makes hubs of its own.
+    """
+    return jackknife([best], items, seed, lambda counts: figures_of(counts[0]).skewness)
+
+
+def jackknife(
+    rankings: Sequence[NDArray[np.int32]], items: int, seed: int,
+    figure: Callable[[Sequence[NDArray[np.int64]]], float],
+) -> Interval:  # fmt: skip
+    """Return a figure of the counts of rankings with a 95% interval: the queries are left out in 20 parts, each once.
+
+    rankings: the best items of the same queries, (queries, k) each.
+    """
+    queries = len(rankings[0])
+    parts = min(PARTS, queries)
+    part = np.random.default_rng(seed).permutation(queries) % parts
+    every = [occurrences(best, items) for best in rankings]
+    value = figure(every)
+    left_out = np.array(
+        [
+            figure(
+                [counts - occurrences(best[part == one], items) for counts, best in zip(every, rankings, strict=True)]
+            )
+            for one in range(parts)
+        ]
+    )
+    error = float(np.sqrt((parts - 1) / parts * np.square(left_out - left_out.mean()).sum()))
+    return Interval(value, value - NORMAL * error, value + NORMAL * error)

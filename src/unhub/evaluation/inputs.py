@@ -1,0 +1,211 @@
+"""Inputs of an evaluation: queries, items and the corrections to compare on them, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from unhub.arrays import Ids, Kind
+from unhub.compute.workers import Effort
+from unhub.correction import Bias, Correction, Fitted, Rescore
+from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.fingerprint import Hashes, inspect
+from unhub.data.relevance import RelevanceLike, Truth, as_relevance
+from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import check_whole
+from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
+from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
+from unhub.matching import locate
+from unhub.methods import METHODS
+
+RAW = "raw"
+
+Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Correction
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
+
+    left_out: the items that are not ranked for single queries. notes: what is to be said of them, and of corrections
+    that are not what their name says.
+    """
+
+    similarity: Similarity
+    query_ids: Ids
+    item_ids: Ids
+    corrections: Mapping[str, tuple[Correction, Ranking]]
+    twins: Twins = NO_TWINS
+    left_out: LeftOut | None = None
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        queries: VectorsLike | Dense,
+        items: VectorsLike | None,
+        corrections: Corrections = (),
+        similarity: Kind | None = None,
+        threads: int | None = None,
+        name: str = "queries",
+        exclude: ExcludeLike | None = None,
+    ) -> Setting:
+        """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
+
+        name: what errors call the queries. exclude: items that are not ranked for single queries.
+        """
+        named = name_corrections(corrections)
+        if isinstance(queries, Dense):
+            if items is not None:
+                raise ValueError("items must be left out when queries is a Dense matrix: its columns are the items")
+            ranked = {name: (one, _given(one, queries)) for name, one in named.items()}
+            rows = np.arange(queries.shape[0])
+            left_out, notes = _left_out(exclude, rows, queries.item_ids)
+            notes += _without_items(named)
+            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
+        if items is None:
+            raise ValueError("items are missing: give the vectors of the gallery")
+        asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
+        if asked.dimensions != gallery.dimensions:
+            raise ValueError(
+                f"{name} have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
+            )
+        kind = _kind(named, similarity)
+        effort = Effort(threads)
+        asked_hashes = inspect(asked, name, kind, effort.map).hashes
+        hashes = inspect(gallery, "items", kind, effort.map).hashes
+        ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
+        twins = Twins.among(gallery, hashes)
+        left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
+        notes += _without_items(named)
+        if exclude is None:
+            notes += _found_by_themselves(asked_hashes, hashes)
+        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
+
+    def rankings(self, strength: float = 1.0) -> list[Ranking]:
+        """Return the raw ranking and then that of each correction, with this much of it."""
+        check_strength(strength)
+        return [raw_ranking(len(self.item_ids)), *(weighed(one, strength) for _, one in self.corrections.values())]
+
+    def place(self, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0) -> list[Placed]:
+        """Return where each ranking puts the answers and the best items, those with the same contents level."""
+        return place(self.similarity, truth, rankings, effort, best, self.twins, self.left_out)
+
+    def truth(self, relevance: RelevanceLike) -> Truth:
+        """Return where the answers stand, but for those that are left out."""
+        truth = as_relevance(relevance).against(self.query_ids, self.item_ids)
+        return truth if self.left_out is None else self.left_out.without(truth)
+
+    def places(self, k: int, name: str = "k") -> int:
+        """Return k, which must be a whole number of at least 1, and no more than there are items."""
+        return min(check_whole(k, name, 1), len(self.item_ids))
+
+
+def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
+    """Return a note where most queries are items: each finds itself, and the figures say nothing."""
+    found = int(np.isin(queries, items).sum())
+    if 2 * found < len(queries):
+        return ()
+    return (
+        f"{found:,} of {len(queries):,} queries are items, and find themselves: leave each out of its own ranking with "
+        'exclude="self" (--exclude-self).',
+    )
+
+
+def _left_out(
+    exclude: ExcludeLike | None, queries: Ids, items: Ids, query_hashes: Hashes | None = None,
+    item_hashes: Hashes | None = None,
+) -> tuple[LeftOut | None, tuple[str, ...]]:  # fmt: skip
+    """Return what is not ranked, and what is to be said of it; an item of the query's id may yet be another thing."""
+    if exclude is None:
+        return None, ()
+    exclusion = Exclusion.of(exclude, queries, items)
+    left_out = exclusion.against(queries, items)
+    notes = [exclusion.note(left_out)]
+    if exclusion.own and query_hashes is not None and item_hashes is not None:
+        differ = int((query_hashes[left_out.owners] != item_hashes[left_out.positions]).sum())
+        if differ:
+            notes.append(
+                f"{differ:,} of them are other vectors than the query: where that is not meant, give both ids."
+            )
+    return left_out, tuple(notes)
+
+
+def _without_items(corrections: Mapping[str, Correction]) -> tuple[str, ...]:
+    """Say which corrections are for two banks and had one."""
+    joint = {name: one for name, one in corrections.items() if METHODS[one.method.name].joint}
+    names = [name for name, one in joint.items() if not len(one.arrays["bank_item_h"])]
+    return (f"Fitted without bank items, which makes it sn: {', '.join(names)}.",) if names else ()
+
+
+def name_corrections(corrections: Corrections) -> dict[str, Correction]:
+    """Return corrections by name: their specs, numbered where those repeat."""
+    given: object = corrections  # whatever a caller without types may give
+    if isinstance(given, str) or not isinstance(given, Iterable | Fitted):
+        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, or several, got {given!r}")
+    if isinstance(corrections, Mapping):
+        named = dict(corrections)
+        for key in named:
+            if not isinstance(key, str):
+                raise ValueError(f"corrections must be named by texts, got the name {key!r}")
+    else:
+        named = {}
+        for one in [corrections] if isinstance(corrections, Fitted) else corrections:
+            spec = _fitted(one).spec
+            twins = sum(other.spec == spec for other in named.values())
+            named[spec if not twins else f"{spec} ({twins + 1})"] = one
+    for name, one in named.items():
+        zero = isinstance(_fitted(one), Bias) and not np.any(one.arrays["bias"])
+        if name == RAW and not zero:
+            raise ValueError("no correction may be named raw, which is the ranking without one")
+    return named
+
+
+def _fitted(correction: object) -> Fitted:
+    if not isinstance(correction, Fitted):
+        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, got {correction!r}")
+    return correction
+
+
+def _but_raw(ranked: dict[str, tuple[Correction, Ranking]]) -> dict[str, tuple[Correction, Ranking]]:
+    """Leave out a correction that is none, since the raw ranking is there anyway; it was checked like the others."""
+    return {name: both for name, both in ranked.items() if name != RAW}
+
+
+def _kind(corrections: Mapping[str, Correction], similarity: Kind | None) -> Kind:
+    """Return the similarity that everything agrees on; cosine where nothing says."""
+    if similarity is not None:
+        check_similarity(similarity)
+    for name, one in corrections.items():
+        if one.source.similarity == "given":
+            raise ValueError(f"{name} was fitted on a given matrix; give queries as a Dense matrix too")
+        if similarity is not None and one.source.similarity != similarity:
+            raise ValueError(f"{name} was fitted under {one.source.similarity} similarity, not under {similarity}")
+        similarity = one.source.similarity
+    return similarity or "cosine"
+
+
+def _given(correction: Correction, matrix: Dense) -> Ranking:
+    if correction.source.similarity != "given" or not np.array_equal(correction.ids, matrix.item_ids):
+        raise ValueError(f"{correction.spec} was not fitted on a matrix of these {matrix.shape[1]} items")
+    return as_ranking(correction)
+
+
+def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Ranking:
+    """Return the ranking of a correction for the items in the order they are given in."""
+    places = locate(items, correction, hashes=hashes).places
+    if len(items) != len(correction):
+        raise ValueError(
+            f"{correction.spec} was fitted on {len(correction)} items, {len(items)} are given; use unhub.remove"
+        )
+    ranking = as_ranking(correction)
+    if isinstance(ranking, Additive):
+        return Additive(ranking.h[places], None if ranking.active is None else ranking.active[places])
+    if np.any(places[1:] < places[:-1]):
+        raise ValueError(f"items must be in the order of the fit for {correction.spec}, which looks at whole rows")
+    if isinstance(ranking, Rescore):
+        ranking = ranking.bind(Vectors(correction.ids, items.rows))
+    return ranking

@@ -1,1 +1,0 @@
-"""Evaluation of sets: several descriptions of one target, by how many there are and how they are combined."""

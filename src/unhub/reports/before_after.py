@@ -1,0 +1,108 @@
+"""Before and after: the worst hubs and some queries, before and after, drawn by rules that the page states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.evaluation.excluding import NOBODY
+from unhub.reports.findings import SHOWN, Findings
+
+HUBS = 8
+FALLING_IN = 3  # queries shown for a hub
+EXAMPLES = 4  # queries shown of those that gained, and as many of those that lost
+
+HUB_RULE = (
+    f"The {HUBS} items returned most often by the raw ranking. For each, {FALLING_IN} queries that it answers wrongly "
+    "are drawn at random: of those that have it first, or where none do, among the first {k}."
+)
+UNLABELLED_HUB_RULE = HUB_RULE.replace("that it answers wrongly ", "")
+EXAMPLE_RULE = (
+    "Nobody picked these: of the {came:,} queries whose answer came into the first {shown}, and of the {left:,} whose "
+    "answer left it, {count} each are drawn at random (seed {seed})."
+)
+UNLABELLED_EXAMPLE_RULE = (
+    "Nobody picked these: of the {came:,} queries whose first {shown} items changed, {count} are drawn at random "
+    "(seed {seed}). Without relevance, none of them is known to be better or worse."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Hub:
+    """An item that is returned often: its position, its counts before and after, and queries that fall into it.
+
+    after: None where nothing is compared with the raw ranking.
+    """
+
+    item: int
+    before: int
+    after: int | None
+    queries: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A query with its first items before and after; ranks are of its best answer, None without labels."""
+
+    query: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    ranks: tuple[float, float] | None
+
+    @property
+    def word(self) -> str:
+        """What happened to the query: `gained`, `lost`, or `changed` where nobody knows."""
+        if self.ranks is None:
+            return "changed"
+        return "gained" if self.ranks[1] < self.ranks[0] else "lost"
+
+
+def worst_hubs(findings: Findings, seed: int = 0) -> list[Hub]:
+    """Return the items that the raw ranking returns most often."""
+    generator = np.random.default_rng(seed)
+    before, after = findings.hubness[0], None if findings.alone else findings.hubness[1].counts
+    return [
+        Hub(item, int(before.counts[item]), None if after is None else int(after[item]),
+            _falling_in(findings, item, generator))
+        for item in before.hubs(HUBS).tolist()
+    ]  # fmt: skip
+
+
+def _falling_in(findings: Findings, item: int, generator: np.random.Generator) -> tuple[int, ...]:
+    best = findings.best[0]
+    for reach in (1, best.shape[1]):
+        found = np.flatnonzero((best[:, :reach] == item).any(axis=1))
+        wrong = [query for query in found.tolist() if item not in findings.answers(query)]
+        if wrong:
+            return tuple(drawn(np.array(wrong), FALLING_IN, generator))
+    return ()
+
+
+def examples(findings: Findings, seed: int = 0) -> list[Example]:
+    """Return queries that gained, then queries that lost; without labels, queries whose first items changed."""
+    generator = np.random.default_rng(seed)
+    groups = findings.moved() if findings.truth is not None else (changed(findings),)
+    return [_example(findings, query) for group in groups for query in drawn(group, EXAMPLES, generator)]
+
+
+def changed(findings: Findings) -> NDArray[np.int64]:
+    """Return the queries whose first items are not the same items with the correction."""
+    before, after = (np.sort(best[:, :SHOWN], axis=1) for best in findings.best[:2])
+    return np.flatnonzero((before != after).any(axis=1))
+
+
+def _example(findings: Findings, query: int) -> Example:
+    firsts = (best[query, :SHOWN] for best in findings.best[:2])
+    before, after = (tuple(first[first != NOBODY].tolist()) for first in firsts)
+    if findings.truth is None:
+        return Example(query, before, after, None)
+    place = int(np.searchsorted(findings.truth.answered, query))
+    return Example(query, before, after, (float(findings.ranks[0, place]), float(findings.ranks[1, place])))
+
+
+def drawn(values: NDArray[np.int64], count: int, generator: np.random.Generator) -> list[int]:
+    """Return some of the values, drawn at random, in rising order."""
+    some = generator.choice(values, min(count, len(values)), replace=False) if len(values) else values
+    return [int(one) for one in np.sort(some)]

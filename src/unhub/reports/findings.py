@@ -1,0 +1,104 @@
+"""Findings: what one pass over queries and items shows of the raw ranking and of the corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float64
+from unhub.compute.workers import Effort, Progress
+from unhub.data.relevance import RelevanceLike, Truth
+from unhub.evaluation.chance import Chance
+from unhub.evaluation.comparing import PLACES
+from unhub.evaluation.evaluate import DEFAULT_MEASURES, Row, compare
+from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
+from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.measures import Measure, parse_measures
+
+SIDES = ("raw", "corrected")  # what the first two rankings are called beside each other
+SHOWN = 5  # first places of a query that the page shows
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Rankings by name, raw first and then the one that is shown beside it, if any; and what is known of each.
+
+    truth is None, and rows and ranks are empty, where no relevance was given. ranks: of the best answer of each
+    answered query, (rankings, queries). best: positions of the first items, (queries, places), for each ranking.
+    """
+
+    setting: Setting
+    names: tuple[str, ...]
+    truth: Truth | None
+    measures: tuple[Measure, ...]
+    rows: tuple[Row, ...]
+    ranks: Float64
+    hubness: tuple[Hubness, ...]
+    best: tuple[NDArray[np.int32], ...]
+
+    @staticmethod
+    def of(
+        setting: Setting, relevance: RelevanceLike | None, measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
+        seed: int = 0, threads: int | None = None, progress: Progress | None = None,
+    ) -> Findings:  # fmt: skip
+        """Rank in one pass, raw and with every correction of the setting, and measure."""
+        chosen = parse_measures(measures)
+        truth = None if relevance is None else setting.truth(relevance)
+        effort = Effort(threads, progress=progress)
+        known = no_truth(len(setting.query_ids)) if truth is None else truth
+        placed = setting.place(known, setting.rankings(), effort, setting.places(PLACES))
+        effort.finish()
+        names = (RAW, *setting.corrections)
+        hubness = tuple(hubness_of(one, setting.item_ids) for one in placed)
+        rows: tuple[Row, ...] = ()
+        ranks = np.empty((len(names), 0))
+        if truth is not None:
+            places = [one.answers(truth, len(setting.item_ids)) for one in placed]
+            rows = compare(names, places, chosen, truth, hubness, seed=seed)
+            ranks = np.stack([one.best_ranks for one in places])
+        return Findings(setting, names, truth, chosen, rows, ranks, hubness, tuple(one.best for one in placed))
+
+    @property
+    def queries(self) -> int:
+        return len(self.setting.query_ids)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nothing but the raw ranking."""
+        return len(self.names) == 1
+
+    @property
+    def shown(self) -> str:
+        """The correction that is shown beside the raw ranking: the first one; raw itself where it is alone."""
+        return self.names[0 if self.alone else 1]
+
+    @property
+    def sides(self) -> dict[str, Hubness]:
+        """The hubness of the raw ranking and of the one beside it."""
+        return dict(zip(SIDES, self.hubness, strict=False))
+
+    @property
+    def fair_share(self) -> float:
+        """How often each item would be returned if all were returned equally often."""
+        return self.hubness[0].k * self.queries / len(self.setting.item_ids)
+
+    @property
+    def chance(self) -> Chance:
+        """The figures of counts that differ by chance alone."""
+        return self.hubness[0].chance
+
+    def moved(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the queries whose best answer came into the first places with the correction, and those it left."""
+        if self.truth is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        before, after = self.ranks[0] <= SHOWN, self.ranks[1] <= SHOWN
+        return self.truth.answered[after & ~before], self.truth.answered[before & ~after]
+
+    def answers(self, query: int) -> NDArray[np.int64]:
+        """Return the positions of the items that answer a query."""
+        if self.truth is None:
+            return np.empty(0, np.int64)
+        return self.truth.positions[self.truth.starts[query] : self.truth.starts[query + 1]]

@@ -1,0 +1,157 @@
+"""The page: everything a report shows, as one HTML file that asks nothing of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+
+from unhub.evaluation.pictures import Picture
+from unhub.reports.findings import Findings
+from unhub.reports.markup import Child, Markup, breakable, join, table, tag
+from unhub.reports.report_tables import comparison, tiles
+from unhub.reports.sections import Shown
+from unhub.reports.verdict import Verdict
+from unhub.studies.study import Study
+
+WORDS = {
+    "gain": ("good", "a gain beyond chance"),
+    "harm": ("bad", "it does harm"),
+    "unsure": ("warn", "no sure gain"),
+    "unknown": ("", "no labels"),
+    "none": ("", "no correction"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """What stands on the page, from top to bottom."""
+
+    title: str
+    findings: Findings
+    verdict: Verdict
+    shown: Shown
+    occurrences: Sequence[Picture]
+    similarities: Sequence[Picture]
+    studies: Sequence[Study]
+    notes: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """All charts of the page."""
+        return (*self.occurrences, *self.similarities, *(study.chart for study in self.studies))
+
+    def to_html(self) -> str:
+        """Return the whole file."""
+        sections = [
+            self._head(),
+            self._before_and_after(),
+            self._returned(),
+            self.shown.hubs(),
+            self.shown.examples(),
+            self._studies(),
+            self._similarities(),
+            self._made(),
+        ]
+        template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+        page = Template(template).substitute(title=join(self.title), body="\n".join(sections))
+        # The name of a file may not be UTF-8, and a page is: what it cannot hold is shown as \udce9.
+        return page.encode("utf-8", "backslashreplace").decode()
+
+    def _head(self) -> Markup:
+        findings = self.findings
+        kind, word = WORDS[self.verdict.word]
+        counts = f"{findings.queries:,} queries, {len(findings.setting.item_ids):,} items. "
+        lead = join(counts, "Before is the raw ranking; after is corrected with ",
+                    tag("code", breakable(findings.shown)), ".")  # fmt: skip
+        if findings.alone:
+            lead = join(counts, "Everything is of the raw ranking.")
+        leak = f"{self.verdict.leaked:,} queries stand in the bank" if self.verdict.leaked else None
+        return tag(
+            "header",
+            tag("h1", self.title),
+            tag("p", lead, kind="lead"),
+            tag(
+                "section",
+                tag("span", word, kind=f"badge word {kind}"),
+                tag("span", leak, kind="badge word warn") if leak else None,
+                *(tag("p", sentence) for sentence in self.verdict.sentences),
+                kind=f"verdict {self.verdict.word}",
+                aria_label="Verdict",
+            ),
+            tiles(findings),
+        )
+
+    def _before_and_after(self) -> Markup:
+        with_labels = (
+            "In brackets: 95% intervals by bootstrap over the queries; those that share an answer are drawn together. "
+            "A gain is over raw, with a paired interval; a green or red one is beyond chance."
+        )
+        without = "No relevance was given, so this page speaks of hubness alone."
+        return section(
+            "The figures" if self.findings.alone else "Before and after",
+            tag("p", with_labels if self.findings.rows else without, kind="note"),
+            tag("div", comparison(self.findings), kind="card"),
+            *(tag("p", note, kind="note") for note in self.notes),
+        )
+
+    def _returned(self) -> Markup:
+        return section(
+            "Who gets returned",
+            tag("p", "A hub is an item that comes up whatever is asked; it takes the places of others.", kind="note"),
+            tag("div", *map(figure, self.occurrences), kind="pair"),
+        )
+
+    def _studies(self) -> Markup:
+        if not self.studies:
+            return Markup("")
+        return section(
+            "How much depends on the setting",
+            tag("p", "Drawn on the queries of this report: do not choose a setting here that you then report.",
+                kind="note"),
+            tag("div", *(figure(study.chart, numbers(study)) for study in self.studies), kind="pair"),
+        )  # fmt: skip
+
+    def _similarities(self) -> Markup:
+        own = (
+            "an answer of each, so that the answers are a diagonal"
+            if self.findings.truth is not None
+            else "items drawn at random"
+        )
+        rows = "queries drawn at random" + (", no two with the same answer" if self.findings.truth is not None else "")
+        note = (
+            f"Rows are {rows}; the left columns are the worst hubs, the right ones {own}. A dot marks "
+            f"an item that is among the first {self.findings.hubness[0].k} of its row."
+        )
+        return section(
+            "Similarities", tag("p", note, kind="note"), tag("div", *map(figure, self.similarities), kind="pair")
+        )
+
+    def _made(self) -> Markup:
+        rows: list[list[Child]] = [[name, tag("code", value)] for name, value in self.facts]
+        return section("How this was made", tag("div", table([], rows, kind="facts"), kind="card"))
+
+
+def section(title: str, *children: Child) -> Markup:
+    """Return a section under a heading."""
+    return tag("section", tag("h2", title), *children)
+
+
+def figure(picture: Picture, more: Child = None) -> Markup:
+    """Return a picture under its title, in the colours of the page."""
+    return tag("figure", tag("figcaption", picture.title), Markup(picture.inline()), more, kind="card")
+
+
+def numbers(study: Study) -> Markup:
+    """Return the table of a study, folded away."""
+    heads, rows = study.cells()
+    raw = None if study.raw is None else tag("p", f"Raw: {study.raw}.", kind="note")
+    return tag(
+        "details",
+        tag("summary", "the numbers"),
+        table([breakable(head) for head in heads], [list(row) for row in rows]),
+        raw,
+        *(tag("p", note, kind="note") for note in (f"In brackets: {study.ranges}.", *study.notes)),
+    )

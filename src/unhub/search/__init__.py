@@ -1,0 +1,1 @@
+"""Search: a Searcher over an index, and the rankings that need whole rows."""

@@ -1,0 +1,64 @@
+"""Rank aggregation: the mean of the ranks that an item has for each query of a set, exact, in blocks of queries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float64, Kind, spans
+from unhub.combine import Sets, average_ranks
+from unhub.compute.workers import Effort
+from unhub.correction import Bias, Correction, Plan, Scores
+from unhub.data.vectors import Vectors
+from unhub.matching import check_whole
+from unhub.search.whole_rows import ROWS_BYTES, similarities, whole_rows, work_of
+
+RANKS_BYTES = 16 << 20  # of ranks at a time
+
+
+def rank_by_mean_rank(
+    sets: Sets,
+    items: Vectors,
+    similarity: Kind,
+    correction: Correction,
+    weights: Float64,
+    k: int,
+    allowed: NDArray[np.int64] | None,
+    effort: Effort,
+) -> tuple[Scores, NDArray[np.int64]]:
+    """Return minus the mean rank, and positions, (sets, k), of the best items; equal ones by their mean score.
+
+    Ranks are among all items and under the corrected scores; `allowed` only says which items may be returned.
+    """
+    check_whole(correction, weights)
+    effort.total = work_of(correction) * len(sets.queries) * len(items)
+    owners = np.repeat(np.arange(len(sets)), sets.sizes)
+    scores = np.empty((len(sets), k))
+    places = np.empty((len(sets), k), np.int64)
+    ranks, means = np.zeros(len(items)), np.zeros(len(items))  # of the set at hand, which may span several blocks
+    together = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
+    for first, end in spans(len(owners), together):
+        rows: Scores = similarities(sets.queries[first:end], items, similarity, effort)
+        rows = rows if isinstance(correction, Bias) else whole_rows(correction, rows, effort)
+        for start, stop in spans(end, max(effort.threads, RANKS_BYTES // (8 * len(items))), start=first):
+            some = rows[start - first : stop - first]
+            if isinstance(correction, Bias):
+                some = correction.apply(some, weights[owners[start:stop]])
+            for query, row, of_row in zip(range(start, stop), some, effort.map(average_ranks, some), strict=True):
+                ranks += of_row
+                means += row
+                number = owners[query]
+                if query + 1 == sets.starts[number + 1]:
+                    mean_ranks = ranks / sets.sizes[number]
+                    places[number] = _best(mean_ranks, means, k, allowed)
+                    scores[number] = -mean_ranks[places[number]]
+                    ranks[:], means[:] = 0, 0
+    return scores, places
+
+
+def _best(mean_ranks: Float64, sums: Float64, k: int, allowed: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    some = np.arange(len(mean_ranks)) if allowed is None else allowed
+    bar = np.partition(mean_ranks[some], k - 1)[k - 1]
+    candidates = some[mean_ranks[some] <= bar]
+    order = np.lexsort((-sums[candidates], mean_ranks[candidates]))
+    return np.asarray(candidates[order[:k]])

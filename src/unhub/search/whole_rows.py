@@ -1,0 +1,139 @@
+"""Whole rows of similarities, for the corrections that are more than one number per item."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float32, Float64, Kind, Span, rows_per_block, spans
+from unhub.compute.workers import Effort
+from unhub.correction import Correction, Plan, Rescore, Scores
+from unhub.data.similarity import steady_products
+from unhub.data.vectors import Vectors
+from unhub.methods.global_rank import Closer, GloballyCorrected
+
+SOLVING = 20  # times the multiply: how much of the progress a plan's solver is, which takes longer
+ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
+BLOCK_ENTRIES = 2 << 20  # of similarities at a time and thread, where it takes items one by one
+
+
+def rank_rows(
+    queries: Float32,
+    items: Vectors,
+    similarity: Kind,
+    correction: Rescore | Plan,
+    k: int,
+    allowed: NDArray[np.int64] | None,
+    effort: Effort,
+) -> tuple[Scores, NDArray[np.int64]]:
+    """Return scores and positions, (queries, k), of the best items by `correction.apply`.
+
+    Rows are always of all items, since that is what the correction is a function of; `allowed` only says which may be
+    returned. A Plan sees all queries at once; gc, which looks at each item alone, takes all queries block by block of
+    items, so that the bank is gone over once.
+    """
+    effort.total = work_of(correction) * len(queries) * len(items)
+    if isinstance(correction, Rescore) and isinstance(correction.method, GloballyCorrected):
+        closer = correction.method.closer(correction)
+        return _rank_by_item(queries, items, similarity, closer, k, allowed, effort)
+    together = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
+    parts = []
+    for start, stop in spans(len(queries), together):
+        corrected = whole_rows(correction, similarities(queries[start:stop], items, similarity, effort), effort)
+        scores, places = best_of(corrected if allowed is None else corrected[:, allowed], k)
+        parts.append((scores, places if allowed is None else allowed[places]))
+    return np.concatenate([scores for scores, _ in parts]), np.concatenate([places for _, places in parts])
+
+
+def work_of(correction: Correction) -> int:
+    """Return how much of the progress a similarity counts: the multiply, and the solver of a plan."""
+    return 1 + SOLVING if isinstance(correction, Plan) else 1
+
+
+def whole_rows(correction: Rescore | Plan, scores: Scores, effort: Effort) -> Scores:
+    """Return the corrected scores of whole rows, with the progress of a plan's solver."""
+    if isinstance(correction, Plan):
+        return correction.apply(scores, effort.part(SOLVING * scores.size))
+    return correction.apply(scores)
+
+
+def _rank_by_item(
+    queries: Float32,
+    items: Vectors,
+    similarity: Kind,
+    closer: Closer,
+    k: int,
+    allowed: NDArray[np.int64] | None,
+    effort: Effort,
+) -> tuple[Scores, NDArray[np.int64]]:
+    """Return the best items by s - count, each thread going over its own blocks of items."""
+    may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
+    most = max(1, ROWS_BYTES // (8 * items.dimensions))  # queries in float64
+
+    def best_in(blocks: list[Span]) -> Best:
+        best = Best(len(queries), k)
+        for start, stop in blocks:
+            wanted = np.flatnonzero(may_return[start:stop])
+            if len(wanted):
+                rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
+            for span in spans(len(queries), min(max(1, BLOCK_ENTRIES // (stop - start)), most)):
+                if len(wanted):
+                    scores = steady_products(queries[slice(*span)], rows)
+                    best.add(span, (scores - count(scores))[:, wanted], start + wanted)
+                effort.tick((span[1] - span[0]) * (stop - start))
+        return best
+
+    blocks = list(closer.blocks())
+    parts = [blocks[slice(*part)] for part in spans(len(blocks), -(-len(blocks) // effort.threads))]
+    found = effort.map(best_in, parts)
+    best = found[0]
+    for other in found[1:]:
+        best.join(other)
+    return best.scores, best.places
+
+
+class Best:
+    """The best items of each query so far; items come in the order of their places."""
+
+    def __init__(self, queries: int, k: int) -> None:
+        self.scores = np.full((queries, k), -np.inf)
+        self.places = np.full((queries, k), -1)
+
+    def add(self, span: Span, scores: Float64, places: NDArray[np.int64]) -> None:
+        """Take in scores, (queries of the span, items), of items at these places; equal ones lose to earlier ones."""
+        better = np.flatnonzero(scores.max(axis=1) > self.scores[slice(*span), -1])
+        self._take(span[0] + better, scores[better], np.broadcast_to(places, scores.shape)[better])
+
+    def join(self, later: Best) -> None:
+        """Take in the best of items at later places."""
+        self._take(np.arange(len(self.scores)), later.scores, later.places)
+
+    def _take(self, rows: NDArray[np.int64], scores: Float64, places: NDArray[np.int64]) -> None:
+        both = np.concatenate([self.scores[rows], scores], axis=1)
+        self.scores[rows], order = best_of(both, self.scores.shape[1])
+        self.places[rows] = np.take_along_axis(np.concatenate([self.places[rows], places], axis=1), order, axis=1)
+
+
+def similarities(queries: Float32, items: Vectors, similarity: Kind, effort: Effort) -> Float32:
+    """Return the (queries, items) matrix of s."""
+    out = np.empty((len(queries), len(items)), np.float32)
+
+    def fill(span: Span) -> None:
+        columns = slice(*span)
+        np.matmul(queries, items.unit_block(*span, similarity).T, out=out[:, columns])
+        effort.tick(out[:, columns].size)
+
+    effort.map(fill, spans(len(items), rows_per_block(items.dimensions)))
+    return out
+
+
+def best_of(scores: Scores, k: int) -> tuple[Scores, NDArray[np.int64]]:
+    """Return the k largest scores of each row and where they stand, best first, the lower place first among equals."""
+    bars = np.partition(scores, -k, axis=1)[:, -k]
+    places = np.empty((len(scores), k), np.int64)
+    for row, bar, out in zip(scores, bars, places, strict=True):
+        candidates = np.flatnonzero(row >= bar)
+        out[:] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
+    return cast("Scores", np.take_along_axis(scores, places, axis=1)), places

@@ -1,0 +1,1 @@
+"""Studies: one call, one table, one picture."""

@@ -1,0 +1,1 @@
+"""Tuning: which method, at which setting, with labels or without."""

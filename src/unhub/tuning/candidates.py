@@ -1,0 +1,125 @@
+"""Candidates: fit every setting of a grid on one bank, in as few passes as there can be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float64, Kind
+from unhub.compute.clock import Clock
+from unhub.correction import Correction
+from unhub.data.bank import Bank, vector_bank
+from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.vectors import Vectors
+from unhub.evaluation.placing import Additive, Ranking, as_ranking
+from unhub.fitting import centred, fit
+from unhub.methods import Method
+from unhub.methods.method import stream
+from unhub.methods.sinkhorn import Balanced
+
+TOGETHER = 32  # candidates that are placed in one pass: enough to share a multiply, few enough to stop in between
+AT_FIRST = 4  # so many, then twice as many each time, so that a short time suffices for the most robust ones
+BALANCED_TOGETHER = 4  # of Sinkhorn, whose fits take longer: where the time runs out, those not yet placed are lost
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """What candidates are fitted on."""
+
+    items: Vectors
+    bank: Vectors
+    bank_items: Vectors | None
+    kind: Kind
+    twins: Twins = NO_TWINS
+
+    @property
+    def similarities(self) -> Bank:
+        return vector_bank(self.items, self.bank, self.bank_items, self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A method and how it ranks.
+
+    seconds: what its fit took, of a shared pass its share. again: what a fit of it alone, on twice the bank, will
+    take.
+    """
+
+    method: Method
+    ranking: Ranking
+    seconds: float
+    again: float
+
+
+def count_steps(methods: Sequence[Method]) -> int:
+    """Return how many steps fitting and placing take of a clock, at the most."""
+    shared, balanced, others = _sorted(methods)
+    groups = len(shared) // TOGETHER + 4 + len(balanced) // BALANCED_TOGETHER + 2 + len(others)
+    return bool(shared) + len(balanced) + len(others) + groups
+
+
+def fitted(methods: Sequence[Method], sets: Sets, clock: Clock) -> Iterator[list[Candidate]]:
+    """Yield the candidates in groups to be placed together; those that share a pass come first."""
+    shared, balanced, others = _sorted(methods)
+    bank = sets.similarities
+    if shared:
+        yield from _grouped(_streamed(shared, bank, clock), AT_FIRST, TOGETHER)
+    yield from _grouped(_balanced(balanced, bank, clock), BALANCED_TOGETHER, BALANCED_TOGETHER)
+    for method in others:
+        yield [_alone(method, sets, clock)]
+
+
+def _grouped(several: Iterator[Candidate], size: int, most: int) -> Iterator[list[Candidate]]:
+    while group := list(itertools.islice(several, size)):
+        yield group
+        size = min(2 * size, most)
+
+
+def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Balanced], list[Method]]:
+    """Return those that share the streaming pass, those of Sinkhorn, and those to be fitted one by one."""
+    balanced = [one for one in methods if isinstance(one, Balanced)]
+    shared = [one for one in methods if not one.solves and one.kind == "bias"]
+    return shared, balanced, [one for one in methods if one not in balanced and one not in shared]
+
+
+def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
+    began = clock.seconds
+    streamed = stream(methods, bank, False, clock.effort())
+    took = clock.seconds - began
+    again = 2 * took / len({method.name for method in methods})  # their settings cost little beside each other
+    for method in methods:
+        outcome = method.finish(bank, streamed, False)
+        active = cast("NDArray[np.bool_] | None", outcome.arrays.get("active"))
+        yield Candidate(method, _additive(cast("Float64", outcome.h), active), took / len(methods), again)
+
+
+def _balanced(methods: Sequence[Balanced], bank: Bank, clock: Clock) -> Iterator[Candidate]:
+    for method in methods:
+        began = clock.seconds
+        h = cast("Float64", method.solve(bank, clock.effort()).h)
+        took = clock.seconds - began
+        yield Candidate(method, _additive(h), took, 2 * took)
+
+
+def _additive(h: Float64, active: NDArray[np.bool_] | None = None) -> Additive:
+    return Additive(centred(h)[0].astype(np.float32), active)
+
+
+def _alone(method: Method, sets: Sets, clock: Clock) -> Candidate:
+    began = clock.seconds
+    ranking = as_ranking(fit_whole(method, sets, clock))
+    took = clock.seconds - began
+    return Candidate(method, ranking, took, 2 * took)
+
+
+def fit_whole(method: Method, sets: Sets, clock: Clock, limited: bool = True) -> Correction:
+    """Return the correction of one method, as `unhub.fit` makes it."""
+    return fit(
+        sets.items, sets.bank, method, bank_items=sets.bank_items if method.dual or method.joint else None,
+        similarity=sets.kind, threads=clock.threads, memory=clock.memory, progress=clock.watch(limited),
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""Grid: the settings worth trying, those of the papers and those tied to the data, the cheap and robust ones first."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from unhub.evaluation.inputs import RAW
+from unhub.methods import METHODS, Method, parse
+from unhub.methods.neighbour_mean import CrossDomainLocalScaling, NearestNeighbourNormalisation
+from unhub.tuning.spread import ROBUST_ALPHA, ROBUST_K
+
+ALPHAS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5)  # of Chowdhury et al. 2024
+NEIGHBOURS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+TAUS = (0.05, 0.02, 0.01)  # of Bogolin et al. 2022 and Wang et al. 2023, for the similarities of CLIP
+SHARES = (1.0, 1.5, 2.0, 3.0, 4.0, 0.75, 0.5)  # of the spread of the similarities: temperatures that fit the data
+LAMBDAS = (0.5, 0.25, 0.75)
+GATES = (1, 3, 10)  # top items of a bank query that open the gate of dis
+DUAL_SHARES = (1.0, 2.0, 4.0)
+DUAL_RATIOS = (0.25, 0.5, 1.0)  # of beta_target to beta_query: the item bank weighs no more than the query bank
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a grid must fit: the spread of the similarities, how many bank queries and items, and a second bank."""
+
+    spread: float
+    bank: int
+    items: int
+    dual: bool
+
+    def temperatures(self, shares: Sequence[float] = SHARES) -> list[float]:
+        """Return those tied to the spread, three digits long, and then those of the papers."""
+        tied = [float(f"{share * self.spread:.3g}") for share in shares]
+        return list(dict.fromkeys([*tied, *TAUS]))
+
+
+def _neighbours(ground: Ground) -> list[str]:
+    pairs = [(k, alpha) for k, alpha in itertools.product(NEIGHBOURS, ALPHAS) if k <= ground.bank]
+    # Close to the setting that is robust everywhere first, in case the time runs out.
+    pairs.sort(key=lambda pair: abs(pair[0].bit_length() - ROBUST_K.bit_length()) + 8 * abs(pair[1] - ROBUST_ALPHA))
+    return [f"nnn:k={k},alpha={alpha}" for k, alpha in pairs]
+
+
+def _local_scaling(ground: Ground) -> list[str]:
+    return [f"csls:k={min(10, ground.bank)}"]
+
+
+def _softmax(ground: Ground) -> list[str]:
+    return [f"is:tau={tau}" for tau in ground.temperatures()]
+
+
+def _means(ground: Ground) -> list[str]:
+    return [f"dn:lambda={weight}" for weight in LAMBDAS]
+
+
+def _gated(ground: Ground) -> list[str]:
+    gates = [k for k in GATES if k <= ground.items]
+    return [f"dis:tau={tau},k={k}" for tau, k in itertools.product(ground.temperatures((1.0, 2.0, 4.0)), gates)]
+
+
+def _balanced(name: str) -> Callable[[Ground], list[str]]:
+    return lambda ground: [f"{name}:tau={tau}" for tau in ground.temperatures()]
+
+
+def _dual(ground: Ground) -> list[str]:
+    betas = [float(f"{1 / (share * ground.spread):.3g}") for share in DUAL_SHARES]
+    tied = [(beta, float(f"{ratio * beta:.3g}")) for beta, ratio in itertools.product(betas, DUAL_RATIOS)]
+    return [f"dualis:beta_query={query},beta_target={target}" for query, target in [(20.0, 10.0), *tied]]
+
+
+# What "all" tries, in this order. gc and dualdis look at whole rows, are slow and ride in no index: only if named.
+GRID: Mapping[str, Callable[[Ground], list[str]]] = {
+    "nnn": _neighbours,
+    "csls": _local_scaling,
+    "is": _softmax,
+    "dn": _means,
+    "cent": lambda ground: ["cent"],
+    "dualis": _dual,
+    "dis": _gated,
+    "sn": _balanced("sn"),
+    "dbsn": _balanced("dbsn"),
+}
+
+
+def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
+    """Return what a user asks to be tried: "all", names with or without parameters, in a list or with commas."""
+    if isinstance(methods, str):
+        # A comma also stands between the parameters of one method: nnn:k=32,alpha=0.5
+        listed: list[str] = []
+        for part in methods.split(","):
+            if "=" in part and ":" not in part and listed:
+                listed[-1] += f",{part.strip()}"
+            else:
+                listed.append(part.strip())
+    else:
+        listed = [one.strip() for one in methods]
+    if not listed or listed == [""]:
+        raise ValueError("methods is empty; name some, for example 'is,nnn', or 'all'")
+    every = [name for name in GRID if dual or not _needs_items(name)]
+    named = list(dict.fromkeys(name for one in listed for name in (every if one == "all" else [one])))
+    for one in named:
+        method = parse(one)
+        if method.name == RAW:
+            raise ValueError("methods: raw is what the others are compared with, and stands for none; name another")
+        if method.kind == "plan":
+            raise ValueError(f"methods: {method.name} is solved over a whole batch of queries, so it cannot be chosen")
+        if _needs_items(method.name) and not dual:
+            raise ValueError(f"methods: {method.name} needs bank_items, the training items beside the bank")
+    return named
+
+
+def _needs_items(name: str) -> bool:
+    return METHODS[name].dual or METHODS[name].joint
+
+
+def candidates(named: Sequence[str], ground: Ground) -> list[Method]:
+    """Return the methods to try, each once: the grid of a bare name, and one with parameters as it is."""
+    specs = [spec for one in named for spec in (GRID[one](ground) if one in GRID else [one])]
+    return list(dict.fromkeys(parse(spec) for spec in specs))
+
+
+def within(method: Method, bank: int) -> Method:
+    """Return the method with no larger k than there are bank queries, where k counts those."""
+    if isinstance(method, NearestNeighbourNormalisation | CrossDomainLocalScaling) and (method.k or 0) > bank:
+        return dataclasses.replace(method, k=bank)
+    return method

@@ -1,0 +1,89 @@
+"""The outcome: what was tried, how each fared, what was chosen and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from unhub.correction import Correction
+from unhub.evaluation.confidence import Interval
+from unhub.evaluation.hubness import Figures
+from unhub.evaluation.tables import as_text
+
+SHOWN = 10  # of what was tried
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting: its value by the measure where there are labels, the hubness of its ranking, and its share of time.
+
+    value: over all labelled queries, among them those that chose, so the best one's is too good to be true.
+    """
+
+    spec: str
+    value: float | None
+    figures: Figures
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The correction to use, `raw` where no gain is sure; everything that was tried; and why.
+
+    table: by the measure, the best first, and without labels by the Robin Hood index, the least first, from which the
+    choice may keep a distance; empty where the bank, or the time, forbids to try anything.
+    gain: over raw, by the measure, on queries that did not choose; None without labels. left_out: the settings that the
+    time did not suffice for. judges: how many queries the settings were compared on. notes: which queries were left
+    out, and what was tried otherwise than asked for.
+    """
+
+    best: Correction
+    table: tuple[Tried, ...]
+    reason: str
+    measure: str
+    gain: Interval | None
+    judges: int
+    left_out: tuple[str, ...]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time was up before any setting could be compared: `best` is raw, but nothing speaks for it."""
+        return not self.table and bool(self.left_out)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the correction itself, as JSON can hold it."""
+        return {
+            "best": self.best.spec,
+            "reason": self.reason,
+            "measure": self.measure,
+            "gain": None if self.gain is None else self.gain.to_dict(),
+            "judges": self.judges,
+            "seconds": self.seconds,
+            "tried": [
+                {"spec": row.spec, "value": row.value, **asdict(row.figures), "seconds": row.seconds}
+                for row in self.table
+            ],
+            "left_out": list(self.left_out),
+            "notes": list(self.notes),
+        }
+
+    def cells(self, most: int = SHOWN) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text: the best of what was tried, and raw; the chosen one is marked."""
+        labelled = any(row.value is not None for row in self.table)
+        heads = ["setting", *([self.measure] if labelled else []), "Robin Hood", "skewness", "never found", "seconds"]
+        shown = [row for place, row in enumerate(self.table) if place < most or row.spec in ("raw", self.best.spec)]
+        return heads, [
+            [
+                f"{row.spec} *" if row.spec == self.best.spec else row.spec,
+                *([f"{row.value:.2f}" if row.value is not None else ""] if labelled else []),
+                f"{row.figures.robin_hood:.3f}",
+                f"{row.figures.skewness:.2f}",
+                f"{row.figures.anti_hubs:.1%}",
+                f"{row.seconds:.2f}",
+            ]
+            for row in shown
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([as_text(*self.cells()), "", self.reason, *self.notes])

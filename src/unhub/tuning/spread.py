@@ -1,0 +1,41 @@
+"""The spread of the similarities, which a temperature is tied to, and the methods to fit when none are named."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unhub.arrays import Float32, Kind
+from unhub.compute.passes import nearest
+from unhub.data.vectors import VectorsLike, as_vectors
+
+SAMPLE = 2000  # bank queries that are enough to tell the spread
+AMONG = 10
+ROBUST_K, ROBUST_ALPHA = 32, 0.5  # of nnn: what kept most of the best gain over spaces and directions
+
+
+def spread(
+    items: VectorsLike, bank: VectorsLike, *, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None
+) -> float:
+    """Return by how much the best item of a bank query stands out: its score less the mean of the ten best, averaged.
+
+    Of a large bank, 2,000 queries drawn with the seed are looked at.
+    """
+    gallery, asked = as_vectors(items, "items"), as_vectors(bank, "bank")
+    if len(asked) > SAMPLE:
+        asked = asked.gather(np.sort(np.random.default_rng(seed).choice(len(asked), SAMPLE, replace=False)))
+    ready: Float32 = asked.unit_block(0, len(asked), similarity)
+    scores, _ = nearest(ready, gallery, similarity, min(AMONG, len(gallery)), threads=threads)
+    apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
+    # Items that all score alike have no spread, and a temperature must be above 0.
+    return apart if apart > 0 else float(np.finfo(np.float32).eps)
+
+
+def usual_methods(
+    items: VectorsLike, bank: VectorsLike, *, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None
+) -> tuple[str, str]:
+    """Return methods that need no choice: `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`."""
+    unit = spread(items, bank, similarity=similarity, seed=seed, threads=threads)
+    return (
+        f"is:tau={float(f'{unit:.3g}')!r}",
+        f"nnn:k={min(ROBUST_K, len(as_vectors(bank, 'bank')))},alpha={ROBUST_ALPHA}",
+    )

@@ -1,0 +1,134 @@
+"""Trials: rank the items for some queries by every candidate, within the time there is, and keep what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeGuard
+
+import numpy as np
+
+from unhub.arrays import Float64
+from unhub.compute.clock import Clock, OutOfTime
+from unhub.data.relevance import Truth
+from unhub.data.similarity import Dot
+from unhub.data.vectors import Vectors
+from unhub.evaluation.comparing import PLACES
+from unhub.evaluation.hubness import Figures, figures_of, no_truth
+from unhub.evaluation.measures import Measure
+from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
+from unhub.methods import Method, parse
+from unhub.tuning.candidates import Candidate, Sets, fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """The queries that rankings are compared on, all of them answered, and by what; without labels by hubness alone."""
+
+    queries: Vectors
+    truth: Truth
+    measure: Measure | None
+
+    @staticmethod
+    def without_labels(queries: Vectors) -> Judges:
+        return Judges(queries, no_truth(len(queries)), None)
+
+    def values(self, placed: Placed, items: int) -> Float64:
+        """Return the values of the measure's parts for each query, (parts, queries); no parts without labels."""
+        if self.measure is None:
+            return np.empty((0, len(self.queries)))
+        places = placed.answers(self.truth, items)
+        return np.array([part.values(places) for part in self.measure.parts])
+
+    def place(self, rankings: Sequence[Ranking], sets: Sets, clock: Clock, limited: bool = True) -> list[Placed]:
+        """Return where each ranking puts the answers and the best items of these queries."""
+        effort = clock.effort(limited)
+        best = min(PLACES, len(sets.items))
+        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, effort, best, sets.twins)
+
+
+@dataclass(frozen=True, eq=False)
+class Attempts:
+    """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
+
+    unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
+    deviation of h, infinite where a ranking is more than a bias. left_out: what the time did not suffice for.
+    """
+
+    methods: list[Method]
+    values: Float64
+    figures: list[Figures]
+    unevenness: list[float]
+    strengths: list[float]
+    seconds: list[float]
+    left_out: list[Method]
+
+
+def try_all(
+    methods: Sequence[Method], sets: Sets, judges: Judges, clock: Clock, *, refits: float, after: float = 0.0
+) -> Attempts:
+    """Fit every method and rank by it, group by group, until the time is up but for what comes after.
+
+    refits: how many fits on twice the bank come after it. after: the seconds that the rest of it takes.
+    """
+    bank = sets.similarities
+    wanted = list(dict.fromkeys(method.resolve(bank)[0] for method in methods))
+    tried: list[Method] = []
+    values: list[Float64] = []
+    figures: list[Figures] = []
+    unevenness: list[float] = []
+    strengths: list[float] = []
+    seconds: list[float] = []
+
+    def judge(group: Sequence[Candidate]) -> None:
+        before, items = clock.seconds, len(sets.items)
+        rankings = [one.ranking for one in group]
+        ungated = {row: without_gate(one) for row, one in enumerate(rankings) if judges.measure is None and gated(one)}
+        placed = judges.place([*rankings, *ungated.values()], sets, clock)
+        opened = dict(zip(ungated, placed[len(group) :], strict=True))
+        each = (clock.seconds - before) / len(group)
+        for row, (candidate, one) in enumerate(zip(group, placed[: len(group)], strict=True)):
+            tried.append(candidate.method)
+            values.append(judges.values(one, items))
+            figures.append(figures_of(occurrences(one.best, items)))
+            unevenness.append(uneven([one, opened[row]] if row in opened else [one], items))
+            strengths.append(strength(candidate.ranking))
+            seconds.append(candidate.seconds + each)
+
+    clock.reserved = after
+    try:
+        judge([Candidate(parse("raw"), raw_ranking(len(sets.items)), 0.0, 0.0)])
+        for group in fitted(wanted, sets, clock):
+            clock.reserved = max(clock.reserved, after + refits * max(one.again for one in group))
+            judge(group)
+    except OutOfTime:
+        pass
+    left_out = [method for method in wanted if method not in tried]
+    stacked = np.stack(values, axis=1) if values else np.empty((0, 0, 0))
+    return Attempts(tried, stacked, figures, unevenness, strengths, seconds, left_out)
+
+
+def gated(ranking: Ranking) -> TypeGuard[Additive]:
+    """Return whether a ranking corrects some queries and leaves the others raw."""
+    return isinstance(ranking, Additive) and ranking.active is not None
+
+
+def without_gate(ranking: Additive) -> Additive:
+    """Return the ranking that corrects every query."""
+    return replace(ranking, active=None)
+
+
+def uneven(placed: Sequence[Placed], items: int) -> float:
+    """Return the Robin Hood index that a ranking is judged by, given how it places, and how it does without its gate.
+
+    A gate mixes two rankings, the raw one and the corrected one. Their hubs are different items, so that the mixture
+    looks more even than either, whatever becomes of the answers: the gate must not be chosen for that. It counts as no
+    more even than its correction is for all queries.
+    """
+    return max(figures_of(occurrences(one.best, items)).robin_hood for one in placed)
+
+
+def strength(ranking: Ranking) -> float:
+    """Return the standard deviation of a ranking's h; infinite where it is more than a bias."""
+    return float(ranking.h.std(dtype=np.float64)) if isinstance(ranking, Additive) else inf

@@ -1,0 +1,251 @@
+"""Tune: try the settings worth trying and choose one, with labels or without, or none where no gain is sure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float64, Kind
+from unhub.banks.judging import judge_bank
+from unhub.compute.clock import Clock, OutOfTime, seconds_of
+from unhub.compute.workers import Effort, Progress
+from unhub.correction import Correction
+from unhub.data.copies import Twins
+from unhub.data.fingerprint import inspect
+from unhub.data.relevance import RelevanceLike, as_relevance
+from unhub.data.similarity import Dense
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import check_seed
+from unhub.evaluation.confidence import Interval, summaries
+from unhub.evaluation.inputs import RAW
+from unhub.evaluation.measures import Measure, parse_measure
+from unhub.evaluation.placing import as_ranking, raw_ranking
+from unhub.matching import Matched
+from unhub.methods import Method, parse
+from unhub.tuning.candidates import Sets, count_steps, fit_whole
+from unhub.tuning.grid import Ground, candidates, name_methods, within
+from unhub.tuning.labelled import choose
+from unhub.tuning.outcome import Tried, Tuning
+from unhub.tuning.popularity import alikeness
+from unhub.tuning.reasons import UNEVENNESS, by_hubness, by_labels, too_short
+from unhub.tuning.spread import spread
+from unhub.tuning.trials import Attempts, Judges, gated, try_all, without_gate
+from unhub.tuning.unlabelled import Seen, change, least_drop, most_even, objection
+
+AROUND = 6  # steps before and after the settings are tried: a look at the bank, raw, fits of the chosen one, a check
+MOST_JUDGES = 20_000  # bank queries that settings are compared on without labels, and queries that are looked at then
+
+
+def tune(
+    items: VectorsLike,
+    bank: VectorsLike,
+    queries: VectorsLike | None = None,
+    relevance: RelevanceLike | None = None,
+    *,
+    bank_items: VectorsLike | None = None,
+    methods: str | Sequence[str] = "all",
+    measure: str | Measure = "R@1",
+    similarity: Kind = "cosine",
+    time: float | str | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Try many methods and settings on a bank and return the one to use, or `raw` where no gain is sure.
+
+    With queries and relevance, the best by the measure; its gain is told on folds of the queries that did not choose
+    it. Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
+    queries without labels then show whether the bank is fit for them.
+    methods: "all", or names, with a grid of settings each, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
+    time: seconds, or a text such as "10m"; what it does not suffice for is left out and told.
+    """
+    given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
+    for name, value in given.items():
+        if isinstance(value, Dense):
+            raise ValueError(f"{name} must be vectors, not a Dense matrix: parts of the bank are ranked by the others")
+    if relevance is not None and queries is None:
+        raise ValueError("queries are missing: relevance says what answers them")
+    check_seed(seed)
+    named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
+    clock = Clock(seconds_of(time), progress, threads, memory)
+    matched = Matched.of(bank, items, queries, similarity, threads)
+    sets = _sets(matched, bank_items, clock)
+    notes = [*matched.notes]
+    # The spread decides the temperatures, not how many there are.
+    clock.plan(AROUND + count_steps(candidates(named, Ground(1.0, len(sets.bank), len(sets.items), True))))
+    if relevance is None or matched.queries is None:
+        tuning = _without_labels(sets, _asked(matched, seed, notes), named, seed, clock, notes)
+    else:
+        judges = _judges(matched, sets, relevance, by, notes)
+        tuning = _with_labels(sets, judges, named, by, seed, clock)
+    clock.finish()
+    return dataclasses.replace(tuning, notes=tuple(notes))
+
+
+def _sets(matched: Matched, bank_items: VectorsLike | None, clock: Clock) -> Sets:
+    """Return what to fit on; the bank items are checked here."""
+    targets = None if bank_items is None else as_vectors(bank_items, "bank_items")
+    gallery = cast("Vectors", matched.items)
+    if targets is not None:
+        if targets.dimensions != gallery.dimensions:
+            raise ValueError(
+                f"bank_items have {targets.dimensions} dimensions, items {gallery.dimensions}; "
+                "embed both with one model"
+            )
+        inspect(targets, "bank_items", matched.kind, Effort(clock.threads).map)
+    return Sets(gallery, matched.bank, targets, matched.kind, Twins.among(gallery, matched.hashes["items"]))
+
+
+def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
+    """Return which queries do not stand in the bank as they are: those would flatter what was fitted on it."""
+    hashes = matched.hashes["queries"]
+    fresh = np.flatnonzero(~np.isin(hashes, matched.hashes["bank"]))
+    if len(fresh) == 0:
+        raise ValueError("queries all stand in the bank, so they cannot judge it; give other ones, or none")
+    if len(fresh) < len(hashes):
+        notes.append(f"{len(hashes) - len(fresh):,} of {len(hashes):,} queries stand in the bank and were left out.")
+    return fresh
+
+
+def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
+    """Return the queries that judge the bank without labels: each once, or it would look far off; some of very many."""
+    if matched.queries is None:
+        return None
+    fresh = _unseen(matched, notes)
+    once = fresh[np.unique(matched.hashes["queries"][fresh], return_index=True)[1]]
+    if len(once) < len(fresh):
+        notes.append(f"{len(fresh) - len(once):,} queries repeat another one and were left out.")
+    if len(once) > MOST_JUDGES:
+        notes.append(f"Of {len(once):,} queries {MOST_JUDGES:,}, drawn at random, were looked at.")
+        once = np.random.default_rng(seed).choice(np.sort(once), MOST_JUDGES, replace=False)
+    return matched.queries if len(once) == len(matched.queries) else matched.queries.gather(np.sort(once))
+
+
+def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Measure, notes: list[str]) -> Judges:
+    """Return the labelled queries that do not stand in the bank."""
+    queries = cast("Vectors", matched.queries)
+    truth = as_relevance(relevance).against(queries.ids, sets.items.ids)
+    fresh = _unseen(matched, notes)
+    kept = np.intersect1d(truth.answered, fresh)
+    if len(kept) == 0:
+        raise ValueError(
+            "queries that relevance answers all stand in the bank, so they cannot judge it; label other ones, or leave "
+            "them out of the bank"
+        )
+    if len(kept) < len(fresh):
+        notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
+    return Judges(queries.gather(kept), truth.of(kept), measure)
+
+
+def _with_labels(sets: Sets, judges: Judges, named: Sequence[str], measure: Measure, seed: int, clock: Clock) -> Tuning:
+    """Choose by the measure, and believe it only if the gain holds on queries that did not choose."""
+    attempts = try_all(candidates(named, _ground(sets, seed, clock)), sets, judges, clock, refits=0.5)
+    if len(attempts.methods) < 2:
+        return _nothing_tried(sets, clock, str(measure), too_short(clock), attempts.left_out)
+    groups = judges.truth.groups
+    choice = choose(attempts.values, measure, groups, seed)
+    values = summaries(measure, attempts.values)
+    order = np.argsort(values if measure.family.falls else -values, kind="stable")
+    winner = attempts.methods[choice.winner]
+    best = fit_whole(winner if choice.sure else parse(RAW), sets, clock, limited=False)
+    reason = by_labels(winner.spec, choice, measure, int(groups.max()) + 1, attempts)
+    return _tuning(best, attempts, order, values, reason, str(measure), choice.gain, clock, len(judges.queries))
+
+
+def _without_labels(
+    sets: Sets, queries: Vectors | None, named: Sequence[str], seed: int, clock: Clock, notes: list[str]
+) -> Tuning:
+    """Choose what leaves the items returned most evenly, unless the bank is unfit or the queries see no fewer hubs."""
+    fitting, judging = halves(len(sets.bank), seed)
+    half = dataclasses.replace(sets, bank=sets.bank.gather(fitting))
+    methods = _for_half(candidates(named, _ground(half, seed, clock)), sets, half, notes)
+    began = clock.seconds
+    try:
+        report = judge_bank(
+            sets.items, sets.bank, queries, similarity=sets.kind, distances=False, seed=seed, threads=clock.threads,
+            progress=clock.watch(),
+        )  # fmt: skip
+    except OutOfTime:
+        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), methods)
+    against = objection(report)
+    if against is not None:
+        return _nothing_tried(sets, clock, UNEVENNESS, against)
+    looked = clock.seconds - began
+    # Real queries judge what they would get, bank queries what was fitted on the other half.
+    judges = Judges.without_labels(sets.bank.gather(judging))
+    last = judges if queries is None else Judges.without_labels(queries)
+    refits = 1.5 if queries is None else 1.0
+    # The bank was judged by ranking for the same queries, or for the bank's, so that the last look takes about as long.
+    attempts = try_all(methods, half, judges, clock, refits=refits, after=looked)
+    if len(attempts.methods) < 2:
+        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), attempts.left_out)
+    order = np.argsort([one.robin_hood for one in attempts.figures], kind="stable")
+    winner = attempts.methods[most_even(attempts.unevenness, attempts.strengths)]
+    best = fit_whole(winner, sets, clock, limited=False)
+    shown = best if queries is not None else fit_whole(winner, half, clock, limited=False)
+    seen = _seen(shown, last, sets, seed, clock)
+    if not seen.worthwhile:
+        best = fit_whole(parse(RAW), sets, clock, limited=False)
+    reason = by_hubness(winner.spec, seen, attempts, queries is not None)
+    return _tuning(best, attempts, order, None, reason, UNEVENNESS, None, clock, len(judges.queries))
+
+
+def _for_half(methods: Sequence[Method], sets: Sets, half: Sets, notes: list[str]) -> list[Method]:
+    """Return methods, which must be right for the whole bank, as they can be tried on a half of it."""
+    tried = []
+    for method in methods:
+        method.resolve(sets.similarities)
+        tried.append(within(method, len(half.bank)))
+        if tried[-1] != method:
+            notes.append(f"{method.spec} was tried as {tried[-1].spec}, since settings are compared on half the bank.")
+    return list(dict.fromkeys(tried))
+
+
+def _seen(correction: Correction, judges: Judges, sets: Sets, seed: int, clock: Clock) -> Seen:
+    """Return what these queries see of a correction."""
+    items, ranking = len(sets.items), as_ranking(correction)
+    forms = [ranking, without_gate(ranking)] if gated(ranking) else [ranking]
+    raw, *corrected = judges.place([raw_ranking(items), *forms], sets, clock, limited=False)
+    changes = (change(raw.best, one.best, items, seed) for one in corrected)
+    return Seen(
+        max(changes, key=lambda one: one.value), len(judges.queries), least_drop(raw.best.size, items),
+        alikeness(judges.queries, raw.best[:, 0], items, sets.kind),
+    )  # fmt: skip
+
+
+def halves(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of bank queries to fit on and of those that judge, drawn with the seed, in rising order."""
+    order = np.random.default_rng(seed).permutation(count)
+    middle = (count + 1) // 2
+    return np.sort(order[:middle]), np.sort(order[middle:][:MOST_JUDGES])
+
+
+def _ground(sets: Sets, seed: int, clock: Clock) -> Ground:
+    apart = spread(sets.items, sets.bank, similarity=sets.kind, seed=seed, threads=clock.threads)
+    return Ground(apart, len(sets.bank), len(sets.items), sets.bank_items is not None)
+
+
+def _tuning(
+    best: Correction, attempts: Attempts, order: NDArray[np.int64], values: Float64 | None, reason: str, measure: str,
+    gain: Interval | None, clock: Clock, judges: int,
+) -> Tuning:  # fmt: skip
+    rows = tuple(
+        Tried(
+            attempts.methods[row].spec, None if values is None else float(values[row]), attempts.figures[row],
+            attempts.seconds[row],
+        )
+        for row in order.tolist()
+    )  # fmt: skip
+    left_out = tuple(method.spec for method in attempts.left_out)
+    return Tuning(best, rows, reason, measure, gain, judges, left_out, clock.seconds)
+
+
+def _nothing_tried(sets: Sets, clock: Clock, measure: str, reason: str, left_out: Sequence[Method] = ()) -> Tuning:
+    """Return raw, with the reason why there is nothing to compare it with."""
+    best = fit_whole(parse(RAW), sets, clock, limited=False)
+    return Tuning(best, (), reason, measure, None, 0, tuple(method.spec for method in left_out), clock.seconds)

@@ -1,0 +1,141 @@
+"""The benchmarks run at a small size and print their tables; what they measure needs size and a quiet machine."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.once
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TORCH_FORMS = {"torch fp32, whole", "torch bf16, whole", "torch fp32, blocks", "torch bf16, blocks"}
+
+
+def run(folder: Path, script: str, *arguments: str) -> str:
+    """Run a benchmark in an empty folder and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(output: str) -> list[list[str]]:
+    """Return the cells of every table row printed, heads left out."""
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in output.splitlines() if "│" in line]
+
+
+def test_fit_prints_a_ratio_for_every_case(tmp_path: Path) -> None:
+    output = run(tmp_path, "fit.py", "--shape", "300x700", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    table = {name: float(ratio) for name, _, _, ratio, *_ in rows(output)}
+    assert {"one product", "tiles", "IS"} <= table.keys()
+    assert min(table["one product"], table["tiles"]) == 1
+
+
+def test_memory_measures_each_shape_and_leaves_no_file(tmp_path: Path) -> None:
+    small = ("--scale", "0.002", "--dimensions", "64", "--threads", "1", "--dtype", "float16")
+    output = run(tmp_path, "memory.py", *small, "--method", "nnn", "--method", "dualis")
+    table = {(shape, method): float(extra) for shape, method, _, extra, *_ in rows(output)}
+    assert list(table) == [
+        ("2,000 x 20", "nnn"), ("2,000 x 20", "dualis"), ("20 x 2,000", "nnn"), ("20 x 2,000", "dualis"),
+    ]  # fmt: skip
+    assert all(0 < extra < 500 for extra in table.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_refuses_a_disk_that_is_too_small(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "memory.py"), "--dimensions", str(10**9)]
+    done = subprocess.run(
+        [*command, "--folder", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert re.search(r"GB free, the files take 4040000.0 GB; name another with --folder", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_growth_prints_both_tables_and_draws_where_told(tmp_path: Path) -> None:
+    small = ("--scale", "0.02", "--rounds", "1", "--dimensions", "16", "--threads", "1")
+    output = run(tmp_path, "growth.py", *small)
+    assert list(tmp_path.iterdir()) == []
+    assert "items n" in output and "bank m" in output
+    ratios = [row[-3:] for row in rows(output) if row[0] == "last / first"]
+    assert len(ratios) == 2 and all(float(ratio) > 0 for row in ratios for ratio in row)
+    run(tmp_path, "growth.py", *small, "--picture", "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_sinkhorn_agrees_with_pot_and_with_torch_where_there_is_one(tmp_path: Path) -> None:
+    output = run(tmp_path, "sinkhorn.py", "--scale", "0.04", "--rounds", "1", "--threads", "1")
+    apart = {row[0]: float(row[2]) for row in rows(output) if len(row) == 5}
+    others = {"POT sinkhorn", "POT sinkhorn_log"} | (set() if "torch is not installed" in output else TORCH_FORMS)
+    assert apart.keys() == {"unhub"} | others
+    assert all(largest <= 1e-4 for largest in apart.values())
+    timed = [row[0] for row in rows(output) if len(row) == 6]
+    assert timed[-2] == "unhub" and timed[-1] in {"POT sinkhorn", "POT sinkhorn_log"}
+
+
+def write_flickr8k(tmp_path: Path) -> None:
+    """Write a tiny set of the form of Flickr8k's embeddings."""
+    splits = ["bank"] * 30 + ["val"] * 12
+    meta = {"split": splits, "caption_image": [caption // 2 for caption in range(84)]}
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    for name in ("ridge", "vse_holdout"):
+        for kind, rows in (("img", 42), ("txt", 84)):
+            np.save(tmp_path / f"{name}_{kind}.npy", np.random.default_rng(rows).normal(size=(rows, 8)))
+
+
+def test_bank_quality_prints_a_table_for_each_space_and_direction(tmp_path: Path) -> None:
+    write_flickr8k(tmp_path)
+    output = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1")
+    assert output.count("gain in R@1") == 4
+    assert {line.split()[0] for line in output.splitlines() if line.endswith("tiny")} == {
+        "all", "random", "stratified", "adversarial", "near", "far", "half", "noise",
+    }  # fmt: skip
+    mixed = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1", "--mix", "0.5")
+    assert mixed.count("gain in R@1") == 4 and mixed.count("same items") == 2
+
+
+def test_earth_movers_prints_both_ratios_of_every_bank(tmp_path: Path) -> None:
+    write_flickr8k(tmp_path)
+    output = run(tmp_path, "earth_movers.py", str(tmp_path), "--seeds", "2")
+    assert output.count("times the yardstick") == 4
+    cells = re.findall(r"^(\w[\w ]*?)  +\d+  +(\d+\.\d\d) ± \d+\.\d\d  +(\d+\.\d\d) ± \d+\.\d\d$", output, re.MULTILINE)
+    assert {name for name, *_ in cells} == {"all", "random", "adversarial", "near", "far", "half far", "noise"}
+    assert all(float(ratio) > 0 for _, *ratios in cells for ratio in ratios)
+
+
+def test_evaluate_prints_a_ratio_for_every_claim(tmp_path: Path) -> None:
+    output = run(tmp_path, "evaluate.py", "--scale", "0.02", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    assert "500 queries x 100 items, d = 16, 1 thread(s)" in output
+    table = {name: (float(ratio), must) for name, _, ratio, _, must in rows(output)}
+    claims = {"one ranking": "1.20", "each further ranking": "0.15", "hubness of one ranking": "0.20"}
+    assert {name: must.split()[0] for name, (_, must) in table.items() if must} == claims
+    assert min(table["one product"][0], table["tiles"][0]) == 1
+    assert table["one ranking"][0] > 0 and table["15 rankings"][0] > 0
+
+
+def test_multi_query_chooses_on_val_before_it_reports_on_test(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: the extra train has it")
+    splits = ["train"] * 20 + ["bank"] * 130 + ["val"] * 6 + ["test"] * 6
+    owners = [caption // 5 for caption in range(5 * len(splits))]
+    (tmp_path / "meta.json").write_text(json.dumps({"split": splits, "caption_image": owners}))
+    for kind, rows in (("img", len(splits)), ("txt", len(owners))):
+        np.save(tmp_path / f"raw_{kind}.npy", np.random.default_rng(rows).normal(size=(rows, 8)).astype(np.float32))
+    small = ("--seeds", "1", "--epochs", "1", "--processes", "1", "--rate", "1e-3", "--picture", "curves.png")
+    output = run(tmp_path, "multi_query.py", "run", str(tmp_path), "--work", "work", *small)
+    chosen = json.loads((tmp_path / "work" / "chosen.json").read_text())
+    measured = json.loads((tmp_path / "work" / "results.json").read_text())
+    assert {one["row"] for one in measured} == chosen["corrections"].keys()
+    assert {(one["seed"], one["ranking"]) for one in measured} == {(0, "raw"), (0, "corrected")}
+    for one in measured:
+        size = 1 if "1 query" in one["row"] else 5
+        assert one["R@1"] == pytest.approx(one["curve"][size - 1]) == pytest.approx(100 * np.mean(one["first"]))
+    assert "| MF over SA |" in output and "| queries in training |" in output
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

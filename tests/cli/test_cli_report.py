@@ -1,0 +1,181 @@
+"""`unhub report` and `unhub study` write and print what the library returns."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import unhub
+from tests import shapes
+from tests.command import fail, program, succeed
+from unhub.files import find_pictures
+
+pytestmark = pytest.mark.once
+
+DATA = shapes.generate()
+GIVEN = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "queries.npy")
+REPORT = ("report", *GIVEN, "-o", "report.html")
+LABELS = ("--relevance", "answers.csv")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with vectors, answers, texts and some pictures."""
+    for name in ("items", "bank", "queries"):
+        np.save(tmp_path / f"{name}.npy", getattr(DATA, name))
+    pairs = "".join(f"{query},{item}\n" for query, item in DATA.relevance)
+    (tmp_path / "answers.csv").write_text(f"query_id,item_id\n{pairs}")
+    (tmp_path / "items.txt").write_text("".join(f"thing {row} <b>\n" for row in range(90)))
+    (tmp_path / "queries.csv").write_text("id,text\n" + "".join(f"{row},where is {row}?\n" for row in range(180)))
+    (tmp_path / "others.csv").write_text("id,text\n500,a stranger\n")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_report_prints_what_the_library_returns(folder: Path) -> None:
+    printed = succeed(folder, *REPORT, *LABELS, "--item-texts", "items.txt", "--query-texts", "queries.csv")
+    made = unhub.report(DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=folder / "library.html")
+    assert printed == f"{made}\nwrote report.html\n"
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert "thing 1" in html
+    assert "where is " in html
+    assert "<b>\n" not in html
+    assert "unhub report --items items.npy --bank bank.npy" in html
+
+
+def test_report_passes_every_option_on(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank, method="csls", similarity="dot"), folder / "one.unhub")
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    for row in range(90):
+        Image.new("RGB", (9, 9)).save(pictures / f"{row}.jpg")
+    options = ("--correction", "one.unhub", "--item-images", "pictures", "--figures", "charts",
+               "--title", "Mine & yours", "--measures", "MRR", "--similarity", "dot", "--seed", "5",
+               "--threads", "1", "--json")  # fmt: skip
+    told = json.loads(succeed(folder, *REPORT, *LABELS, *options))
+    assert (told["path"], told["shown"]) == ("report.html", "csls:k=10")
+    expected = unhub.evaluate(DATA.queries, DATA.items, DATA.relevance, measures="MRR", similarity="dot")
+    assert told["rankings"][0]["values"]["MRR"]["value"] == pytest.approx(expected.rows[0].values["MRR"].value)
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Mine &amp; yours</h1>" in html
+    assert "data:image/jpeg" in html
+    assert len(list((folder / "charts").iterdir())) == 12
+
+
+def test_report_calls_by_its_id_what_has_no_text(folder: Path) -> None:
+    (folder / "some.csv").write_text("id,text\n" + "".join(f"{row},thing {row}\n" for row in range(0, 90, 2)))
+    unhub.save(unhub.fit(DATA.items, DATA.bank), folder / "one.unhub")
+    succeed(folder, *REPORT, "--item-texts", "some.csv", "--correction", "one.unhub")
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert {int(row) % 2 for row in re.findall(r">thing (\d+)<", html)} == {0}
+    assert {int(row) % 2 for row in re.findall(r">item (\d+)<", html)} == {1}
+
+
+def test_report_shows_raw_alone(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank, method="raw"), folder / "raw.unhub")
+    told = json.loads(succeed(folder, *REPORT, *LABELS, "--correction", "raw.unhub", "--json"))
+    assert told["verdict"] == "none"
+    assert [one["name"] for one in told["rankings"]] == ["raw"]
+
+
+def test_report_is_silent_when_asked(folder: Path) -> None:
+    assert succeed(folder, *REPORT, "--quiet", run=program) == ""
+    assert "No relevance was given" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*REPORT, "--relevance", "no.csv"), "--relevance: .*no.csv"),
+        ((*REPORT, "--item-texts", "answers.csv"), "--item-texts: answers.csv: "),
+        ((*REPORT, "--item-images", "no.txt"), "--item-images: .*no.txt"),
+        ((*REPORT, "--correction", "items.npy"), "--correction: items.npy: "),
+        ((*REPORT, "--measures", "R@"), "--measures: measure must be"),
+        ((*REPORT, "--figures", "items.txt"), "--figures: items.txt is a file; name a folder"),
+        (
+            (*REPORT, "--figures", "no/such"),
+            "--figures: no/such cannot be made, there is no folder no; create",
+        ),
+        ((*REPORT, "--item-images", "empty"), "--item-images: empty: no file in it is named by the id of an item"),
+        ((*REPORT, "--item-texts", "others.csv"), "--item-texts: others.csv: holds none of these ids, such as 0"),
+        (("report", *GIVEN, "--queries", "bank.npy", "-o", "r.html"), "--queries all stand in the bank, so they can"),
+        (("report", *GIVEN, "-o", "items.npy"), "--output: items.npy is an input"),
+        (("report", *GIVEN), "Missing option '--output'"),
+        (("study", "temperature", *GIVEN, "-o", "study.gif"), "--output: study.gif: a picture is a .png or a .svg"),
+        (("study", "temperature", *GIVEN, "--measure", "R@1"), "--measure 'R@1' needs relevance"),
+        (("study", "growth", *GIVEN, "--bank", "queries.npy"), "--bank: one is wanted here, got 2"),
+        (("study", "bank-source", *GIVEN, "--bank", "./bank.npy"), "--bank: two banks are called 'bank'"),
+        (
+            ("study", "growth", *GIVEN, "--method", "dbsn"),
+            "dbsn needs --bank-items, the training items beside the bank",
+        ),
+        (("study", "k-alpha", *GIVEN, "--bank-items", "items.npy"), "--bank-items: k-alpha is of nnn alone"),
+        (("study", "growth", *GIVEN, "--bank-items", "items.npy"), "--bank-items are used by none of"),
+        (("study", "k-alpha", *GIVEN, "--method", "is"), "--method: k-alpha is of nnn alone"),
+        (("study", "size", *GIVEN), "'size' is not one of 'temperature'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(arguments: tuple[str, ...], message: str, folder: Path) -> None:
+    assert re.search(message, fail(folder, *arguments))
+
+
+def test_study_prints_what_the_library_returns(folder: Path) -> None:
+    given = (DATA.items, DATA.bank, DATA.queries, DATA.relevance)
+    banks = {"bank": DATA.bank, "few": DATA.queries}
+    expected = {
+        "temperature": str(unhub.study_temperature(*given)),
+        "bank-source": str(unhub.study_bank_source(DATA.items, banks, *given[2:])),
+    }
+    for name, text in expected.items():
+        more = ("--bank", "few=queries.npy") if name == "bank-source" else ()
+        assert succeed(folder, "study", name, *GIVEN, *LABELS, *more) == f"{text}\n"
+
+
+def test_report_of_items_that_ask_for_each_other(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank, method="csls"), folder / "one.unhub")
+    themselves = ("report", "--items", "items.npy", "--bank", "bank.npy", "--queries", "items.npy", "-o", "page.html")
+    printed = succeed(folder, *themselves, "--exclude-self", "--correction", "one.unhub")
+    assert "The item with the query's own id is left out for every query." in printed
+    assert fail(folder, *themselves, "--exclude-self").startswith("--exclude-self: give --correction too")
+
+
+def test_study_of_items_that_ask_for_each_other(folder: Path) -> None:
+    themselves = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "items.npy", "--exclude-self")
+    found = unhub.study_k_and_alpha(DATA.items, DATA.bank, DATA.items, exclude="self")
+    assert succeed(folder, "study", "k-alpha", *themselves) == f"{found}\n"
+
+
+def test_study_writes_a_picture_and_prints_json(folder: Path) -> None:
+    options = (
+        "--method",
+        "nnn:k=5,alpha=0.5",
+        "--seeds",
+        "2",
+        "--seed",
+        "1",
+        "--measure",
+        "skewness",
+        "--threads",
+        "1",
+    )
+    told = json.loads(succeed(folder, "study", "bank-size", *GIVEN, *options, "-o", "size.svg", "--json"))
+    expected = unhub.study_bank_size(
+        DATA.items, DATA.bank, DATA.queries, methods=["nnn:k=5,alpha=0.5"], seeds=2, seed=1, measure="skewness"
+    )
+    assert told == json.loads(json.dumps(expected.to_dict()))
+    assert "<svg" in (folder / "size.svg").read_text(encoding="utf-8")
+    assert succeed(folder, "study", "k-alpha", *GIVEN, "-o", "grid.png", "--quiet", run=program) == ""
+    assert (folder / "grid.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_are_found_by_id_in_a_folder_or_a_list(tmp_path: Path) -> None:
+    for name in ("7.jpg", "8.png", "9", "7.txt", "x.jpg"):
+        (tmp_path / name).write_bytes(b"")
+    assert find_pictures(tmp_path, np.array([7, 9, 10])) == {7: tmp_path / "7.jpg", 9: tmp_path / "9"}
+    assert find_pictures(tmp_path, np.array(["x.jpg", "8"])) == {"x.jpg": tmp_path / "x.jpg", "8": tmp_path / "8.png"}
+    (tmp_path / "list.csv").write_text(f"id,text\n1,sub/a.jpg\n2,\n3,{tmp_path / 'b.jpg'}\n")
+    found = find_pictures(tmp_path / "list.csv", np.array([3, 2, 1, 4]))
+    assert found == {3: tmp_path / "b.jpg", 1: tmp_path / "sub" / "a.jpg"}

