@@ -360,14 +360,14 @@ def test_examples_are_drawn_from_all_that_gained_and_all_that_lost(labelled: unh
     before, after = (
         (oracles.ranking(scores) == truth).argmax(axis=1) + 1 for scores in (DATA.scores, DATA.scores - fitted.bias)
     )
-    gained, lost = np.flatnonzero((after <= 5) & (before > 5)), np.flatnonzero((after > 5) & (before <= 5))
+    gained, lost = np.flatnonzero((after == 1) & (before > 1)), np.flatnonzero((after > 1) & (before == 1))  # as R@1
     for found, expected in zip(labelled.findings.moved(), (gained, lost), strict=True):
         assert found.tolist() == expected.tolist()
     shown = examples(labelled.findings)
     assert [one.word for one in shown] == ["gained"] * min(4, len(gained)) + ["lost"] * min(4, len(lost))
     assert all(one.ranks == (before[one.query], after[one.query]) for one in shown)
     words = Reader(labelled.html).words
-    assert f"of the {len(gained)} queries whose answer came" in words
+    assert f"of the {len(gained)} queries that have their answer in first place now" in words
     assert f"{len(lost)} lost it" in words
     assert f"{180 - len(gained) - len(lost)} neither gained nor lost it" in words
     assert {one.query for seed in range(300) for one in examples(labelled.findings, seed)} == {*gained, *lost}

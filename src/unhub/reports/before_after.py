@@ -20,8 +20,8 @@ HUB_RULE = (
 )
 UNLABELLED_HUB_RULE = HUB_RULE.replace("that it answers wrongly ", "")
 EXAMPLE_RULE = (
-    "Nobody picked these: of the {came:,} queries whose answer came into the first {shown}, and of the {left:,} whose "
-    "answer left it, {count} each are drawn at random (seed {seed})."
+    "Nobody picked these: of the {came:,} queries that have their answer {reached} now and did not before, and of the "
+    "{left:,} that lost it there, up to {count} each are drawn at random (seed {seed})."
 )
 UNLABELLED_EXAMPLE_RULE = (
     "Nobody picked these: of the {came:,} queries whose first {shown} items changed, {count} are drawn at random "

@@ -90,11 +90,21 @@ class Findings:
         """The figures of counts that differ by chance alone."""
         return self.hubness[0].chance
 
+    @property
+    def reach(self) -> int:
+        """How many first places an answer may come into: those of the first measure, such as R@1, or those shown."""
+        return self.measures[0].k or SHOWN
+
+    @property
+    def reached(self) -> str:
+        """Those places in words."""
+        return "in first place" if self.reach == 1 else f"among the first {self.reach}"
+
     def moved(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the queries whose best answer came into the first places with the correction, and those it left."""
+        """Return the queries whose best answer came into the places of `reach` with the correction, and left them."""
         if self.truth is None:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        before, after = self.ranks[0] <= SHOWN, self.ranks[1] <= SHOWN
+        before, after = self.ranks[0] <= self.reach, self.ranks[1] <= self.reach
         return self.truth.answered[after & ~before], self.truth.answered[before & ~after]
 
     def answers(self, query: int) -> NDArray[np.int64]:

@@ -75,12 +75,12 @@ class Shown:
         rule = EXAMPLE_RULE if labelled else UNLABELLED_EXAMPLE_RULE
         told = rule.format(
             came=came if labelled else len(changed(self.findings)), left=left, shown=SHOWN, count=EXAMPLES,
-            seed=self.seed,
+            seed=self.seed, reached=self.findings.reached,
         )  # fmt: skip
         return tag(
             "section",
             tag("h2", "The same queries, before and after"),
-            _tally(came, left, self.findings.ranks.shape[1]) if labelled else None,
+            _tally(came, left, self.findings.ranks.shape[1], self.findings.reached) if labelled else None,
             tag("p", told, kind="note"),
             tag("div", *map(self._example, found), kind="examples"),
             *self._notes(),
@@ -155,10 +155,10 @@ def _meter(name: str, count: int, most: int, kind: str) -> tuple[Markup, Markup,
     return tag("span", name), tag("span", fill, kind="track"), tag("span", f"{count:,}×", kind="count")
 
 
-def _tally(came: int, left: int, queries: int) -> Markup:
+def _tally(came: int, left: int, queries: int, reached: str) -> Markup:
     """Return a bar of how many queries gained, lost, and did neither."""
     parts = {
-        "came": (came, f"{came:,} gained their answer among the first {SHOWN}", "good"),
+        "came": (came, f"{came:,} gained their answer {reached}", "good"),
         "stay": (queries - came - left, f"{queries - came - left:,} neither gained nor lost it", "faint"),
         "left": (left, f"{left:,} lost it", "bad"),
     }

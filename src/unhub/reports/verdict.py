@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unhub.evaluation.hubness import top_items
-from unhub.reports.findings import SHOWN, Findings
+from unhub.reports.findings import Findings
 
 # Skewness over what chance alone gives; counts that differ by chance have none.
 STRONG, MILD = 1.5, 0.5
@@ -100,8 +100,8 @@ def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     low, high = (-gain.high, -gain.low) if measure.family.falls else (gain.low, gain.high)
     came, left = (len(queries) for queries in findings.moved())
     tally = (
-        f"of {len(findings.ranks[0]):,} queries {came:,} found their answer among the first {SHOWN} that did not "
-        f"before, and {left:,} lost it"
+        f"of {len(findings.ranks[0]):,} queries {came:,} have their answer {findings.reached} that had not before, and "
+        f"{left:,} no longer have it there"
     )
     word, advice = "unsure", "The difference may be chance, so keep the raw ranking or label more queries"
     if low > 0:
