@@ -231,15 +231,18 @@ def test_a_manifest_that_is_no_plain_json_is_an_error(tmp_path: Path, change: Ca
         load(bad)
 
 
-def test_keys_that_a_later_version_may_add_are_left_out(tmp_path: Path) -> None:
-    """The format's number says what may be read; a key more in the same format is information, no instruction."""
-    correction = small("dis")
-    save(correction, tmp_path / "good.unhub")
+@pytest.mark.parametrize("place", [(), ("cost",), ("items",)])
+def test_a_key_that_nobody_declared_is_an_error(tmp_path: Path, place: tuple[str, ...]) -> None:
+    """A later version that writes more gives its files a later format."""
+    save(small("dis"), tmp_path / "good.unhub")
 
     def edit(manifest: dict[str, Any], tensors: Tensors) -> None:
-        manifest["later"] = manifest["cost"]["later"] = manifest["items"]["later"] = [1]
+        (manifest[place[0]] if place else manifest)["later"] = [1]
 
-    assert_same(load(forge(tmp_path / "good.unhub", tmp_path / "more.unhub", edit)), correction)
+    with pytest.raises(
+        ValueError, match=r"more\.unhub: .* has a key 'later', which this version of unhub does not know"
+    ):
+        load(forge(tmp_path / "good.unhub", tmp_path / "more.unhub", edit))
 
 
 def test_a_correction_that_could_not_be_read_again_is_not_saved(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
             ids=_unpack_ids(manifest, tensors, len(hashes)),
             item_hashes=hashes,
             source=source,
-            cost=as_declared(manifest["cost"], Cost, "cost"),
+            cost=as_declared(manifest["cost"], Cost, "cost", closed=True),
             arrays={name.removeprefix(ARRAY): array for name, array in tensors.items() if name.startswith(ARRAY)},
         )
         if isinstance(correction, Bias):
@@ -125,7 +125,7 @@ def as_correction_manifest(manifest: dict[str, Any], path: str | os.PathLike[str
     if WHAT in manifest:
         raise ValueError(f"{path}: is a saved {manifest[WHAT]}, not a correction, which unhub.fit makes")
     with believed(path):
-        return cast("Manifest", as_declared(manifest, Manifest, "its manifest"))
+        return cast("Manifest", as_declared(manifest, Manifest, "its manifest", closed=True))
 
 
 def check_contents(correction: Correction) -> None:

@@ -46,15 +46,15 @@ def _once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def as_declared(value: Any, declared: Any, name: str) -> Any:
+def as_declared(value: Any, declared: Any, name: str, closed: bool = False) -> Any:
     """Return a value of JSON as its declared type has it; a ValueError that names it where it is of another.
 
-    The type is a TypedDict, a dataclass, which is made, or what those may hold. Keys that it does not declare are left
-    out: a file of our format may say more than this version reads, never less.
+    The type is a TypedDict, a dataclass, which is made, or what those may hold. closed: a key that is not declared is
+    an error too; else it is left out.
     """
     origin, inside = get_origin(declared), get_args(declared)
     if origin in (Union, types.UnionType):
-        return _one_of(value, inside, name)
+        return _one_of(value, inside, name, closed)
     if origin is Annotated:
         number = as_declared(value, inside[0], name)
         _require(number >= inside[1].number, value, f"a number of at least {inside[1].number}", name)
@@ -64,16 +64,16 @@ def as_declared(value: Any, declared: Any, name: str) -> Any:
         return value
     if origin is tuple or origin is list:
         _require(isinstance(value, list), value, "a list", name)
-        return origin(as_declared(one, inside[0], f"{name}[{at}]") for at, one in enumerate(value))
+        return origin(as_declared(one, inside[0], f"{name}[{at}]", closed) for at, one in enumerate(value))
     if origin in (dict, Mapping):
         _require(isinstance(value, dict), value, "an object", name)
-        return {key: as_declared(one, inside[1], f"{name}.{key}") for key, one in value.items()}
+        return {key: as_declared(one, inside[1], f"{name}.{key}", closed) for key, one in value.items()}
     if is_typeddict(declared) or dataclasses.is_dataclass(declared):
-        return _record(value, declared, name)
+        return _record(value, declared, name, closed)
     return _plain(value, declared, name)
 
 
-def _one_of(value: Any, kinds: Sequence[Any], name: str) -> Any:
+def _one_of(value: Any, kinds: Sequence[Any], name: str, closed: bool) -> Any:
     """Return a value that may be None, or one of several texts."""
     if value is None and types.NoneType in kinds:
         return None
@@ -81,16 +81,21 @@ def _one_of(value: Any, kinds: Sequence[Any], name: str) -> Any:
     if texts:
         return as_declared(value, Literal[tuple(texts)], name)
     (kind,) = (kind for kind in kinds if kind is not types.NoneType)
-    return as_declared(value, kind, name)
+    return as_declared(value, kind, name, closed)
 
 
-def _record(value: Any, declared: Any, name: str) -> Any:
+def _record(value: Any, declared: Any, name: str, closed: bool) -> Any:
     _require(isinstance(value, dict), value, "an object", name)
     fields = get_type_hints(declared, include_extras=True)
     for field in fields:
         if field not in value:
             raise ValueError(f"{name} has no key {field!r}")
-    return declared(**{field: as_declared(value[field], kind, f"{name}.{field}") for field, kind in fields.items()})
+    for key in value:
+        if closed and key not in fields:
+            raise ValueError(f"{name} has a key {key!r}, which this version of unhub does not know")
+    return declared(
+        **{field: as_declared(value[field], kind, f"{name}.{field}", closed) for field, kind in fields.items()}
+    )
 
 
 PLAIN: Mapping[type, tuple[tuple[type, ...], str]] = {
