@@ -273,7 +273,8 @@ import os, signal, threading, time, traceback
 import numpy as np
 import scipy.linalg  # whose BLAS numba may load
 from threadpoolctl import threadpool_info, threadpool_limits
-from unhub import effort, kernels
+from unhub import kernels
+from unhub.compute import workers
 from unhub.compute.workers import Effort
 
 THREADS = 2
@@ -310,7 +311,7 @@ assert blas() == {THREADS}
 """
 
 WHILE_THE_PIN_IS_SET = """
-inside, real = threading.Event(), effort._blas()
+inside, real = threading.Event(), workers._blas()
 class Slow:
     lib_controllers = real.lib_controllers
     def limit(self, **how):
@@ -318,7 +319,7 @@ class Slow:
         inside.set()
         time.sleep(0.3)
         return limits
-effort._blas = Slow
+workers._blas = Slow
 other = threading.Thread(target=Effort(1).run, args=([lambda: time.sleep(0.1)],), daemon=True)
 other.start()
 inside.wait()
@@ -341,7 +342,7 @@ assert blas() == {THREADS}
 WITHIN_A_RUN = """
 from contextlib import ExitStack
 with ExitStack() as stack:
-    stack.enter_context(effort.one_blas_thread())
+    stack.enter_context(workers.one_blas_thread())
     assert_works_in_a_fork(stack.close)
 assert blas() == {THREADS}
 """

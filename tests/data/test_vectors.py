@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import DTypeLike, NDArray
 
 from unhub.arrays import Ids, spans, unit
-from unhub.data import vectors
 from unhub.data.fingerprint import Fingerprint, digest, inspect
 from unhub.data.ids import as_ids, join_ids, positions_of
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, as_vectors, take
@@ -90,7 +89,7 @@ def test_spans_cover_everything_once() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16])
 def test_blocks_are_the_rows_in_float32(monkeypatch: pytest.MonkeyPatch, dtype: DTypeLike) -> None:
-    monkeypatch.setattr(vectors, "BLOCK_BYTES", 3 * 4 * 5)
+    monkeypatch.setattr("unhub.arrays.BLOCK_BYTES", 3 * 4 * 5)
     rows = np.asfortranarray((10 * rows_of(0, 8, 5)).astype(dtype))
     blocks = list(as_vectors(rows, "items").blocks())
     assert [start for start, _ in blocks] == [0, 3, 6]
@@ -99,7 +98,7 @@ def test_blocks_are_the_rows_in_float32(monkeypatch: pytest.MonkeyPatch, dtype: 
 
 
 def test_blocks_of_very_wide_rows_hold_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)
+    monkeypatch.setattr("unhub.arrays.BLOCK_BYTES", 1)
     assert [len(block) for _, block in as_vectors(np.eye(3), "items").blocks()] == [1, 1, 1]
 
 
@@ -215,7 +214,7 @@ def test_the_same_numbers_hash_alike_in_any_dtype_layout_and_block(monkeypatch: 
     for dtype in (np.float16, np.float32, np.float64, np.int8):
         assert_array_equal(hashes_of(np.asfortranarray(rows.astype(dtype))), expected)
     assert_array_equal(hashes_of(Stacked([rows[:7].astype(np.float32), rows[7:].astype(np.float32)])), expected)
-    monkeypatch.setattr(vectors, "BLOCK_BYTES", 1)
+    monkeypatch.setattr("unhub.arrays.BLOCK_BYTES", 1)
     assert_array_equal(hashes_of(rows), expected)
 
 
@@ -279,7 +278,7 @@ def test_changed_signs_change_the_hash() -> None:
 def test_rows_of_unit_length_are_known_only_where_all_are(
     monkeypatch: pytest.MonkeyPatch, stretch: float, known: bool
 ) -> None:
-    monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 16 * 10)
+    monkeypatch.setattr("unhub.arrays.BLOCK_BYTES", 4 * 16 * 10)
     rows = unit(rows_of(6, 95, 16).astype(np.float32))
     rows[73] *= np.float32(stretch)
     given = as_vectors(rows, "rows")

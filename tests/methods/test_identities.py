@@ -19,7 +19,6 @@ from unhub.compute import passes
 from unhub.compute import sinkhorn as balance
 from unhub.compute.workers import Effort
 from unhub.correction import Bias, Correction
-from unhub.data import vectors
 from unhub.data.similarity import Dense
 from unhub.fitting import fit
 from unhub.kernels import plain
@@ -236,7 +235,7 @@ def cut_small(tile: int, state: int) -> Iterator[None]:
         patch.setattr(passes, "TILE_ROWS", tile)
         patch.setattr(passes, "_columns_per_tile", lambda rows: tile + 3)
         patch.setattr(passes, "STATE_BYTES", state)
-        patch.setattr(vectors, "BLOCK_BYTES", state)
+        patch.setattr("unhub.arrays.BLOCK_BYTES", state)
         patch.setattr(balance, "TILE_BYTES", state)
         patch.setattr(plain, "CACHE_ENTRIES", tile)
         yield
