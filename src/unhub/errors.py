@@ -1,16 +1,57 @@
-"""What goes wrong before any work begins: a library that is not installed, a number that is not whole."""
+"""What goes wrong before any work begins, as values: an argument that cannot be taken, a library that is missing."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import shlex
 import sys
+from collections.abc import Iterable
 from importlib import metadata
 from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 
 PACKAGES = {"ot": "POT", "PIL": "Pillow"}  # modules that are not named as what a user installs
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be taken.
+
+    name: the argument, as a caller of the library writes it. problem: what is wrong, with the value seen, as the rest
+    of a sentence that begins with the name: "must be at least 1, got 0". remedy: what to do about it, or nothing.
+
+    A shell renders the fields in its own words, such as `--bank-items` for bank_items. Nobody reads the text again.
+    """
+
+    def __init__(self, name: str, problem: str, remedy: str = "") -> None:
+        super().__init__(name, problem, remedy)  # all of them, so that the error can be pickled
+        self.name, self.problem, self.remedy = name, problem, remedy
+
+    def __str__(self) -> str:
+        """Return one sentence: the name, the problem and the remedy."""
+        return f"{self.name} {self.problem}" + (f"; {self.remedy}" if self.remedy else "")
+
+    def of(self, name: str) -> ArgumentError:
+        """Return the same error of an argument that is called otherwise, by a function or a shell."""
+        return ArgumentError(name, self.problem, self.remedy)
+
+
+def unknown(argument: str, value: object, names: Iterable[str], plural: str) -> ArgumentError:
+    """Return the error of a value that is none of the known names: the nearest of them, and all of them.
+
+    plural: what the names are, for example "methods".
+    """
+    known = list(names)
+    remedy = f"the {plural} are {', '.join(known)}"
+    near = nearest_name(value, known)
+    return ArgumentError(argument, f"{value!r} is unknown", f"did you mean {near!r}? {remedy}" if near else remedy)
+
+
+def nearest_name(value: object, names: Iterable[str]) -> str | None:
+    """Return the name that a value was probably meant to be, or None."""
+    close = difflib.get_close_matches(str(value).lower(), list(names), n=1, cutoff=0.5)
+    return close[0] if close else None
 
 
 def optional(module: str, extra: str, purpose: str) -> ModuleType:
@@ -35,7 +76,7 @@ def install_line(extra: str) -> str:
 def check_whole(value: int, name: str, least: int, why: str = "") -> int:
     """Return a number as an int; raise unless it is whole and large enough."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}{why}, got {value!r}")
+        raise ArgumentError(name, f"must be a whole number of at least {least}{why}, got {value!r}")
     return int(value)
 
 

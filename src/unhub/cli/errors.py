@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from unhub.cli import hear
 from unhub.cli.display import echo
+from unhub.errors import ArgumentError
 
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -42,6 +43,9 @@ class Command(TyperCommand):
         except KeyboardInterrupt as error:
             hear()
             raise Stopped(*error.args) from error  # typer would make a mere exit code of it
+        except ArgumentError as error:
+            options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("-")}
+            raise error.of(options.get(error.name, error.name)) from error
         except MISTAKES as error:
             options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("-")}
             raise ValueError(in_options(_message(error), options)) from error
@@ -86,6 +90,8 @@ def argument(name: str) -> Iterator[None]:
     """Name the argument in whatever goes wrong with its value, once where the library names it too."""
     try:
         yield
+    except ArgumentError as error:
+        raise error.of(name) from error
     except MISTAKES as error:
         own = name.lstrip("-").replace("-", "_")
         # A file may be called like its option, as in "output exists": only what says no such thing is shortened.
