@@ -10,7 +10,7 @@ import unhub
 from emoji_data import SEED, Source, Work
 from unhub.arrays import Float32
 from unhub.combine import as_combination, combine_queries
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.draws import Drawn
 from unhub.data.relevance import Relevance
 from unhub.data.vectors import Vectors
@@ -83,7 +83,7 @@ def _placed(space: Space, drawn: Drawn, rows: Float32, work: Work) -> tuple[np.n
     """Return how many items are better than and equal to each set's emoji, raw and corrected, (rankings, sets) each."""
     setting = Setting.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
     truth = setting.truth(wanted(space, drawn))
-    placed = setting.place(truth, setting.rankings(), Effort(work.threads))
+    placed = setting.place(truth, setting.rankings(), Workers(work.threads))
     return np.stack([one.better for one in placed]), np.stack([one.equal for one in placed])
 
 

@@ -25,7 +25,7 @@ from data import unit_vectors
 from fit import keep_memory, tiles, whole_product
 from unhub import kernels
 from unhub.arrays import Float32, Float64
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
@@ -69,7 +69,7 @@ def measure(
     product = np.empty((len(queries), len(items)), np.float32)
 
     def placing(rankings: list[Ranking], best: int = 0) -> Callable[[], object]:
-        return lambda: place(similarity, truth, rankings, Effort(threads), best)
+        return lambda: place(similarity, truth, rankings, Workers(threads), best)
 
     contenders: dict[str, Callable[[], object]] = {
         "one product": functools.partial(whole_product, queries, items, product, threads),

@@ -32,7 +32,7 @@ from unhub import kernels
 from unhub.arrays import Float32, Float64
 from unhub.compute.passes import Want, reduce
 from unhub.compute.sinkhorn import balance
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
 
@@ -132,14 +132,14 @@ def whole_product(items: Float32, bank: Float32, product: Float32, threads: int)
 
 def tiles(items: Float32, bank: Float32, threads: int) -> None:
     """The tiles of the fit, multiplied and left alone."""
-    reduce(Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), "dot"), Want(), Effort(threads))
+    reduce(Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), "dot"), Want(), Workers(threads))
 
 
 def compile_kernels() -> None:
     """Let numba compile before anything is timed."""
     few = unit_vectors(600, 8, seed=2)
     unhub.fit(few, few, method=["is", "dis", "nnn:k=128", "sn"])
-    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Effort(1), keep="16-bit")
+    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Workers(1), keep="16-bit")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.arrays import Float64, Ids, Kind
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
 from unhub.data.bank import matrix_bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
@@ -53,10 +53,10 @@ def fit(
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
         raise ValueError("method is an empty list; name at least one method")
-    effort = Effort(threads, memory, progress)
-    sets = _Sets(items, bank, bank_items, similarity, methods, effort)
-    corrections = _fit_all(methods, sets, mergeable, effort)
-    effort.finish()
+    workers = Workers(threads, memory, progress)
+    sets = _Sets(items, bank, bank_items, similarity, methods, workers)
+    corrections = _fit_all(methods, sets, mergeable, workers)
+    workers.finish()
     return corrections[0] if isinstance(method, str | Method) else corrections
 
 
@@ -73,7 +73,7 @@ class _Sets:
 
     def __init__(
         self, items: VectorsLike | Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
-        similarity: Kind, methods: Sequence[Method], effort: Effort,
+        similarity: Kind, methods: Sequence[Method], workers: Workers,
     ) -> None:  # fmt: skip
         check_similarity(similarity)
         if isinstance(bank, Dense):
@@ -91,7 +91,7 @@ class _Sets:
             joins = [one.name for one in methods if one.joint]
             self._take_matrix(items, bank, bank_items, needs_targets, joins)
         else:
-            self._take_vectors(items, bank, bank_items, similarity, effort, [one for one in methods if one.needs_bank])
+            self._take_vectors(items, bank, bank_items, similarity, workers, [one for one in methods if one.needs_bank])
 
     def _take_matrix(
         self, scores: Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
@@ -112,7 +112,7 @@ class _Sets:
 
     def _take_vectors(
         self, items: VectorsLike, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
-        similarity: Kind, effort: Effort, methods: Sequence[Method],
+        similarity: Kind, workers: Workers, methods: Sequence[Method],
     ) -> None:  # fmt: skip
         gallery = as_vectors(items, "items")
         if bank is None and methods:
@@ -125,25 +125,25 @@ class _Sets:
                     f"{name} has {vectors.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
                 )
         self.items, self.ids = gallery, gallery.ids
-        self.item_hashes, unit_length = inspect(gallery, "items", similarity, effort.map)
+        self.item_hashes, unit_length = inspect(gallery, "items", similarity, workers.map)
         gallery = gallery.seen(unit_length)
         target_print = None
         if targets is not None:
-            hashes, unit_length = inspect(targets, "bank_items", similarity, effort.map)
+            hashes, unit_length = inspect(targets, "bank_items", similarity, workers.map)
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
         if bank is not None:
             queries = self._bank = ReadOnce(queries, "bank", similarity)
             if len(queries) < len(gallery):  # every thread will read all of it, and would look at it first
-                self._bank.inspected(effort.map)
+                self._bank.inspected(workers.map)
         self._source = Source(similarity, gallery.dimensions, None, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
 
-    def source(self, effort: Effort) -> Source:
+    def source(self, workers: Workers) -> Source:
         """Say where the similarities come from; rows of the bank that no method read are read for it."""
         if isinstance(self.bank.queries, Dense):
             self.bank.queries.check()
         if self._bank is not None and self._source.bank is None:
-            bank = Fingerprint.of(self._bank.inspected(effort.map).hashes)
+            bank = Fingerprint.of(self._bank.inspected(workers.map).hashes)
             self._source = dataclasses.replace(self._source, bank=bank)
         return self._source
 
@@ -154,32 +154,32 @@ def _as_targets(bank_items: VectorsLike | Dense | None) -> Vectors | None:
     return None if bank_items is None else as_vectors(bank_items, "bank_items")
 
 
-def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, effort: Effort) -> list[Correction]:
+def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: Workers) -> list[Correction]:
     bank = sets.bank
     resolved = [method.resolve(bank) for method in methods]
-    streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, effort)
-    shared = effort.passes
+    streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, workers)
+    shared = workers.passes
     corrections = []
     for method, notes in resolved:
-        before = effort.passes
-        outcome = method.solve(bank, effort) if method.solves else method.finish(bank, streamed, mergeable)
+        before = workers.passes
+        outcome = method.solve(bank, workers) if method.solves else method.finish(bank, streamed, mergeable)
         passes = (
-            effort.passes - before
+            workers.passes - before
             if method.solves
             else shared
             if any(not want.empty for want in method.wants(mergeable))
             else 0.0
         )
-        corrections.append(_correction(method, outcome, sets, effort, passes, notes))
+        corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
 
 
 def _correction(
-    method: Method, outcome: Outcome, sets: _Sets, effort: Effort, passes: float, notes: tuple[str, ...]
+    method: Method, outcome: Outcome, sets: _Sets, workers: Workers, passes: float, notes: tuple[str, ...]
 ) -> Correction:
-    source = sets.source(effort)
+    source = sets.source(workers)
     cost = Cost(
-        passes, effort.seconds, effort.peak_memory, kernels.NAME, outcome.kept, outcome.iterations,
+        passes, workers.seconds, workers.peak_memory, kernels.NAME, outcome.kept, outcome.iterations,
         outcome.row_error, outcome.column_error, notes,
     )  # fmt: skip
     if outcome.h is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Ids, Kind
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
 from unhub.data.fingerprint import Fingerprint, Hashes, inspect
 from unhub.data.ids import positions_of
@@ -57,7 +57,7 @@ def locate(
     places = _places(items.ids, correction.ids)
     unit_length = False
     if hashes is None:
-        hashes, unit_length = inspect(items, "items", similarity, Effort(threads).map)
+        hashes, unit_length = inspect(items, "items", similarity, Workers(threads).map)
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
@@ -232,8 +232,8 @@ class Matched:
                     f"the bank has {sets['bank'].dimensions} dimensions, {name} have {vectors.dimensions}; "
                     "embed both with one model"
                 )
-        effort = Effort(threads)
-        hashes = {name: inspect(vectors, name, similarity, effort.map).hashes for name, vectors in sets.items()}
+        workers = Workers(threads)
+        hashes = {name: inspect(vectors, name, similarity, workers.map).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), hashes, similarity)
 
     @property

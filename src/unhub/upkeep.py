@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.passes import Want, reduce
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, check_correction
 from unhub.data.bank import vector_bank
 from unhub.data.fingerprint import Fingerprint, inspect
@@ -46,22 +46,22 @@ def extend(
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     added, added_hashes = checked_new_items(fitted, new_items)
     notes = copies_among(fitted, added, added_hashes, named=isinstance(new_items, Vectors))
     old = same_items(fitted, items) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items)
     new = vector_bank(added, queries, targets, kind_of(fitted))
-    outcome = _method(fitted).extended(fitted.arrays, new, effort)
+    outcome = _method(fitted).extended(fitted.arrays, new, workers)
     h = np.concatenate([fitted.bias, cast("Float64", outcome.h) - fitted.offset])
     grown = dataclasses.replace(
         fitted,
         ids=join_ids(fitted.ids, added.ids),
         item_hashes=np.concatenate([fitted.item_hashes, added_hashes]),
         arrays={**fitted.arrays, **outcome.arrays, "bias": h},
-        cost=_cost(effort, fitted, notes=notes),
+        cost=_cost(workers, fitted, notes=notes),
     )
-    return _warmed(grown, old.stack(added), queries, targets, warm, effort) if warms and old else grown
+    return _warmed(grown, old.stack(added), queries, targets, warm, workers) if warms and old else grown
 
 
 def remove(
@@ -84,22 +84,22 @@ def remove(
         return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
     vectors_given = items is not None or bank is not None
     fitted = _bias(correction, "remove from", of_vectors=vectors_given)
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     left = same_items(fitted, items).gather(stays) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items) if bank is not None else (None, None)
     given = fitted.source.similarity == "given"
     rows = per_item({**fitted.keeps, **_method(fitted).keeps(mergeable=True, given=given)})
     arrays = {name: array[stays] if name in rows else array for name, array in fitted.arrays.items()}
     if isinstance(fitted.method, DynamicInvertedSoftmax):
-        arrays.update(_best_without(fitted, stays, left, queries, effort))
+        arrays.update(_best_without(fitted, stays, left, queries, workers))
     smaller = dataclasses.replace(
         fitted,
         ids=fitted.ids[stays],
         item_hashes=fitted.item_hashes[stays],
         arrays=arrays,
-        cost=_cost(effort, fitted),
+        cost=_cost(workers, fitted),
     )
-    return _warmed(smaller, left, queries, targets, warm, effort) if warms and left and queries else smaller
+    return _warmed(smaller, left, queries, targets, warm, workers) if warms and left and queries else smaller
 
 
 def merge(
@@ -112,7 +112,7 @@ def merge(
     queries are balanced by themselves and h is averaged. csls, nnn and dualis want to be fitted with mergeable=True.
     """
     fitted = _bias(correction, "merge into")
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     gallery = same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
     check_dimensions(fitted, more, "more_bank")
@@ -128,19 +128,19 @@ def merge(
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
     new = vector_bank(gallery, more, targets, kind_of(fitted))
     uncentred = fitted.bias + fitted.offset
-    outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, effort)
+    outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, workers)
     bias, offset = centred(cast("Float64", outcome.h))
     return dataclasses.replace(
         fitted,
         source=dataclasses.replace(fitted.source, bank=old_bank.followed_by(hashes)),
         arrays={**fitted.arrays, **outcome.arrays, "bias": bias},
         offset=offset,
-        cost=_cost(effort, fitted, outcome),
+        cost=_cost(workers, fitted, outcome),
     )
 
 
 def _best_without(
-    fitted: Bias, stays: NDArray[np.int64], left: Vectors | None, queries: Vectors | None, effort: Effort
+    fitted: Bias, stays: NDArray[np.int64], left: Vectors | None, queries: Vectors | None, workers: Workers
 ) -> dict[str, NDArray[np.generic]]:
     """Return each bank query's best of the items that stay; those that lost one are looked up again."""
     renumber = np.full(len(fitted), -1, np.int32)
@@ -156,18 +156,20 @@ def _best_without(
                 f"dis: {len(hurt)} bank queries had a removed item among their best and must look again; "
                 + ("refit on the matrix" if fitted.source.similarity == "given" else vectors)
             )
-        found = reduce(Dot(queries.gather(hurt), left, kind_of(fitted)), Want(best_items=known.shape[1]), effort)
+        found = reduce(Dot(queries.gather(hurt), left, kind_of(fitted)), Want(best_items=known.shape[1]), workers)
         best[hurt], scores[hurt] = found.best_items, found.best_scores
     return gate(best, scores, len(stays))
 
 
-def _warmed(fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | None, warm: int, effort: Effort) -> Bias:
+def _warmed(
+    fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | None, warm: int, workers: Workers
+) -> Bias:
     """Run some Sinkhorn iterations from where the correction stands."""
     bank = vector_bank(items, queries, targets, kind_of(fitted))
-    outcome = cast("Balanced", fitted.method).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, effort, warm)
+    outcome = cast("Balanced", fitted.method).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, workers, warm)
     bias, offset = centred(cast("Float64", outcome.h))
     arrays = {**fitted.arrays, **outcome.arrays, "bias": bias}
-    return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(effort, fitted, outcome))
+    return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(workers, fitted, outcome))
 
 
 def _bias(correction: Correction, verb: str, *, of_vectors: bool = True) -> Bias:
@@ -199,11 +201,11 @@ def _method(fitted: Bias) -> Method:
     return cast("Method", fitted.method)
 
 
-def _cost(effort: Effort, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
+def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return what the change cost; how far the balance got, and on what, is stated only where it was run again."""
     done = outcome or Outcome(kept="nothing" if isinstance(fitted.method, Balanced) else fitted.cost.kept)
     return dataclasses.replace(
-        fitted.cost, passes=effort.passes, seconds=effort.seconds, peak_memory=effort.peak_memory, kept=done.kept,
+        fitted.cost, passes=workers.passes, seconds=workers.seconds, peak_memory=workers.peak_memory, kept=done.kept,
         iterations=done.iterations, row_error=done.row_error, column_error=done.column_error,
         notes=(*fitted.cost.notes, *notes),
     )  # fmt: skip

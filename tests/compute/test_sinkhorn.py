@@ -15,7 +15,7 @@ from tests.bank_cases import Floats, bias, drawn, whole_h
 from unhub.arrays import Float32
 from unhub.compute import sinkhorn as balancing
 from unhub.compute.sinkhorn import Held, Solution, balance, column_potentials
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.similarity import Dense
 from unhub.fitting import fit
 
@@ -25,7 +25,7 @@ KEEPS = {"fp32": "fp32", "16-bit": "16-bit", "none": "recomputed"}
 def solve(
     scores: NDArray[np.floating], tau: float, iterations: int = 10, *, keep: str = "auto", threads: int = 1
 ) -> Solution:
-    return balance(Dense(scores), tau, iterations, Effort(threads), keep=keep)
+    return balance(Dense(scores), tau, iterations, Workers(threads), keep=keep)
 
 
 def assert_oracle(scores: Floats, tau: float, iterations: int = 10, *, keep: str = "auto", atol: float = 1e-6) -> None:
@@ -137,14 +137,14 @@ def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.M
     whole = solve(scores, 0.01, keep=keep, threads=2)
     for name, value in {"MANY_ROWS": 4000, "SAMPLED": 32}.items():
         monkeypatch.setattr(balancing, name, value)
-    effort = Effort(2)
-    found = balance(Dense(scores), 0.01, 10, effort, keep=keep)
+    workers = Workers(2)
+    found = balance(Dense(scores), 0.01, 10, workers, keep=keep)
     assert_allclose(found.h, whole.h, rtol=0, atol=1e-7)
     assert_allclose(found.log_alpha, whole.log_alpha, rtol=0, atol=1e-4)
     assert found.row_error != whole.row_error
     assert found.row_error == pytest.approx(whole.row_error, rel=0.1)
     assert found.column_error == pytest.approx(whole.column_error, rel=1e-2, abs=1e-6)
-    assert effort.passes == pytest.approx(10.25 if keep == "none" else 1, abs=0.01)
+    assert workers.passes == pytest.approx(10.25 if keep == "none" else 1, abs=0.01)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -154,7 +154,7 @@ def test_rows_of_all_places_tell_what_remains(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setattr(balancing, "MANY_ROWS", 4000)
     scores = drawn(44, items=50, bank=8000).bank_scores.copy()
     scores[:2000] = scores[0]
-    found = balance(Dense(scores), 0.01, 10, Effort(threads), keep=keep)
+    found = balance(Dense(scores), 0.01, 10, Workers(threads), keep=keep)
     monkeypatch.setattr(balancing, "MANY_ROWS", 10_000)
     assert found.row_error == pytest.approx(solve(scores, 0.01, keep=keep).row_error, rel=0.2)
 
@@ -173,7 +173,7 @@ def test_a_fit_reports_its_iterations_and_errors() -> None:
 @pytest.mark.parametrize("tolerance", [0.1, 0.01, 0.001])
 def test_a_tolerance_stops_early(tolerance: float, keep: str) -> None:
     scores = drawn(46).bank_scores
-    found = balance(Dense(scores), 0.05, 1000, Effort(1), tolerance=tolerance, keep=keep)
+    found = balance(Dense(scores), 0.05, 1000, Workers(1), tolerance=tolerance, keep=keep)
     assert 1 <= found.iterations < 1000
     assert found.row_error <= tolerance
     assert_allclose(found.h, oracles.sn(scores, 0.05, found.iterations)[0], rtol=0, atol=1e-5)
@@ -309,9 +309,9 @@ def test_a_kept_matrix_is_multiplied_once() -> None:
 
 def test_potentials_that_move_far_make_it_multiply_again() -> None:
     scores = drawn(51).bank_scores - 2.0 * (np.arange(41) == 3)
-    effort = Effort(1)
-    found = balance(Dense(scores), 0.001, 10, effort, keep="fp32")
-    assert 1 < effort.passes < 11
+    workers = Workers(1)
+    found = balance(Dense(scores), 0.001, 10, workers, keep="fp32")
+    assert 1 < workers.passes < 11
     assert_allclose(found.h, oracles.sn(scores, 0.001, 10)[0], rtol=0, atol=2e-6)
 
 
@@ -387,7 +387,7 @@ def test_a_given_matrix_of_any_layout_has_the_same_h_and_is_left_as_it_was(
 def test_iterations_go_on_from_where_others_stopped() -> None:
     scores = drawn(53).bank_scores
     five = solve(scores, 0.05, 5)
-    ten = balance(Dense(scores), 0.05, 5, Effort(1), start=five.h)
+    ten = balance(Dense(scores), 0.05, 5, Workers(1), start=five.h)
     assert_allclose(ten.h, oracles.sn(scores, 0.05, 10)[0], rtol=0, atol=1e-6)
 
 
@@ -395,7 +395,7 @@ def test_one_half_step_gives_any_item_the_h_it_would_have() -> None:
     sets = drawn(54)
     found = solve(sets.bank_scores, 0.05)
     some = np.array([4, 0, 17])
-    half = column_potentials(Dense(sets.bank_scores[:, some]), 0.05, found.log_alpha, 41, Effort(1))
+    half = column_potentials(Dense(sets.bank_scores[:, some]), 0.05, found.log_alpha, 41, Workers(1))
     assert_allclose(half, found.h[some], rtol=0, atol=1e-6)
 
 
@@ -403,7 +403,7 @@ def test_rows_that_are_held_weigh_on_the_columns_as_they_did() -> None:
     scores = drawn(55).bank_scores
     old, new, tau = scores[:200], scores[200:], 0.05
     before = solve(old, tau)
-    after = balance(Dense(new), tau, 1, Effort(1), start=before.h, held=Held(200, before.h))
+    after = balance(Dense(new), tau, 1, Workers(1), start=before.h, held=Held(200, before.h))
     old_alpha = before.log_alpha + np.log(200 / 301)
     new_alpha = -np.log(301) - np.log(np.exp((new - before.h) / tau).sum(axis=1))
     mass = np.exp(scores / tau + np.concatenate([old_alpha, new_alpha])[:, None]).sum(axis=0)

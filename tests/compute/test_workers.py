@@ -1,4 +1,4 @@
-"""Effort: threads that stop together, progress that arrives, memory that stays small."""
+"""Workers: threads that stop together, progress that arrives, memory that stays small."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.bank_cases import ON_A_BANK, drawn
 from tests.children import assert_ctrl_c_stops, child
-from unhub.compute.workers import Effort, Stopped
+from unhub.compute.workers import Stopped, Workers
 from unhub.fitting import fit
 from unhub.methods import parse
 from unhub.upkeep import extend, merge
@@ -41,9 +41,9 @@ def test_any_thread_pins_blas_and_the_last_to_run_sets_it_free() -> None:
     # The threads of the pool live on, as those of a server do.
     with threadpool_limits(2, "blas"), ThreadPoolExecutor(2) as pool:
         before = blas_threads()
-        one = pool.submit(Effort(1).run, [first])
+        one = pool.submit(Workers(1).run, [first])
         begun.wait(10)
-        assert pool.submit(Effort(1).run, [second]).result(10) == [{1} if before else set()]
+        assert pool.submit(Workers(1).run, [second]).result(10) == [{1} if before else set()]
         assert blas_threads() == before
         with threadpool_limits(3, "blas"):
             assert blas_threads() == ({3} if before else set())
@@ -54,19 +54,19 @@ def test_results_come_in_the_order_of_the_jobs() -> None:
         time.sleep(0.02 if place == 0 else 0)
         return place
 
-    assert Effort(3).map(slow_first, range(7)) == list(range(7))
+    assert Workers(3).map(slow_first, range(7)) == list(range(7))
 
 
 def test_jobs_run_side_by_side() -> None:
     barrier = threading.Barrier(2, timeout=10)
-    assert Effort(2).run([barrier.wait, barrier.wait]) in ([0, 1], [1, 0])
+    assert Workers(2).run([barrier.wait, barrier.wait]) in ([0, 1], [1, 0])
 
 
 def test_runs_of_one_effort_share_their_threads_which_end_with_it() -> None:
-    effort = Effort(2)
-    seen = {thread for _ in range(20) for thread in effort.map(lambda _: threading.current_thread(), range(4))}
+    workers = Workers(2)
+    seen = {thread for _ in range(20) for thread in workers.map(lambda _: threading.current_thread(), range(4))}
     assert len(seen) <= 2
-    del effort
+    del workers
     for thread in seen:
         thread.join(timeout=10)
         assert not thread.is_alive()
@@ -79,7 +79,7 @@ def test_no_thread_is_left_when_an_effort_is_done_or_failed() -> None:
         seen.add(threading.current_thread())
         raise RuntimeError("gone")
 
-    done, failed = Effort(2), Effort(2)
+    done, failed = Workers(2), Workers(2)
     seen.update(done.map(lambda _: threading.current_thread(), range(4)))
     done.finish()
     with pytest.raises(RuntimeError, match="gone") as kept:
@@ -89,7 +89,7 @@ def test_no_thread_is_left_when_an_effort_is_done_or_failed() -> None:
 
 
 def test_an_error_in_a_worker_is_raised_and_stops_the_rest() -> None:
-    effort = Effort(2)
+    workers = Workers(2)
     seen = {"ticks": 0, "stopped": False}
 
     def fail() -> None:
@@ -100,7 +100,7 @@ def test_an_error_in_a_worker_is_raised_and_stops_the_rest() -> None:
         for _ in range(2000):  # twenty seconds, if nobody stops it
             time.sleep(0.01)
             try:
-                effort.tick(1)
+                workers.tick(1)
             except Stopped:
                 seen["stopped"] = True
                 raise
@@ -109,14 +109,14 @@ def test_an_error_in_a_worker_is_raised_and_stops_the_rest() -> None:
     never: list[int] = []
     start = time.perf_counter()
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        effort.run([fail, work, *([lambda: never.append(1)] * 5)])
+        workers.run([fail, work, *([lambda: never.append(1)] * 5)])
     assert time.perf_counter() - start < 5
     assert seen["stopped"]
     assert seen["ticks"] < 500
 
 
 def test_jobs_that_did_not_start_are_left_undone() -> None:
-    effort = Effort(1)
+    workers = Workers(1)
     done: list[int] = []
 
     def fail() -> None:
@@ -124,11 +124,11 @@ def test_jobs_that_did_not_start_are_left_undone() -> None:
 
     def later() -> None:
         time.sleep(0.02)
-        effort.tick(1)
+        workers.tick(1)
         done.append(1)
 
     with pytest.raises(RuntimeError, match="first"):
-        effort.run([fail, *([later] * 200)])
+        workers.run([fail, *([later] * 200)])
     assert len(done) < 20
 
 
@@ -258,7 +258,7 @@ def test_a_fit_never_holds_the_whole_matrix(method: str) -> None:
 
 def test_efforts_that_overlap_leave_blas_as_it_was() -> None:
     before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-    jobs = [lambda: Effort(1).run([lambda: time.sleep(0.02)]) for _ in range(12)]
+    jobs = [lambda: Workers(1).run([lambda: time.sleep(0.02)]) for _ in range(12)]
     with ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(job) for job in jobs]:
             future.result()
@@ -275,7 +275,7 @@ import scipy.linalg  # whose BLAS numba may load
 from threadpoolctl import threadpool_info, threadpool_limits
 from unhub import kernels
 from unhub.compute import workers
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 
 THREADS = 2
 limited = threadpool_limits(THREADS, "blas")
@@ -290,7 +290,7 @@ def assert_works_in_a_fork(then=lambda: None):
         try:
             then()
             assert blas() == {THREADS}, blas()
-            assert Effort(2).map(lambda _: blas(), range(2)) == [{1}, {1}]
+            assert Workers(2).map(lambda _: blas(), range(2)) == [{1}, {1}]
             assert blas() == {THREADS}, blas()
             status = 0
         except BaseException:
@@ -320,7 +320,7 @@ class Slow:
         time.sleep(0.3)
         return limits
 workers._blas = Slow
-other = threading.Thread(target=Effort(1).run, args=([lambda: time.sleep(0.1)],), daemon=True)
+other = threading.Thread(target=Workers(1).run, args=([lambda: time.sleep(0.1)],), daemon=True)
 other.start()
 inside.wait()
 assert_works_in_a_fork()
@@ -335,7 +335,7 @@ def fork_often():
         assert_works_in_a_fork()
     assert blas() == {1}
 
-Effort(1).run([fork_often])
+Workers(1).run([fork_often])
 assert blas() == {THREADS}
 """
 

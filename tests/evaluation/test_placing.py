@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import unhub
 from tests.bank_cases import GATED, ON_A_BANK, PLANS, RESCORES, Sets, drawn, fitted, whole
 from unhub.arrays import Float32, Kind
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Scores
 from unhub.data.copies import NO_TWINS, Twins
 from unhub.data.relevance import Truth
@@ -65,7 +65,7 @@ def test_placing_by_hand() -> None:
     matrix = Dense([[0.9, 0.5, 0.5, 0.1], [0.2, 0.4, 0.3, 0.1]])
     hub = Additive(np.array([0.5, 0, 0, 0], np.float32))
     gated = Additive(hub.h, np.array([False, True, False, False]))
-    raw, lower, sometimes = place(matrix, truth_of([[0, 2], [3]]), [raw_ranking(4), hub, gated], Effort(1), best=2)
+    raw, lower, sometimes = place(matrix, truth_of([[0, 2], [3]]), [raw_ranking(4), hub, gated], Workers(1), best=2)
     assert (raw.better.tolist(), raw.equal.tolist()) == ([0, 1, 3], [1, 2, 1])
     assert raw.best.tolist() == [[0, 1], [1, 2]]
     assert (lower.better.tolist(), lower.equal.tolist()) == ([2, 0, 2], [1, 2, 1])
@@ -96,7 +96,7 @@ def test_tiles_and_threads_change_nothing(
         sizes = {"TILE_BYTES": tile, "FEW_QUERIES": fewest, "MOST_QUERIES": most, "BLOCK_ITEMS": block}
         for name, value in {**sizes, "FEWEST_QUERIES": 1, "READY_BYTES": ready}.items():
             patch.setattr(placing, name, value)
-        found = place(Dense(scores), truth, rankings, Effort(threads), best)
+        found = place(Dense(scores), truth, rankings, Workers(threads), best)
     for one, ranking in zip(found, rankings, strict=True):
         assert_placed(one, by_sorting(corrected(scores, ranking), truth, best))
 
@@ -113,7 +113,7 @@ def test_every_kind_of_correction_is_placed_as_it_applies(
     similarity: Similarity = Dense(scores) if matrix else Dot(*pair(sets.queries, sets.items), "dot")
     ranking = as_ranking(fitted(spec, sets))
     truth = random_truth(len(scores), 41, np.random.default_rng(0))
-    found, raw = place(similarity, truth, [ranking, raw_ranking(41)], Effort(threads), best=10)
+    found, raw = place(similarity, truth, [ranking, raw_ranking(41)], Workers(threads), best=10)
     assert_placed(found, by_sorting(corrected(scores, ranking), truth, 10))
     assert_placed(raw, by_sorting(scores, truth, 10))
 
@@ -142,7 +142,7 @@ def test_vectors_of_any_form_are_placed_alike(form: str, tmp_path: Path) -> None
         return forms[form]
 
     vectors = pair(formed(sets.queries, "queries"), formed(sets.items, "items"))
-    (found,) = place(Dot(*vectors, "dot"), truth, [raw_ranking(41)], Effort(2), best=5)
+    (found,) = place(Dot(*vectors, "dot"), truth, [raw_ranking(41)], Workers(2), best=5)
     assert_placed(found, by_sorting(scores, truth, 5))
 
 
@@ -150,7 +150,7 @@ def test_vectors_of_any_form_are_placed_alike(form: str, tmp_path: Path) -> None
 def test_one_query_and_one_item_are_enough(queries: int, items: int) -> None:
     sets = whole(queries=queries, items=items)
     truth = truth_of([[0]] * queries)
-    (found,) = place(Dot(*pair(sets.queries, sets.items), "dot"), truth, [raw_ranking(items)], Effort(2), best=50)
+    (found,) = place(Dot(*pair(sets.queries, sets.items), "dot"), truth, [raw_ranking(items)], Workers(2), best=50)
     assert found.best.shape == (queries, items)
     assert_placed(found, by_sorting(sets.query_scores.astype(np.float32), truth, 50))
 
@@ -159,7 +159,7 @@ def test_items_that_are_the_same_are_level() -> None:
     sets = whole(items=700)
     twice = np.repeat(sets.items, 2, axis=0)[np.random.default_rng(0).permutation(1400)]
     truth = truth_of([[query] for query in range(900)])
-    (found,) = place(Dot(*pair(twice[:900], twice), "dot"), truth, [raw_ranking(1400)], Effort(2))
+    (found,) = place(Dot(*pair(twice[:900], twice), "dot"), truth, [raw_ranking(1400)], Workers(2))
     assert_array_equal(found.equal % 2, 0)
 
 
@@ -172,7 +172,7 @@ def test_items_that_are_the_same_are_level_however_they_are_multiplied(items: in
     corrections = unhub.fit(rows, rng.standard_normal((99, 513)), method=["nnn:k=8", "is"], threads=1)
     setting = Setting.of(asked, rows, corrections, threads=1)
     truth = truth_of([[query % (items // 2)] for query in range(queries)])
-    for found in setting.place(truth, setting.rankings(), Effort(2), best=2):
+    for found in setting.place(truth, setting.rankings(), Workers(2), best=2):
         assert_array_equal(found.equal, 2)
 
 
@@ -200,7 +200,7 @@ def test_tiles_of_millions_of_items_stay_small() -> None:
 
 
 def test_no_answers_and_no_best_items_are_nothing() -> None:
-    (found,) = place(Dense(np.eye(3)), truth_of([[], [], []]), [raw_ranking(3)], Effort(1))
+    (found,) = place(Dense(np.eye(3)), truth_of([[], [], []]), [raw_ranking(3)], Workers(1))
     assert found.better.shape == found.equal.shape == (0,)
     assert found.best.shape == (3, 0)
 
@@ -212,7 +212,7 @@ def test_a_pass_never_holds_the_whole_matrix() -> None:
     rankings = [raw_ranking(20_000), Additive(rng.standard_normal(20_000, np.float32))]
     tracemalloc.start()
     try:
-        place(similarity, truth_of([[query] for query in range(3000)]), rankings, Effort(1), best=10)
+        place(similarity, truth_of([[query] for query in range(3000)]), rankings, Workers(1), best=10)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -20,7 +20,7 @@ from scipy.special import logsumexp, softmax
 from unhub.arrays import Float32, Float64
 from unhub.compute import passes
 from unhub.compute.passes import Reservoir, Want, reduce
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
 from unhub.kernels import plain
@@ -314,7 +314,7 @@ def test_a_pass_brings_back_all_that_is_wanted_at_once(kind: Literal["cosine", "
         bank /= np.linalg.norm(bank, axis=1, keepdims=True)
     betas, counts = (1000.0, 20.0, 80.0, 80.1, 0.1), (1, 3, 50)
     similarity = Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), kind)
-    found = reduce(similarity, Want(betas=betas, top_means=counts, top_values=20), Effort(threads))
+    found = reduce(similarity, Want(betas=betas, top_means=counts, top_values=20), Workers(threads))
     scores = items @ bank.T
     for beta in betas:
         # float32 rounds scores, of up to 40 here, and beta times them
@@ -335,7 +335,7 @@ def test_a_tile_is_small_and_its_rows_begin_at_unlike_addresses(rows: int) -> No
 
 def test_the_steepest_powers_of_equal_vectors_do_not_overflow() -> None:
     same = as_vectors(np.ones((2 * passes.MOST_COLUMNS, 1)), "bank")
-    found = reduce(Dot(same, as_vectors(np.ones((1, 1)), "items")), Want(betas=(passes.GENTLE,)), Effort(1))
+    found = reduce(Dot(same, as_vectors(np.ones((1, 1)), "items")), Want(betas=(passes.GENTLE,)), Workers(1))
     assert found.log_sums[passes.GENTLE] == pytest.approx(passes.GENTLE + np.log(len(same)), rel=1e-6)
 
 

@@ -17,7 +17,7 @@ from tests.bank_cases import BIASES, GATED, ON_A_BANK, Floats, Sets, bias, drawn
 from unhub.arrays import Kind
 from unhub.compute import passes
 from unhub.compute import sinkhorn as balance
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
 from unhub.data.similarity import Dense
 from unhub.fitting import fit
@@ -55,7 +55,7 @@ def test_inverted_softmax_is_the_beta_half_step_of_sinkhorn_at_constant_alpha() 
     sets = drawn(23, bank=200)
     tau, constant = 0.05, -3.0
     similarity = Dense(sets.bank_scores)
-    half = balance.column_potentials(similarity, tau, np.full(200, constant), 41, effort())
+    half = balance.column_potentials(similarity, tau, np.full(200, constant), 41, workers())
     assert_allclose(half, whole_h(bias(f"is:tau={tau}", sets)) + tau * (constant + np.log(41)), atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_the_first_iteration_of_sinkhorn_is_its_half_step_at_the_alpha_it_keeps(
     sets = drawn(24)
     sn = bias("sn:tau=0.05,iterations=4", sets)
     kept = sn.arrays["log_alpha"].astype(np.float64)
-    half = balance.column_potentials(Dense(sets.bank_scores), 0.05, kept, 41, effort())
+    half = balance.column_potentials(Dense(sets.bank_scores), 0.05, kept, 41, workers())
     assert_allclose(half, whole_h(sn), atol=1e-6)
 
 
@@ -132,8 +132,8 @@ def ranking(correction: Correction, scores: Floats) -> NDArray[np.int64]:
     return oracles.ranking(np.asarray(correction.apply(scores), np.float64))
 
 
-def effort() -> Effort:
-    return Effort(1)
+def workers() -> Workers:
+    return Workers(1)
 
 
 # What changes no ranking.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Kind
 from unhub.compute.passes import Want, reduce
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
 
@@ -78,9 +78,9 @@ def _best(
     queries: Vectors, items: Vectors, kind: Kind, places: int, threads: int | None, progress: Progress | None
 ) -> NDArray[np.int64]:
     """Return the positions of the best items of each query, best first, (queries, places)."""
-    effort = Effort(threads, progress=progress)
-    found = reduce(Dot(queries, items, kind), Want(best_items=places), effort)
-    effort.finish()
+    workers = Workers(threads, progress=progress)
+    found = reduce(Dot(queries, items, kind), Want(best_items=places), workers)
+    workers.finish()
     return found.best_items.astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, rows_per_block, spans
 from unhub.compute.passes import Want, reduce
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Rows, Vectors
 
@@ -81,13 +81,13 @@ def to_nearest(
     queries: Vectors, bank: Vectors, kind: Kind, *, threads: int | None = None, progress: Progress | None = None
 ) -> Float64:
     """Return how far each query is from the bank query nearest to it, (queries,)."""
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     if kind == "dot":  # or a mean far from 0 takes the digits in which distances differ
         centre = mean_row(bank, kind).astype(np.float32)
         queries, bank = (Vectors(one.ids, _Moved(one.rows, centre)) for one in (queries, bank))
     # The nearest is the largest b.q - |b|^2 / 2: a top value of q, which stands where items stand in other passes.
-    nearest = reduce(Dot(bank, queries, kind), Want(top_values=1), effort, -half_squares(bank, kind)).top_values[:, 0]
-    effort.finish()
+    nearest = reduce(Dot(bank, queries, kind), Want(top_values=1), workers, -half_squares(bank, kind)).top_values[:, 0]
+    workers.finish()
     return np.maximum(half_squares(queries, kind) - nearest, 0)
 
 

@@ -6,7 +6,7 @@ import re
 import time
 
 from unhub.compute.progress import Steps
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -16,7 +16,7 @@ class OutOfTime(Exception):
 
 
 class Clock:
-    """Hands each step of the work an effort that shows progress over all steps and ends when the time is up."""
+    """Give each step of the work its workers: they show progress over all steps and stop when the time is up."""
 
     def __init__(
         self, seconds: float | None = None, progress: Progress | None = None, threads: int | None = None,
@@ -41,9 +41,9 @@ class Clock:
         if self._progress is not None:
             self._progress(1, 1)
 
-    def effort(self, limited: bool = True) -> Effort:
-        """Return the effort of the next step; work that is not limited goes on when the time is up."""
-        return Effort(self.threads, self.memory, self.watch(limited))
+    def workers(self, limited: bool = True) -> Workers:
+        """Return the workers of the next step; those that are not limited go on when the time is up."""
+        return Workers(self.threads, self.memory, self.watch(limited))
 
     def watch(self, limited: bool = True) -> Progress:
         """Return the progress of the next step."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Kind, Span, spans
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Similarity
 from unhub.data.vectors import HARMLESS, Vectors, check_range
 
@@ -116,14 +116,14 @@ class Reservoir:
         return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
-def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 | None = None) -> Found:
+def reduce(similarity: Similarity, want: Want, workers: Workers, offsets: Float64 | None = None) -> Found:
     """Stream the whole matrix once and return what is wanted of it.
 
     `offsets` (queries,) are added to each query's scores first. The work is split over the threads in fixed parts,
     which are joined in order, so the same number of threads gives the same bits.
     """
     m, n = similarity.shape
-    effort.total += m * n
+    workers.total += m * n
     shift = None if offsets is None else offsets.astype(np.float32)
     log_sums = np.empty((len(want.betas), n))
     top_means = np.empty((len(want.top_means), n))
@@ -131,18 +131,18 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
     best = _BestItems(m, n, want.best_items)
     # Threads share the bank, or where it is the smaller the items, which leaves nothing to join; but then no two of
     # them may look for the best items of one query.
-    parts = split(m, effort.threads if want.best_items or m >= n else 1)
+    parts = split(m, workers.threads if want.best_items or m >= n else 1)
     for span in spans(n, _items_at_a_time(similarity.width, want, parts)):
         items = similarity.items(span)
-        shares = split(len(items), effort.threads if len(parts) == 1 and not want.best_items else 1)
+        shares = split(len(items), workers.threads if len(parts) == 1 and not want.best_items else 1)
         jobs = [
             functools.partial(
                 _reduce_part, similarity, items[slice(*share)], span[0] + share[0], part,
-                want, effort, shift, best, short_first=number % 2 == 1,
+                want, workers, shift, best, short_first=number % 2 == 1,
             )
             for number, (share, part) in enumerate(itertools.product(shares, parts))
         ]  # fmt: skip
-        found = iter(effort.run(jobs))
+        found = iter(workers.run(jobs))
         for start, stop in shares:
             states = [next(found) for _ in parts]
             here = slice(span[0] + start, span[0] + stop)
@@ -156,7 +156,7 @@ def reduce(similarity: Similarity, want: Want, effort: Effort, offsets: Float64 
                     top_values[here] = top[:, : want.top_values]
                 if want.top_means:
                     top_means[:, here] = _means(top, want.top_means)
-    effort.passes += 1
+    workers.passes += 1
     return Found(
         dict(zip(want.betas, log_sums, strict=True)),
         dict(zip(want.top_means, top_means, strict=True)),
@@ -174,7 +174,7 @@ class _PartState:
 
 def _reduce_part(
     similarity: Similarity, items: NDArray[np.generic], first_item: int, part: Span,
-    want: Want, effort: Effort, shift: Float32 | None, best: _BestItems, *, short_first: bool,
+    want: Want, workers: Workers, shift: Float32 | None, best: _BestItems, *, short_first: bool,
 ) -> _PartState:  # fmt: skip
     """Reduce these items' scores with a part of the queries, tile by tile.
 
@@ -197,7 +197,7 @@ def _reduce_part(
                 top.add(tile, span[0], row=start)
             best_here(tile, first_item + start)
             log_sums.add(tile, start)
-            effort.tick(tile.size)
+            workers.tick(tile.size)
         best.close(span)
     return _PartState(log_sums.found(), top.best_values() if top is not None else np.empty((n, 0), np.float32))
 
@@ -304,15 +304,15 @@ def nearest(
     Queries are ready to multiply. Equal scores go to the lower position. 1 <= k <= items. A place that nothing fills
     has the score -inf and the position -1.
     """
-    effort = Effort(threads, progress=progress)
-    effort.total = len(queries) * len(items)
+    workers = Workers(threads, progress=progress)
+    workers.total = len(queries) * len(items)
     weights = np.ones(len(queries)) if weights is None else weights
     bias = np.zeros(len(items)) if bias is None else bias
     may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > HARMLESS
-    rounds = -(-len(queries) // (SEARCHED * effort.threads))
+    rounds = -(-len(queries) // (SEARCHED * workers.threads))
     few = len(queries) <= SEARCHED  # a few queries share the threads by items, many by queries
-    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * effort.threads))))
-    parts = split(len(items), effort.threads if few else 1)
+    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.threads))))
+    parts = split(len(items), workers.threads if few else 1)
 
     def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
         group, part = job
@@ -327,10 +327,10 @@ def nearest(
             if may_overflow:
                 check_range(tile)
             reservoir.add(tile, start)
-            effort.tick(tile.size)
+            workers.tick(tile.size)
         return reservoir.best()
 
-    found = iter(effort.map(answer, itertools.product(groups, parts)))
+    found = iter(workers.map(answer, itertools.product(groups, parts)))
     scores = np.full((len(queries), k), -np.inf, np.float32)
     places = np.full((len(queries), k), -1)
     for group in groups:

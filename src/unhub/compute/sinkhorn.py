@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Span, spans
 from unhub.compute.passes import Want, reduce, split
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
 from unhub.kernels import plain
 
@@ -65,7 +65,7 @@ class Solution:
 
 
 def balance(
-    similarity: Similarity, tau: float, iterations: int, effort: Effort, *,
+    similarity: Similarity, tau: float, iterations: int, workers: Workers, *,
     tolerance: float | None = None, keep: str = "auto", start: Float64 | None = None, held: Held | None = None,
 ) -> Solution:  # fmt: skip
     """Iterate alpha = a / (K beta), beta = b / (K^T alpha) with K = exp(S / tau), a = 1 / queries, b = 1 / items.
@@ -75,16 +75,16 @@ def balance(
     """
     flat = _is_flat(similarity, FLAT * tau)
     reach = math.inf if flat else tau * math.sqrt(iterations)
-    kept_as = _choose(keep, 4 * math.prod(similarity.shape), reach, effort.memory)
-    return _Balancing(similarity, tau, effort, kept_as, start, held, flat).run(iterations, tolerance)
+    kept_as = _choose(keep, 4 * math.prod(similarity.shape), reach, workers.memory)
+    return _Balancing(similarity, tau, workers, kept_as, start, held, flat).run(iterations, tolerance)
 
 
 class _Balancing:
     def __init__(
-        self, similarity: Similarity, tau: float, effort: Effort, kept_as: str, start: Float64 | None,
+        self, similarity: Similarity, tau: float, workers: Workers, kept_as: str, start: Float64 | None,
         held: Held | None, flat: bool,
     ) -> None:  # fmt: skip
-        self.similarity, self.tau, self.effort, self.kept_as, self.held = similarity, tau, effort, kept_as, held
+        self.similarity, self.tau, self.workers, self.kept_as, self.held = similarity, tau, workers, kept_as, held
         self.m, self.n = similarity.shape
         self.rows = self.m + (held.rows if held else 0)
         self.items = similarity.items((0, self.n))
@@ -100,12 +100,12 @@ class _Balancing:
         self.stale = True
         self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
-        self.parts = split(self.m, effort.threads)
+        self.parts = split(self.m, workers.threads)
         self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
     def run(self, iterations: int, tolerance: float | None) -> Solution:
-        self.effort.total += self.m * self.n * (iterations + 1 if self.recomputes else 1)
+        self.workers.total += self.m * self.n * (iterations + 1 if self.recomputes else 1)
         log_alpha = np.zeros(self.m)
         done = 0
         for _ in range(iterations):
@@ -148,13 +148,13 @@ class _Balancing:
             with np.errstate(over="ignore"):  # far below float32's range they become minus infinity
                 return float(np.exp(exponents.astype(np.float32)).sum(dtype=np.float64))
 
-        return float(np.abs(np.array(self.effort.map(total, range(len(self.watched)))) - 1).mean())
+        return float(np.abs(np.array(self.workers.map(total, range(len(self.watched)))) - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64]) -> Float64:
         """The beta step of some columns from their scores, not from K."""
-        passes = self.effort.passes
-        h = column_potentials(self.similarity.some_items(positions), self.tau, self._log_alpha(), self.n, self.effort)
-        self.effort.passes = passes + len(positions) / self.n
+        passes = self.workers.passes
+        h = column_potentials(self.similarity.some_items(positions), self.tau, self._log_alpha(), self.n, self.workers)
+        self.workers.passes = passes + len(positions) / self.n
         return h
 
     def _sweep(self, *, sampled: bool = False) -> Float64:
@@ -174,9 +174,9 @@ class _Balancing:
         rows, one_in = (min(rows, SAMPLED), ONE_IN) if sampled else (rows, 1)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
-        totals = functools.reduce(np.add, self.effort.map(work, pieces))
+        totals = functools.reduce(np.add, self.workers.map(work, pieces))
         if anew:
-            self.effort.passes += float(self.swept.mean())
+            self.workers.passes += float(self.swept.mean())
         return totals
 
     def _compute(self, shift: Float32, rows: int, pieces: list[Span]) -> Float64:
@@ -197,7 +197,7 @@ class _Balancing:
             else:
                 kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
             self.sums[here], self.swept[here] = 1.0, True
-            self.effort.tick(scores.size)
+            self.workers.tick(scores.size)
         return totals
 
     def _reuse(self, scale: Float64, pieces: list[Span]) -> Float64:
@@ -212,7 +212,7 @@ class _Balancing:
             elif self.short is not None:
                 kernels.balance_short_rows(self.short[here], short_scale, totals, self.sums[here])
             self.swept[here] = True
-            self.effort.tick(0)
+            self.workers.tick(0)
         return totals
 
     def _move(self, totals: Float64) -> None:
@@ -230,11 +230,13 @@ class _Balancing:
         self.stale = bool(np.ptp(moved) > -math.log(LOST * self.n) or np.abs(moved).max() > RANGE)
 
 
-def column_potentials(similarity: Similarity, tau: float, log_alpha: Float64, columns: int, effort: Effort) -> Float64:
+def column_potentials(
+    similarity: Similarity, tau: float, log_alpha: Float64, columns: int, workers: Workers
+) -> Float64:
     """Return h = tau * (logsumexp_b(s / tau + log alpha) + log columns) of any items: one half-step of Sinkhorn."""
     offsets = tau * log_alpha
     middle = float(offsets.mean())  # keeps the float32 offsets small
-    found = reduce(similarity, Want(betas=(1 / tau,)), effort, offsets - middle)
+    found = reduce(similarity, Want(betas=(1 / tau,)), workers, offsets - middle)
     return tau * found.log_sums[1 / tau] + (middle + tau * math.log(columns))
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -125,7 +126,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
-class Effort:
+@dataclass(frozen=True)
+class Resources:
+    """What a call may use: threads (None: all), memory (bytes or a text such as '2GB') and what shows its progress."""
+
+    threads: int | None = None
+    memory: int | str | None = None
+    progress: Progress | None = None
+
+    def workers(self) -> Workers:
+        """Return who does the work."""
+        return Workers(self.threads, self.memory, self.progress)
+
+
+class Workers:
     """Runs jobs on threads with BLAS pinned to one thread each, shows progress, can be stopped, and keeps account."""
 
     def __init__(
@@ -139,14 +153,16 @@ class Effort:
         self._done = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(self.threads)  # its threads start when there is work, and end with this effort
+        self._pool = ThreadPoolExecutor(
+            self.threads
+        )  # threads start when there is work
         self._started = time.perf_counter()
         self._baseline = anonymous_memory()
         self.peak_memory = 0
 
     @property
     def seconds(self) -> float:
-        """Seconds since this effort began."""
+        """Seconds since the work began."""
         return time.perf_counter() - self._started
 
     def tick(self, amount: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Kind
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
@@ -85,10 +85,10 @@ class Judge:
         truth = no_truth(len(self.queries))
         if self.measure is not None and self.relevance is not None:
             truth = setting.truth(self.relevance)
-        effort = Effort(self.threads, progress=progress)
+        workers = Workers(self.threads, progress=progress)
         best = setting.places(PLACES) if self.measure is None else 0
-        placed = setting.place(truth, setting.rankings(), effort, best)
-        effort.finish()
+        placed = setting.place(truth, setting.rankings(), workers, best)
+        workers.finish()
         if self.measure is None:
             values = [skewness_of(one.best, len(items), self.seed) for one in placed]
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float64, Ids, Kind
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.runs import Run
 from unhub.data.similarity import Dense
@@ -157,10 +157,10 @@ def evaluate(
     }
     if setting.left_out is not None:
         returned = {name: run.without(setting.left_out.codes, name) for name, run in returned.items()}
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     best = 0 if hubness_k is None else setting.places(hubness_k, "hubness_k")
-    placed = setting.place(truth, setting.rankings(strength), effort, best)
-    effort.finish()
+    placed = setting.place(truth, setting.rankings(strength), workers, best)
+    workers.finish()
     places = [one.answers(truth, len(setting.item_ids)) for one in placed]
     hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
     remarks = [*setting.notes, excluded_note(truth.excluded) if truth.excluded else None]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Ids, Kind
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Correction
 from unhub.data.ids import positions_of
 from unhub.data.relevance import RelevanceLike, Truth
@@ -139,11 +139,11 @@ def hubness(
     """
     corrections = () if correction is None else (correction,)
     setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     (placed,) = setting.place(
-        no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], effort, best=setting.places(k)
+        no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], workers, best=setting.places(k)
     )
-    effort.finish()
+    workers.finish()
     return hubness_of(placed, setting.item_ids, setting.notes)
 
 
@@ -202,7 +202,7 @@ def group_bias(
         raise ValueError(f"group_a and group_b share items, for example {both!r}; an item is of one group")
     truth = None if relevance is None else setting.truth(relevance)
     (placed,) = setting.place(
-        truth or no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], Effort(threads),
+        truth or no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], Workers(threads),
         best=setting.places(n, "n"),
     )  # fmt: skip
     places = placed.best.shape[1]

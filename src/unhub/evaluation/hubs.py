@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids, Kind
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Correction
 from unhub.data.similarity import Dense
 from unhub.data.vectors import VectorsLike
@@ -85,9 +85,9 @@ def worst_hubs(
         check_whole(number, name, least)
     corrections = () if correction is None else (correction,)
     setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
-    effort = Effort(threads, progress=progress)
-    placed = setting.place(no_truth(len(setting.query_ids)), setting.rankings(strength), effort, setting.places(k))
-    effort.finish()
+    workers = Workers(threads, progress=progress)
+    placed = setting.place(no_truth(len(setting.query_ids)), setting.rankings(strength), workers, setting.places(k))
+    workers.finish()
     before, *corrected = (hubness_of(one, setting.item_ids, setting.notes) for one in placed)
     after = corrected[0] if corrected else None
     hubs = []

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from unhub.arrays import Ids, Kind
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Fitted, Rescore
 from unhub.data.copies import NO_TWINS, Twins
 from unhub.data.fingerprint import Hashes, inspect
@@ -74,9 +74,9 @@ class Setting:
                 f"{name} have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
             )
         kind = _kind(named, similarity)
-        effort = Effort(threads)
-        asked_hashes = inspect(asked, name, kind, effort.map).hashes
-        hashes = inspect(gallery, "items", kind, effort.map).hashes
+        workers = Workers(threads)
+        asked_hashes = inspect(asked, name, kind, workers.map).hashes
+        hashes = inspect(gallery, "items", kind, workers.map).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         twins = Twins.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
@@ -90,9 +90,9 @@ class Setting:
         check_strength(strength)
         return [raw_ranking(len(self.item_ids)), *(weighed(one, strength) for _, one in self.corrections.values())]
 
-    def place(self, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0) -> list[Placed]:
+    def place(self, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0) -> list[Placed]:
         """Return where each ranking puts the answers and the best items, those with the same contents level."""
-        return place(self.similarity, truth, rankings, effort, best, self.twins, self.left_out)
+        return place(self.similarity, truth, rankings, workers, best, self.twins, self.left_out)
 
     def truth(self, relevance: RelevanceLike) -> Truth:
         """Return where the answers stand, but for those that are left out."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.arrays import Float32, Span, spans
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.data.copies import NO_TWINS, Twins
 from unhub.data.relevance import Truth
@@ -114,7 +114,7 @@ def raw_ranking(items: int) -> Additive:
 
 
 def place(
-    similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], effort: Effort, best: int = 0,
+    similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0,
     twins: Twins = NO_TWINS, left_out: LeftOut | None = None,
 ) -> list[Placed]:  # fmt: skip
     """Return where each ranking puts the answers of `truth`, and the `best` first items of each query.
@@ -130,16 +130,16 @@ def place(
     streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
     planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
-        effort.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
+        workers.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
     if streamed:
-        _stream(similarity, truth, streamed, effort, twins, left_out)
+        _stream(similarity, truth, streamed, workers, twins, left_out)
     if planned:
         matrix = np.empty((m, n), np.float32)
-        effort.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
-        effort.tick(m * n)
-        effort.passes += 1
+        workers.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
+        workers.tick(m * n)
+        workers.passes += 1
         for ranking, out in planned:
-            place_tile(whole_rows(ranking, matrix, effort), (0, m), raw_ranking(n), truth, out, left_out)
+            place_tile(whole_rows(ranking, matrix, workers), (0, m), raw_ranking(n), truth, out, left_out)
     if left_out is None and any((one.best < 0).any() for one in placed):
         raise ValueError(
             "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
@@ -153,11 +153,11 @@ def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
 
 
 def _stream(
-    similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], effort: Effort,
+    similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], workers: Workers,
     twins: Twins, left_out: LeftOut | None,
 ) -> None:  # fmt: skip
     m, n = similarity.shape
-    effort.total += m * n
+    workers.total += m * n
     ready = ready_items(similarity)
 
     def work(part: Span) -> None:
@@ -168,11 +168,11 @@ def _stream(
             multiply(similarity, span, ready, tile, twins)
             for ranking, out in rankings:
                 place_tile(tile, span, ranking, truth, out, left_out)
-            effort.tick(tile.size)
+            workers.tick(tile.size)
 
-    edges = np.linspace(0, m, min(effort.threads, m) + 1).astype(int).tolist()
-    effort.map(work, itertools.pairwise(edges))
-    effort.passes += 1
+    edges = np.linspace(0, m, min(workers.threads, m) + 1).astype(int).tolist()
+    workers.map(work, itertools.pairwise(edges))
+    workers.passes += 1
 
 
 def tile_rows(items: int) -> int:

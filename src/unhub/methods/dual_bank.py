@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64, spans
 from unhub.compute.passes import Want, reduce
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
@@ -66,11 +66,11 @@ class DualInvertedSoftmax(Method):
             return Outcome(h)
         return Outcome(h, {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums}, KEPT)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
         fresh = np.full(new.items, np.log(new.size))
         if self.beta_query:
-            fresh = reduce(new.queries, Want(betas=(self.beta_query,)), effort).log_sums[self.beta_query]
+            fresh = reduce(new.queries, Want(betas=(self.beta_query,)), workers).log_sums[self.beta_query]
         both = np.logaddexp(cast("Float64", arrays["query_log_sums"]), fresh)
         return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both}, KEPT)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, Span, spans
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
@@ -61,10 +61,10 @@ class GloballyCorrected(Method):
         if (tables[:, 1:] < tables[:, :-1]).any():
             raise ValueError("the array tables holds a row that falls; quantiles rise")
 
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+    def solve(self, bank: Bank, workers: Workers) -> Outcome:
         scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
-            tables = self._tables(scores, effort)
+            tables = self._tables(scores, workers)
             error = max(0, -(-(bank.size - 1) // (self.quantiles - 1)) - 1)
             kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
             return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size], np.int64)}, kept=kept)
@@ -77,18 +77,18 @@ class GloballyCorrected(Method):
             rows[slice(*span)] = scores.queries(span)
         return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
 
-    def _tables(self, similarity: Similarity, effort: Effort) -> Float32:
+    def _tables(self, similarity: Similarity, workers: Workers) -> Float32:
         levels = _levels(similarity.shape[0], cast("int", self.quantiles))
         tables = np.empty((similarity.shape[1], len(levels)), np.float32)
-        effort.total += similarity.shape[0] * similarity.shape[1]
+        workers.total += similarity.shape[0] * similarity.shape[1]
 
         def fill(span: Span) -> None:
             ordered = sorted_thresholds(similarity, span)
             tables[slice(*span)] = ordered[:, levels]
-            effort.tick(ordered.size)
+            workers.tick(ordered.size)
 
-        effort.map(fill, spans(similarity.shape[1], _items_per_block(similarity.shape[0])))
-        effort.passes += 1
+        workers.map(fill, spans(similarity.shape[1], _items_per_block(similarity.shape[0])))
+        workers.passes += 1
         return tables
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:

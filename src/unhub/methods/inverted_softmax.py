@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64
 from unhub.compute.passes import Want
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.methods.method import (
@@ -39,7 +39,7 @@ class Raw(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(np.zeros(bank.items))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         return Outcome(h)
 
 
@@ -60,8 +60,8 @@ class InvertedSoftmax(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau])
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
-        more = self.finish(new, stream([self], new, False, effort), False)
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+        more = self.finish(new, stream([self], new, False, workers), False)
         return Outcome(added(h, more, self.tau))
 
 
@@ -105,8 +105,8 @@ class DynamicInvertedSoftmax(Method):
         arrays = gate(np.ascontiguousarray(best), np.ascontiguousarray(scores), bank.items)
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays, _kept(k))
 
-    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
-        outcome = self.finish(new, stream([self], new, False, effort), False)
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
+        outcome = self.finish(new, stream([self], new, False, workers), False)
         old = len(arrays["active"])
         places = cast("NDArray[np.int32]", outcome.arrays["best_items"])
         best = joined_best(
@@ -115,8 +115,8 @@ class DynamicInvertedSoftmax(Method):
         )
         return Outcome(outcome.h, gate(*best, old + new.items), outcome.kept)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
-        more = self.finish(new, stream([self], new, False, effort), False)
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+        more = self.finish(new, stream([self], new, False, workers), False)
         best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
         scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])
         return Outcome(added(h, more, self.tau), gate(best, scores, new.items), more.kept)

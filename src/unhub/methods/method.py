@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.passes import Found, Want, reduce
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, per_item
 from unhub.data.similarity import Similarity
@@ -92,7 +92,7 @@ class Method:
         """Turn what was streamed into an outcome."""
         raise TypeError(f"{self.name} solves on its own")
 
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+    def solve(self, bank: Bank, workers: Workers) -> Outcome:
         """Fit without the streaming passes."""
         raise TypeError(f"{self.name} is finished from the streaming passes")
 
@@ -109,15 +109,15 @@ class Method:
         sizes: how many `items` and `bank` queries there are, as far as the file says it.
         """
 
-    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
         """Return h of more items, given the same bank against them, and the arrays of old and new items together."""
         mergeable = any(name in arrays for name in ("top_values", "query_log_sums"))
-        outcome = self.finish(new, stream([self], new, mergeable, effort), mergeable)
+        outcome = self.finish(new, stream([self], new, mergeable, workers), mergeable)
         rows = per_item(self.keeps(mergeable, given=False))
         both = {name: np.concatenate([arrays[name], outcome.arrays[name]]) for name in outcome.arrays if name in rows}
         return dataclasses.replace(outcome, arrays=both)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
         raise ValueError(f"{self.name} cannot be merged: refit")
 
@@ -128,13 +128,13 @@ class Method:
         return arrays[name]
 
 
-def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, effort: Effort) -> Streamed:
+def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, workers: Workers) -> Streamed:
     """Run the pass over the bank queries and, where asked for, over the bank items, once for all methods."""
     wants = [method.wants(mergeable) for method in methods]
     queries = functools.reduce(operator.or_, (want for want, _ in wants), Want())
     targets = functools.reduce(operator.or_, (want for _, want in wants), Want())
-    found = NOTHING if queries.empty else reduce(bank.queries, queries, effort)
-    found_targets = NOTHING if targets.empty else reduce(cast("Similarity", bank.targets), targets, effort)
+    found = NOTHING if queries.empty else reduce(bank.queries, queries, workers)
+    found_targets = NOTHING if targets.empty else reduce(cast("Similarity", bank.targets), targets, workers)
     return Streamed(found, found_targets)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from unhub.arrays import Float32, Float64
 from unhub.compute.passes import Want, reduce
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.methods.method import Arrays, Method, Outcome, Streamed, check_k, require_count, require_number, resolve_k
@@ -50,9 +50,9 @@ class NearestNeighbourNormalisation(Method):
         arrays = {"top_values": np.ascontiguousarray(streamed.queries.top_values[:, :k])} if mergeable else {}
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays, _kept(k) if mergeable else "nothing")
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
-        more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), effort).top_values
+        more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), workers).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
         return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top}, _kept(top.shape[1]))
 
@@ -93,9 +93,9 @@ class CrossDomainLocalScaling(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return self.as_mean.finish(bank, streamed, mergeable)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         self.kept_for_merging(arrays, "top_values")
-        return self.as_mean.merged(h, arrays, old, new, effort)
+        return self.as_mean.merged(h, arrays, old, new, workers)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class DistributionNormalisation(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.weight * bank.queries.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         more = self.weight * new.queries.mean_scores()
         return Outcome((old * h + new.size * more) / (old + new.size))
 
@@ -126,5 +126,5 @@ class Centring(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(bank.queries.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
-        return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, effort)
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+        return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, workers)

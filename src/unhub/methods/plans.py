@@ -12,7 +12,7 @@ import numpy as np
 from unhub.arrays import Float64
 from unhub.compute.newton import smooth_plan
 from unhub.compute.transport import NoOptimum, exact_plan
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Scores
 from unhub.data.bank import Bank
 from unhub.errors import optional
@@ -38,7 +38,7 @@ class Planned(Method):
     def __post_init__(self) -> None:
         require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
 
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+    def solve(self, bank: Bank, workers: Workers) -> Outcome:
         self.solver()  # at the fit, so that it is not at the first search that its absence is noticed
         return Outcome()
 

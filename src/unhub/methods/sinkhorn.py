@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.sinkhorn import Held, Solution, balance, column_potentials
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.similarity import Similarity
@@ -61,22 +61,22 @@ class Balanced(Method):
         if columns <= targets:
             raise ValueError(f"the array columns says {columns}; more than the {targets} bank items is wanted")
 
-    def solve(self, bank: Bank, effort: Effort) -> Outcome:
+    def solve(self, bank: Bank, workers: Workers) -> Outcome:
         most = cast("int", self.iterations)
-        return outcome(balance(self.columns(bank), self.tau, most, effort, tolerance=self.tolerance), bank.items)
+        return outcome(balance(self.columns(bank), self.tau, most, workers, tolerance=self.tolerance), bank.items)
 
-    def warmed(self, h: Float64, arrays: Arrays, bank: Bank, effort: Effort, iterations: int) -> Outcome:
+    def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from where h stands."""
         start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
-        return outcome(balance(self.columns(bank), self.tau, iterations, effort, start=start), bank.items)
+        return outcome(balance(self.columns(bank), self.tau, iterations, workers, start=start), bank.items)
 
-    def extended(self, arrays: Arrays, new: Bank, effort: Effort) -> Outcome:
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
         """Follow the old queries' alpha; a column keeps the share of mass it had in the fit, so nothing else moves."""
         columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
         log_alpha = cast("Float64", arrays["log_alpha"])
-        return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, effort))
+        return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, workers))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, effort: Effort) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         """Balance the new queries by themselves and average h by the number of queries, since the old are not at hand.
 
         Closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted so that
@@ -86,9 +86,9 @@ class Balanced(Method):
         # Where items came or went since the fit, a column's share of the mass is another now.
         before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
         columns, most = self.columns(new), cast("int", self.iterations)
-        apart = balance(columns, self.tau, most, effort, tolerance=self.tolerance)
+        apart = balance(columns, self.tau, most, workers, tolerance=self.tolerance)
         both = (old * before + new.size * (apart.h - apart.h.mean() + before.mean())) / total
-        step = balance(columns, self.tau, 1, effort, start=both, held=Held(old, before))
+        step = balance(columns, self.tau, 1, workers, start=both, held=Held(old, before))
         level = float((both - step.h).mean()) / self.tau
         old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / total)
         changed: dict[str, NDArray[np.generic]] = {

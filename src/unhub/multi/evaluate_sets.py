@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 
 from unhub.arrays import Kind
 from unhub.combine import Combination, CombinationLike, Combining, as_combination
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Plan
 from unhub.data.draws import DRAWS, SIZES, Captions, Draws, check_sizes
 from unhub.data.relevance import RelevanceLike
@@ -70,16 +70,16 @@ def evaluate_sets(
     truth = setting.truth(relevance)
     captions = Captions.of(truth)
     drawn = _drawn(setting, captions, sizes, draws, seed)
-    effort = Effort(threads, progress=progress)
+    workers = Workers(threads, progress=progress)
     asking = Asking.of(drawn)
     try:
-        counts = place_sets(similar, asking, combinations, rankings, effort, setting.twins)
+        counts = place_sets(similar, asking, combinations, rankings, workers, setting.twins)
     except Cancelled as error:
         raise ValueError(
             f"texts {setting.query_ids[error.texts].tolist()} of item {setting.item_ids[error.item].item()!r} cancel "
             f"out under {error.name}: their sum has no direction; combine with 'sa'"
         ) from None
-    effort.finish()
+    workers.finish()
     labels = Labels(tuple(combinations), (RAW, *setting.corrections))
     used = {size: drawn.sizes[size] for size in counts}
     every = (len(setting.item_ids), labels, chosen, int(resamples), int(seed))

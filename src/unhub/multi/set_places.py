@@ -14,7 +14,7 @@ import numpy as np
 
 from unhub.arrays import Float32, Float64, Span, spans
 from unhub.combine import BLOCK_ENTRIES, Combination, average_ranks, shares, stretches
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.copies import Twins
 from unhub.data.draws import Positions
@@ -36,7 +36,7 @@ class Counts:
 
 def place_sets(
     similarity: Dot, asking: Asking, combinations: Mapping[str, Combination], rankings: Sequence[Streamed],
-    effort: Effort, twins: Twins,
+    workers: Workers, twins: Twins,
 ) -> dict[int, Counts]:  # fmt: skip
     """Return, for each size, where each combination puts the item of each set under each ranking."""
     n = similarity.shape[1]
@@ -50,23 +50,23 @@ def place_sets(
         for size, asked in asking.sizes.items()
     }
     sets = sum(len(asked.rows) for asked in asking.sizes.values())
-    effort.total += n * (len(asking.texts) + len(combinations) * sets)
+    workers.total += n * (len(asking.texts) + len(combinations) * sets)
 
     def work(targets: Span) -> None:
         span = int(asking.starts[targets[0]]), int(asking.starts[targets[1]])
         tile = np.empty((span[1] - span[0], n), np.float32)
         multiply(single, span, ready, tile, twins)
-        effort.tick(tile.size)
+        workers.tick(tile.size)
         queries = np.asarray(single.queries(span), np.float32)
-        block = Block(asking, targets, tile, queries, list(level), twins, effort)
+        block = Block(asking, targets, tile, queries, list(level), twins, workers)
         for number, how in enumerate(combinations.values()):
             out = {size: (one.better[number], one.equal[number]) for size, one in found.items()}
             (block.by_rank if how.by_rank else block.by_score)(how, out)
 
     # At least one block for each thread, so that none is idle.
-    most = min(tile_rows(n), -(-len(asking.texts) // effort.threads))
-    effort.map(work, asking.blocks(most))
-    effort.passes += 1
+    most = min(tile_rows(n), -(-len(asking.texts) // workers.threads))
+    workers.map(work, asking.blocks(most))
+    workers.passes += 1
     return found
 
 
@@ -83,7 +83,7 @@ class Block:
     queries: Float32
     rankings: list[Streamed]
     twins: Twins
-    effort: Effort
+    workers: Workers
 
     def by_score(self, how: Combination, out: Out) -> None:
         """Place the sets by the similarity to their weighted sums."""
@@ -106,7 +106,7 @@ class Block:
                 for span in self._spans(asked, max(1, tile_rows(self.tile.shape[1]) // 8)) if size > 1 else ():
                     self._count(asked, span, ranks, scores, out[size][0][number], out[size][1][number])
                     # A set is done when it is done under every ranking.
-                    self.effort.tick((span[1] - span[0]) * self.tile.shape[1] // len(self.rankings))
+                    self.workers.tick((span[1] - span[0]) * self.tile.shape[1] // len(self.rankings))
 
     @property
     def _first(self) -> int:
@@ -121,7 +121,7 @@ class Block:
         nobody = np.empty((len(asked.rows), 0), np.int32)
         for number, ranking in enumerate(self.rankings):
             place_tile(scores, span, ranking, asked.truth, Placed(out[0][number], out[1][number], nobody))
-        self.effort.tick(scores.size)
+        self.workers.tick(scores.size)
 
     def _combined(self, asked: Asked, span: Span, how: Combination) -> Float32:
         """Return the similarities of the combined queries of some sets with all items."""

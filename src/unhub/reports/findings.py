@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.evaluation.chance import Chance
 from unhub.evaluation.comparing import PLACES
@@ -47,10 +47,10 @@ class Findings:
         """Rank in one pass, raw and with every correction of the setting, and measure."""
         chosen = parse_measures(measures)
         truth = None if relevance is None else setting.truth(relevance)
-        effort = Effort(threads, progress=progress)
+        workers = Workers(threads, progress=progress)
         known = no_truth(len(setting.query_ids)) if truth is None else truth
-        placed = setting.place(known, setting.rankings(), effort, setting.places(PLACES))
-        effort.finish()
+        placed = setting.place(known, setting.rankings(), workers, setting.places(PLACES))
+        workers.finish()
         names = (RAW, *setting.corrections)
         hubness = tuple(hubness_of(one, setting.item_ids) for one in placed)
         rows: tuple[Row, ...] = ()

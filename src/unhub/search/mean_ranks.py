@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Kind, spans
 from unhub.combine import Sets, average_ranks
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Plan, Scores
 from unhub.data.vectors import Vectors
 from unhub.matching import check_whole
@@ -24,27 +24,27 @@ def rank_by_mean_rank(
     weights: Float64,
     k: int,
     allowed: NDArray[np.int64] | None,
-    effort: Effort,
+    workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return minus the mean rank, and positions, (sets, k), of the best items; equal ones by their mean score.
 
     Ranks are among all items and under the corrected scores; `allowed` only says which items may be returned.
     """
     check_whole(correction, weights)
-    effort.total = work_of(correction) * len(sets.queries) * len(items)
+    workers.total = work_of(correction) * len(sets.queries) * len(items)
     owners = np.repeat(np.arange(len(sets)), sets.sizes)
     scores = np.empty((len(sets), k))
     places = np.empty((len(sets), k), np.int64)
     ranks, means = np.zeros(len(items)), np.zeros(len(items))  # of the set at hand, which may span several blocks
     together = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
     for first, end in spans(len(owners), together):
-        rows: Scores = similarities(sets.queries[first:end], items, similarity, effort)
-        rows = rows if isinstance(correction, Bias) else whole_rows(correction, rows, effort)
-        for start, stop in spans(end, max(effort.threads, RANKS_BYTES // (8 * len(items))), start=first):
+        rows: Scores = similarities(sets.queries[first:end], items, similarity, workers)
+        rows = rows if isinstance(correction, Bias) else whole_rows(correction, rows, workers)
+        for start, stop in spans(end, max(workers.threads, RANKS_BYTES // (8 * len(items))), start=first):
             some = rows[start - first : stop - first]
             if isinstance(correction, Bias):
                 some = correction.apply(some, weights[owners[start:stop]])
-            for query, row, of_row in zip(range(start, stop), some, effort.map(average_ranks, some), strict=True):
+            for query, row, of_row in zip(range(start, stop), some, workers.map(average_ranks, some), strict=True):
                 ranks += of_row
                 means += row
                 number = owners[query]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unhub import upkeep
 from unhub.arrays import Float32, Float64, Ids
 from unhub.combine import CombinationLike, Sets, as_combination
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Rescore, Scores, check_correction, strengths
 from unhub.data.ids import no_id, positions_of
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
@@ -155,9 +155,9 @@ class Searcher:
     def _by_mean_rank(self, sets: Sets, progress: Progress | None) -> Rank:
         def rank(group: Positions, weights: Float64, k: int, allowed: Positions | None) -> Ranked:
             some = sets if len(group) == len(sets) else sets.some(group)
-            effort = Effort(self._threads, progress=progress)
+            workers = Workers(self._threads, progress=progress)
             similarity = vector_similarity(self._correction)
-            return rank_by_mean_rank(some, self.items, similarity, self._correction, weights, k, allowed, effort)
+            return rank_by_mean_rank(some, self.items, similarity, self._correction, weights, k, allowed, workers)
 
         return rank
 
@@ -226,8 +226,8 @@ class Searcher:
                 weights = correction.weights(raw_best, weights)
             return self._index.search(queries, weights, k, allowed, progress)
         check_whole(correction, weights)
-        effort = Effort(self._threads, progress=progress)
-        return rank_rows(queries, self.items, vector_similarity(correction), correction, k, allowed, effort)
+        workers = Workers(self._threads, progress=progress)
+        return rank_rows(queries, self.items, vector_similarity(correction), correction, k, allowed, workers)
 
     def _hits(self, scores: Scores, places: NDArray[np.int64], banned: NDArray[np.int64], k: int) -> Hits:
         """Drop the banned, close the gaps, fill up to k and name what is left."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, Span, rows_per_block, spans
-from unhub.compute.workers import Effort
+from unhub.compute.workers import Workers
 from unhub.correction import Correction, Plan, Rescore, Scores
 from unhub.data.similarity import steady_products
 from unhub.data.vectors import Vectors
@@ -26,7 +26,7 @@ def rank_rows(
     correction: Rescore | Plan,
     k: int,
     allowed: NDArray[np.int64] | None,
-    effort: Effort,
+    workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return scores and positions, (queries, k), of the best items by `correction.apply`.
 
@@ -34,14 +34,14 @@ def rank_rows(
     returned. A Plan sees all queries at once; gc, which looks at each item alone, takes all queries block by block of
     items, so that the bank is gone over once.
     """
-    effort.total = work_of(correction) * len(queries) * len(items)
+    workers.total = work_of(correction) * len(queries) * len(items)
     if isinstance(correction, Rescore) and isinstance(correction.method, GloballyCorrected):
         closer = correction.method.closer(correction)
-        return _rank_by_item(queries, items, similarity, closer, k, allowed, effort)
+        return _rank_by_item(queries, items, similarity, closer, k, allowed, workers)
     together = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
     parts = []
     for start, stop in spans(len(queries), together):
-        corrected = whole_rows(correction, similarities(queries[start:stop], items, similarity, effort), effort)
+        corrected = whole_rows(correction, similarities(queries[start:stop], items, similarity, workers), workers)
         scores, places = best_of(corrected if allowed is None else corrected[:, allowed], k)
         parts.append((scores, places if allowed is None else allowed[places]))
     return np.concatenate([scores for scores, _ in parts]), np.concatenate([places for _, places in parts])
@@ -52,10 +52,10 @@ def work_of(correction: Correction) -> int:
     return 1 + SOLVING if isinstance(correction, Plan) else 1
 
 
-def whole_rows(correction: Rescore | Plan, scores: Scores, effort: Effort) -> Scores:
+def whole_rows(correction: Rescore | Plan, scores: Scores, workers: Workers) -> Scores:
     """Return the corrected scores of whole rows, with the progress of a plan's solver."""
     if isinstance(correction, Plan):
-        return correction.apply(scores, effort.part(SOLVING * scores.size))
+        return correction.apply(scores, workers.part(SOLVING * scores.size))
     return correction.apply(scores)
 
 
@@ -66,7 +66,7 @@ def _rank_by_item(
     closer: Closer,
     k: int,
     allowed: NDArray[np.int64] | None,
-    effort: Effort,
+    workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return the best items by s - count, each thread going over its own blocks of items."""
     may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
@@ -82,12 +82,12 @@ def _rank_by_item(
                 if len(wanted):
                     scores = steady_products(queries[slice(*span)], rows)
                     best.add(span, (scores - count(scores))[:, wanted], start + wanted)
-                effort.tick((span[1] - span[0]) * (stop - start))
+                workers.tick((span[1] - span[0]) * (stop - start))
         return best
 
     blocks = list(closer.blocks())
-    parts = [blocks[slice(*part)] for part in spans(len(blocks), -(-len(blocks) // effort.threads))]
-    found = effort.map(best_in, parts)
+    parts = [blocks[slice(*part)] for part in spans(len(blocks), -(-len(blocks) // workers.threads))]
+    found = workers.map(best_in, parts)
     best = found[0]
     for other in found[1:]:
         best.join(other)
@@ -116,16 +116,16 @@ class Best:
         self.places[rows] = np.take_along_axis(np.concatenate([self.places[rows], places], axis=1), order, axis=1)
 
 
-def similarities(queries: Float32, items: Vectors, similarity: Kind, effort: Effort) -> Float32:
+def similarities(queries: Float32, items: Vectors, similarity: Kind, workers: Workers) -> Float32:
     """Return the (queries, items) matrix of s."""
     out = np.empty((len(queries), len(items)), np.float32)
 
     def fill(span: Span) -> None:
         columns = slice(*span)
         np.matmul(queries, items.unit_block(*span, similarity).T, out=out[:, columns])
-        effort.tick(out[:, columns].size)
+        workers.tick(out[:, columns].size)
 
-    effort.map(fill, spans(len(items), rows_per_block(items.dimensions)))
+    workers.map(fill, spans(len(items), rows_per_block(items.dimensions)))
     return out
 
 

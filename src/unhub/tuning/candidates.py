@@ -89,7 +89,7 @@ def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Balanced], li
 
 def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
     began = clock.seconds
-    streamed = stream(methods, bank, False, clock.effort())
+    streamed = stream(methods, bank, False, clock.workers())
     took = clock.seconds - began
     again = 2 * took / len({method.name for method in methods})  # their settings cost little beside each other
     for method in methods:
@@ -101,7 +101,7 @@ def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[C
 def _balanced(methods: Sequence[Balanced], bank: Bank, clock: Clock) -> Iterator[Candidate]:
     for method in methods:
         began = clock.seconds
-        h = cast("Float64", method.solve(bank, clock.effort()).h)
+        h = cast("Float64", method.solve(bank, clock.workers()).h)
         took = clock.seconds - began
         yield Candidate(method, _additive(h), took, 2 * took)
 

@@ -43,9 +43,9 @@ class Judges:
 
     def place(self, rankings: Sequence[Ranking], sets: Sets, clock: Clock, limited: bool = True) -> list[Placed]:
         """Return where each ranking puts the answers and the best items of these queries."""
-        effort = clock.effort(limited)
+        workers = clock.workers(limited)
         best = min(PLACES, len(sets.items))
-        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, effort, best, sets.twins)
+        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.twins)
 
 
 @dataclass(frozen=True, eq=False)

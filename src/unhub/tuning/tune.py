@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64, Kind
 from unhub.banks.judging import judge_bank
 from unhub.compute.clock import Clock, OutOfTime, seconds_of
-from unhub.compute.workers import Effort, Progress
+from unhub.compute.workers import Progress, Workers
 from unhub.correction import Correction
 from unhub.data.copies import Twins
 from unhub.data.fingerprint import inspect
@@ -97,7 +97,7 @@ def _sets(matched: Matched, bank_items: VectorsLike | None, clock: Clock) -> Set
                 f"bank_items have {targets.dimensions} dimensions, items {gallery.dimensions}; "
                 "embed both with one model"
             )
-        inspect(targets, "bank_items", matched.kind, Effort(clock.threads).map)
+        inspect(targets, "bank_items", matched.kind, Workers(clock.threads).map)
     return Sets(gallery, matched.bank, targets, matched.kind, Twins.among(gallery, matched.hashes["items"]))
 
 
