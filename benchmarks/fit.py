@@ -31,7 +31,7 @@ from data import unit_vectors
 from unhub import kernels
 from unhub.arrays import Float32, Float64
 from unhub.compute.passes import Want, reduce
-from unhub.compute.sinkhorn import balance
+from unhub.compute.sinkhorn import Schedule, balance
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
@@ -141,7 +141,7 @@ def compile_kernels() -> None:
     """Let numba compile before anything is timed."""
     few = unit_vectors(600, 8, seed=2)
     unhub.fit(few, few, method=["is", "dis", "nnn:k=128", "sn"])
-    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), 0.01, 2, Workers(1), keep="16-bit")
+    balance(Dot(as_vectors(few, "bank"), as_vectors(few, "items")), Schedule(0.01, 2, keep="16-bit"), Workers(1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A pass is a plan of parts that can run in any process, and gives the same bits wherever they run."""
 
 import multiprocessing
+import os
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +21,7 @@ from unhub.data.similarity import Block, Dense, Dot, Similarity
 from unhub.data.vectors import as_vectors
 
 T = TypeVar("T")
+DEVICES = ["numpy"] if os.environ.get("UNHUB_NO_NUMBA") else ["numpy", "numba"]
 EVERYTHING = Want(betas=(20.0, 400.0, 0.5), top_means=(1, 7), top_values=9, best_items=2)
 
 
@@ -72,13 +74,21 @@ def assert_same_bits(one: Found, other: Found) -> None:
         assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-def test_a_pass_in_other_processes_has_the_same_bits(tmp_path: Path) -> None:
+def on_threads(similarity: Similarity, device: str) -> Found:
+    return reduce(similarity, EVERYTHING, Workers(2, device=device))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_pass_in_other_processes_has_the_same_bits(tmp_path: Path, device: str) -> None:
     np.save(tmp_path / "bank.npy", rows_of(1200, 12, 0))
     mapped = as_vectors(np.load(tmp_path / "bank.npy", mmap_mode="r"), "bank")
     similarity = Dot(mapped, as_vectors(rows_of(300, 12, 1), "items"))
     seen: list[tuple[int, int]] = []
-    elsewhere = Workers(1, progress=lambda *done: seen.append(done), runner=Processes(2))
-    assert_same_bits(reduce(similarity, EVERYTHING, elsewhere), reduce(similarity, EVERYTHING, Workers(2)))
+    # In a new process too: which copy of a compiled function numba uses depends on what was loaded before it.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        expected = pool.submit(on_threads, similarity, device).result()
+    elsewhere = Workers(1, progress=lambda *done: seen.append(done), device=device, runner=Processes(2))
+    assert_same_bits(reduce(similarity, EVERYTHING, elsewhere), expected)
     assert seen == [(600 * 300, 1200 * 300), (1200 * 300, 1200 * 300)]
     assert elsewhere.passes == 1
 
@@ -107,7 +117,7 @@ def test_parts_that_were_pickled_have_the_same_bits(
 def test_a_plan_covers_every_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "STATE_BYTES", 60_000)
     for m, n, want, slots in [(1700, 400, EVERYTHING, 3), (400, 1700, EVERYTHING, 3), (300, 1700, Want((1.0,)), 4)]:
-        task = Task(Dense(np.zeros((m, n), np.float32)), want, "numpy", None)
+        task = Task(Dense(np.zeros((m, n), np.float32)), want, "numpy")
         covered = np.zeros((m, n), np.int64)
         for group in plan(task, slots):
             assert len({part.group for part in group}) == 1

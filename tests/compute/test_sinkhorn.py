@@ -14,7 +14,7 @@ from tests import oracles
 from tests.bank_cases import Floats, bias, drawn, whole_h
 from unhub.arrays import Float32
 from unhub.compute import sinkhorn as balancing
-from unhub.compute.sinkhorn import Held, Solution, balance, column_potentials
+from unhub.compute.sinkhorn import Held, Schedule, Solution, balance, column_potentials
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dense
 from unhub.fitting import fit
@@ -25,7 +25,7 @@ KEEPS = {"fp32": "fp32", "16-bit": "16-bit", "none": "recomputed"}
 def solve(
     scores: NDArray[np.floating], tau: float, iterations: int = 10, *, keep: str = "auto", threads: int = 1
 ) -> Solution:
-    return balance(Dense(scores), tau, iterations, Workers(threads), keep=keep)
+    return balance(Dense(scores), Schedule(tau, iterations, keep=keep), Workers(threads))
 
 
 def assert_oracle(scores: Floats, tau: float, iterations: int = 10, *, keep: str = "auto", atol: float = 1e-6) -> None:
@@ -135,10 +135,10 @@ def test_reported_marginal_errors_hold_for_what_was_returned(monkeypatch: pytest
 def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
     scores = drawn(44, items=50, bank=4000).bank_scores
     whole = solve(scores, 0.01, keep=keep, threads=2)
-    for name, value in {"MANY_ROWS": 4000, "SAMPLED": 32}.items():
+    for name, value in {"SAMPLED_FROM_ROWS": 4000, "SAMPLE_ROWS": 32}.items():
         monkeypatch.setattr(balancing, name, value)
     workers = Workers(2)
-    found = balance(Dense(scores), 0.01, 10, workers, keep=keep)
+    found = balance(Dense(scores), Schedule(0.01, 10, keep=keep), workers)
     assert_allclose(found.h, whole.h, rtol=0, atol=1e-7)
     assert_allclose(found.log_alpha, whole.log_alpha, rtol=0, atol=1e-4)
     assert found.row_error != whole.row_error
@@ -151,11 +151,11 @@ def test_of_many_rows_one_piece_in_four_tells_what_remains(monkeypatch: pytest.M
 @pytest.mark.parametrize("keep", KEEPS)
 def test_rows_of_all_places_tell_what_remains(monkeypatch: pytest.MonkeyPatch, keep: str, threads: int) -> None:
     """A quarter of equal rows comes first: if the first rows alone were looked at, little would seem to remain."""
-    monkeypatch.setattr(balancing, "MANY_ROWS", 4000)
+    monkeypatch.setattr(balancing, "SAMPLED_FROM_ROWS", 4000)
     scores = drawn(44, items=50, bank=8000).bank_scores.copy()
     scores[:2000] = scores[0]
-    found = balance(Dense(scores), 0.01, 10, Workers(threads), keep=keep)
-    monkeypatch.setattr(balancing, "MANY_ROWS", 10_000)
+    found = balance(Dense(scores), Schedule(0.01, 10, keep=keep), Workers(threads))
+    monkeypatch.setattr(balancing, "SAMPLED_FROM_ROWS", 10_000)
     assert found.row_error == pytest.approx(solve(scores, 0.01, keep=keep).row_error, rel=0.2)
 
 
@@ -173,7 +173,7 @@ def test_a_fit_reports_its_iterations_and_errors() -> None:
 @pytest.mark.parametrize("tolerance", [0.1, 0.01, 0.001])
 def test_a_tolerance_stops_early(tolerance: float, keep: str) -> None:
     scores = drawn(46).bank_scores
-    found = balance(Dense(scores), 0.05, 1000, Workers(1), tolerance=tolerance, keep=keep)
+    found = balance(Dense(scores), Schedule(0.05, 1000, tolerance, keep), Workers(1))
     assert 1 <= found.iterations < 1000
     assert found.row_error <= tolerance
     assert_allclose(found.h, oracles.sn(scores, 0.05, found.iterations)[0], rtol=0, atol=1e-5)
@@ -310,7 +310,7 @@ def test_a_kept_matrix_is_multiplied_once() -> None:
 def test_potentials_that_move_far_make_it_multiply_again() -> None:
     scores = drawn(51).bank_scores - 2.0 * (np.arange(41) == 3)
     workers = Workers(1)
-    found = balance(Dense(scores), 0.001, 10, workers, keep="fp32")
+    found = balance(Dense(scores), Schedule(0.001, 10, keep="fp32"), workers)
     assert 1 < workers.passes < 11
     assert_allclose(found.h, oracles.sn(scores, 0.001, 10)[0], rtol=0, atol=2e-6)
 
@@ -387,7 +387,7 @@ def test_a_given_matrix_of_any_layout_has_the_same_h_and_is_left_as_it_was(
 def test_iterations_go_on_from_where_others_stopped() -> None:
     scores = drawn(53).bank_scores
     five = solve(scores, 0.05, 5)
-    ten = balance(Dense(scores), 0.05, 5, Workers(1), start=five.h)
+    ten = balance(Dense(scores), Schedule(0.05, 5), Workers(1), start=five.h)
     assert_allclose(ten.h, oracles.sn(scores, 0.05, 10)[0], rtol=0, atol=1e-6)
 
 
@@ -403,7 +403,7 @@ def test_rows_that_are_held_weigh_on_the_columns_as_they_did() -> None:
     scores = drawn(55).bank_scores
     old, new, tau = scores[:200], scores[200:], 0.05
     before = solve(old, tau)
-    after = balance(Dense(new), tau, 1, Workers(1), start=before.h, held=Held(200, before.h))
+    after = balance(Dense(new), Schedule(tau, 1), Workers(1), start=before.h, held=Held(200, before.h))
     old_alpha = before.log_alpha + np.log(200 / 301)
     new_alpha = -np.log(301) - np.log(np.exp((new - before.h) / tau).sum(axis=1))
     mass = np.exp(scores / tau + np.concatenate([old_alpha, new_alpha])[:, None]).sum(axis=0)

@@ -11,7 +11,7 @@ import unhub
 from tests import oracles
 from tests.oracles import Floats
 from unhub.arrays import Float32, Kind
-from unhub.compute.sinkhorn import balance
+from unhub.compute.sinkhorn import Schedule, balance
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
 from unhub.data.similarity import Dense
@@ -95,7 +95,7 @@ def test_sinkhorn_is_the_oracles(tau: float, kind: str) -> None:
 def test_sinkhorn_goes_on_from_any_level_however_k_is_kept(tau: float, keep: str) -> None:
     matrix = scores("given", BANK, ITEMS)
     start = tau * np.log(3) + np.random.default_rng(3).standard_normal(len(ITEMS))
-    found = balance(Dense(matrix.astype(np.float32)), tau, 3, Workers(1), keep=keep, start=start)
+    found = balance(Dense(matrix.astype(np.float32)), Schedule(tau, 3, keep=keep), Workers(1), start=start)
     log_alpha, log_beta = np.zeros(len(BANK)), -start / tau
     for _ in range(3):
         log_alpha = -np.log(len(BANK)) - oracles._lse_rows(matrix / tau, log_beta)

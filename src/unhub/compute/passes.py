@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Span, spans
 from unhub.compute.reservoir import Reservoir
+from unhub.compute.weights import Weights, repeated, top_means
 from unhub.compute.workers import Tick, Workers
 from unhub.data.similarity import Block, Similarity
 from unhub.kernels import Kernel
@@ -74,15 +75,24 @@ class Found:
     best_scores: Float32
 
 
-def reduce(similarity: Similarity, want: Want, workers: Workers, offsets: Float64 | None = None) -> Found:
+def reduce(
+    similarity: Similarity,
+    want: Want,
+    workers: Workers,
+    offsets: Float64 | None = None,
+    weights: Float64 | None = None,
+) -> Found:
     """Stream the whole matrix once and return what is wanted of it.
 
-    `offsets` (queries,) are added to each query's scores first. The pass is planned as fixed parts, run by the workers
-    or where they say, and joined in order, so the same number of parts gives the same bits.
+    `offsets` (queries,) are added to each query's scores first; with `weights` (queries,), a query counts as often as
+    its weight says. The pass is planned as fixed parts, run by the workers or where they say, and joined in order, so
+    the same number of parts gives the same bits.
     """
     device = workers.kernel.NAME
     shift = None if offsets is None else offsets.astype(np.float32)
-    task = Task(similarity.on(device), want, device, shift)
+    task = Task(similarity.on(device), want, device, shift, None if weights is None else Weights(weights))
+    if task.weights is not None and want.top_values:
+        task.weights.check_whole()
     workers.total += similarity.shape[0] * similarity.shape[1]
     joined = _Joined(*similarity.shape, want)
     for parts in plan(task, workers.slots):
@@ -93,12 +103,18 @@ def reduce(similarity: Similarity, want: Want, workers: Workers, offsets: Float6
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What all parts of a pass share: the matrix, what is wanted of it, the name of the kernel, the offsets."""
+    """What all parts of a pass share: the matrix, what is wanted of it, the kernel's name, the queries' offsets."""
 
     similarity: Similarity
     want: Want
     device: str
-    shift: Float32 | None
+    shift: Float32 | None = None
+    weights: Weights | None = None
+
+    @property
+    def top(self) -> int:
+        """How many of an item's largest scores must be known, so that they weigh as much as is wanted."""
+        return self.want.top if self.weights is None else self.weights.enough(self.want.top)
 
 
 class _Group:
@@ -145,12 +161,12 @@ class Part:
 
     def __call__(self, tick: Tick) -> Reduced:
         """Reduce the scores tile by tile; `tick` is called with the size of each tile."""
-        similarity, want, shift = self.task.similarity, self.task.want, self.task.shift
+        similarity, want, shift, weights = self.task.similarity, self.task.want, self.task.shift, self.task.weights
         kernel = kernels.choose(self.task.device)
         items, (first, last) = self.group.ready()[slice(*self.share)], self.queries
         n, m = len(items), last - first
         log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf, kernel)
-        top = Reservoir(n, want.top, m, kernel) if want.top else None
+        top = Reservoir(n, self.task.top, m, kernel) if want.top else None
         best = BestItems(self.queries, n, want.best_items, kernel)
         columns = columns_per_tile(n)
         buffer = np.empty(min(n, TILE_ROWS) * min(m, columns), np.float32)
@@ -165,21 +181,33 @@ class Part:
                 if top is not None:
                     top.add(tile, span[0], row=start)
                 best_here(tile, self.items[0] + start)
-                log_sums.add(tile, start)
+                log_sums.add(tile, start, None if weights is None else weights.shares[slice(*span)])
                 tick(tile.size)
             best.close(span)
-        values = top.best_values() if top is not None else np.empty((n, 0), np.float32)
-        return Reduced(log_sums.found(), values, best.items, best.scores)
+        sums, heavy = log_sums.found(), None
+        values = np.empty((n, 0), np.float32)
+        if top is not None and weights is None:
+            values = top.best_values()
+        elif top is not None and weights is not None:
+            values, places = top.best()
+            heavy = np.where(places >= 0, weights.values[places], 0)
+        if weights is not None:
+            sums += np.log(weights.unit)
+        return Reduced(sums, values, best.items, best.scores, heavy)
 
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What a part found: log-sums, (betas, items); top values, (items, k), in no order; best items, (queries, k)."""
+    """What a part found: log-sums, (betas, items); top values, (items, k), in no order; best items, (queries, k).
+
+    top_weights: what the top values weigh, where queries have weights.
+    """
 
     log_sums: Float64
     top: Float32
     best_items: NDArray[np.int32]
     best_scores: Float32
+    top_weights: Float64 | None = None
 
 
 def plan(task: Task, slots: int) -> Iterator[list[Part]]:
@@ -191,7 +219,7 @@ def plan(task: Task, slots: int) -> Iterator[list[Part]]:
     m, n = task.similarity.shape
     best_items = task.want.best_items
     parts = split(m, slots if best_items or m >= n else 1)
-    for span in spans(n, _items_at_a_time(task.similarity.width, task.want, parts)):
+    for span in spans(n, _items_at_a_time(task, parts)):
         group = _Group(task.similarity, span)
         shares = split(span[1] - span[0], slots if len(parts) == 1 and not best_items else 1)
         yield [
@@ -221,7 +249,9 @@ class _Joined:
                 self._add_best(slice(*part.queries), one)
             if want.betas:
                 self.log_sums[:, here] = functools.reduce(np.logaddexp, (one.log_sums for one in found))
-            if want.top:
+            if want.top and found[0].top_weights is not None:
+                self._add_weighted_top(here, found)
+            elif want.top:
                 top = functools.reduce(_join_top, (one.top for one in found))
                 if want.top_values or len(want.top_means) > 1:
                     top = np.sort(top, axis=1)[:, ::-1]
@@ -229,6 +259,16 @@ class _Joined:
                     self.top_values[here] = top[:, : want.top_values]
                 if want.top_means:
                     self.top_means[:, here] = _means(top, want.top_means)
+
+    def _add_weighted_top(self, here: slice, found: Sequence[Reduced]) -> None:
+        values = np.concatenate([one.top for one in found], axis=1)
+        weights = np.concatenate([one.top_weights for one in found if one.top_weights is not None], axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        values, weights = np.take_along_axis(values, order, axis=1), np.take_along_axis(weights, order, axis=1)
+        if self.want.top_values:
+            self.top_values[here] = repeated(values, weights, self.want.top_values)
+        if self.want.top_means:
+            self.top_means[:, here] = top_means(values, weights, self.want.top_means)
 
     def _add_best(self, queries: slice, found: Reduced) -> None:
         if not self.want.best_items:
@@ -260,13 +300,13 @@ class _LogSums:
         self.peak = np.full(rows, -np.inf, np.float32)
         self.sums = np.zeros((rows, len(betas) - self.powers.shape[1]))
 
-    def add(self, tile: Float32, row: int) -> None:
-        """Add a tile, whose rows are these from `row` on; it may be used up."""
+    def add(self, tile: Float32, row: int, weights: Float32 | None) -> None:
+        """Add a tile, whose rows are these from `row` on, with the weights of its columns; it may be used up."""
         rows = slice(row, row + len(tile))
         if self.powers.shape[1]:
-            self.kernel.add_powers(tile, self.betas[self.bounded], self.powers[rows])
+            self.kernel.add_powers(tile, self.betas[self.bounded], self.powers[rows], weights)
         if self.sums.shape[1]:
-            self.kernel.add_log_sums(tile, self.betas[~self.bounded], self.peak[rows], self.sums[rows])
+            self.kernel.add_log_sums(tile, self.betas[~self.bounded], self.peak[rows], self.sums[rows], weights)
 
     def found(self) -> Float64:
         """Return them, (betas, rows)."""
@@ -331,10 +371,10 @@ def split(count: int, parts: int) -> list[Span]:
     return list(itertools.pairwise(edges))
 
 
-def _items_at_a_time(width: int, want: Want, parts: list[Span]) -> int:
+def _items_at_a_time(task: Task, parts: list[Span]) -> int:
     longest = max(stop - start for start, stop in parts)
-    state = 12 * len(want.betas) + (8 * Reservoir.room(want.top, longest) + 12 if want.top else 0)
-    fit = STATE_BYTES // (4 * width + len(parts) * state)
+    state = 12 * len(task.want.betas) + (8 * Reservoir.room(task.top, longest) + 12 if task.want.top else 0)
+    fit = STATE_BYTES // (4 * task.similarity.width + len(parts) * state)
     return fit - fit % TILE_ROWS if fit > TILE_ROWS else max(FEWEST_ITEMS, fit)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Span, spans
 from unhub.compute.passes import Want, reduce, split
+from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
 
@@ -32,14 +33,14 @@ TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longe
 TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
 # K loses entries below 2**-117 of their row's largest. All that may be lost, however much it is weighed, must stay
 # under a millionth of a row's sum, or K is computed anew, and of a column's total, or that is computed from the scores.
-LOST = 2.0**-97
-RANGE = 40.0  # how far, in units of tau, potentials may move from those K is relative to: float32 holds exp(40)
+LOST_SHARE = 2.0**-97
+RANGE_TAUS = 40.0  # how far, in units of tau, potentials may move from those K is relative to: float32 holds exp(40)
 # How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
-SWEPT = 1024  # rows at a time
-FLAT = 2.0  # where no score is more than so many tau from zero, all of K is near to 1
-# From so many rows on, what is left of them is measured on one in four pieces of so many.
-MANY_ROWS, ONE_IN, SAMPLED = 16_384, 4, 256
+SWEEP_ROWS = 1024  # rows at a time
+FLAT_TAUS = 2.0  # where no score is farther from zero than this many tau, all of K is near to 1
+# With this many rows or more, their remaining error is measured on one in four pieces of 256 rows.
+SAMPLED_FROM_ROWS, SAMPLE_ONE_IN, SAMPLE_ROWS = 16_384, 4, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,31 +63,79 @@ class Solution:
     column_error: float | None
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """The temperature, and how far to iterate: with a tolerance until the rows' L1 error is below it.
+
+    keep: how K is kept, "fp32", "16-bit" or "none"; "auto" is by its size.
+    """
+
+    tau: float
+    iterations: int
+    tolerance: float | None = None
+    keep: str = "auto"
+
+
 def balance(
-    similarity: Similarity, tau: float, iterations: int, workers: Workers, *,
-    tolerance: float | None = None, keep: str = "auto", start: Float64 | None = None, held: Held | None = None,
-) -> Solution:  # fmt: skip
+    similarity: Similarity,
+    schedule: Schedule,
+    workers: Workers,
+    *,
+    start: Float64 | None = None,
+    held: Held | None = None,
+    weights: Float64 | None = None,
+) -> Solution:
     """Iterate alpha = a / (K beta), beta = b / (K^T alpha) with K = exp(S / tau), a = 1 / queries, b = 1 / items.
 
-    beta starts at 1, or at exp(-start / tau). With a tolerance, stop when the row marginals' L1 error is below it.
-    With `held`, other rows, which are not at hand, keep the alpha they had and go on weighing on the columns.
+    beta starts at 1, or at exp(-start / tau). With `held`, other rows, which are not at hand, keep the alpha they had
+    and go on weighing on the columns. With `weights`, (queries,), a is a query's share of their sum.
     """
-    flat = _is_flat(similarity, FLAT * tau)
-    reach = math.inf if flat else tau * math.sqrt(iterations)
-    kept_as = _choose(keep, 4 * math.prod(similarity.shape), reach, workers.memory)
-    return _Balancing(similarity, tau, workers, kept_as, start, held, flat).run(iterations, tolerance)
+    tau = schedule.tau
+    flat = _is_flat(similarity, FLAT_TAUS * tau)
+    reach = math.inf if flat else tau * math.sqrt(schedule.iterations)
+    kept_as = _choose(schedule.keep, 4 * math.prod(similarity.shape), reach, workers.memory)
+    rows = _Rows(similarity.shape[0], held, None if weights is None else Weights(weights))
+    return _Balancing(similarity, tau, workers, kept_as, rows, flat, start).run(schedule)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """How many rows there are, those that are not at hand, and what each counts."""
+
+    count: int
+    held: Held | None
+    weights: Weights | None
+
+    @property
+    def own(self) -> float:
+        """What the rows at hand count together."""
+        return self.count if self.weights is None else self.weights.total
+
+    @property
+    def total(self) -> float:
+        """What all rows count together."""
+        return self.own + (self.held.rows if self.held else 0)
+
+    def shares(self, here: slice) -> Float32 | None:
+        """Return the weights of some rows as a kernel takes them."""
+        return None if self.weights is None else self.weights.shares[here]
 
 
 class _Balancing:
     def __init__(
-        self, similarity: Similarity, tau: float, workers: Workers, kept_as: str, start: Float64 | None,
-        held: Held | None, flat: bool,
-    ) -> None:  # fmt: skip
+        self,
+        similarity: Similarity,
+        tau: float,
+        workers: Workers,
+        kept_as: str,
+        rows: _Rows,
+        flat: bool,
+        start: Float64 | None,
+    ) -> None:
         self.kernel = workers.kernel
         self.similarity = similarity.on(self.kernel.NAME)
-        self.tau, self.workers, self.kept_as, self.held = tau, workers, kept_as, held
+        self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, kept_as, rows, rows.held
         self.m, self.n = similarity.shape
-        self.rows = self.m + (held.rows if held else 0)
         self.items = self.similarity.items((0, self.n))
         self.h = np.zeros(self.n) if start is None else start.astype(np.float64)
         self.centre = self.h  # what K is relative to
@@ -101,10 +150,11 @@ class _Balancing:
         self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
         self.parts = split(self.m, workers.threads)
-        self.watched = _watched(self.m, self.n) if held is None else np.empty(0, np.int64)
+        self.watched = _watched(self.m, self.n) if self.held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
-    def run(self, iterations: int, tolerance: float | None) -> Solution:
+    def run(self, schedule: Schedule) -> Solution:
+        iterations, tolerance = schedule.iterations, schedule.tolerance
         self.workers.total += self.m * self.n * (iterations + 1 if self.recomputes else 1)
         log_alpha = np.zeros(self.m)
         done = 0
@@ -117,20 +167,23 @@ class _Balancing:
             self._move(totals)
             done += 1
         else:
-            self._sweep(sampled=self.m >= MANY_ROWS)  # what is left: K @ beta once more, for the last beta
+            self._sweep(sampled=self.m >= SAMPLED_FROM_ROWS)  # what is left: K @ beta once more, for the last beta
         return Solution(
             self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self._column_error(log_alpha)
         )
 
     def _log_alpha(self) -> Float64:
-        return cast("Float64", -np.log(self.rows) - self.row_logs - np.log(self.sums))
+        log_alpha = cast("Float64", -np.log(self.rows.total) - self.row_logs - np.log(self.sums))
+        return log_alpha if self.rows.weights is None else log_alpha + np.log(self.rows.weights.values)
 
     def _row_error(self, log_alpha: Float64) -> float:
         """L1 distance of the plan's row marginals from uniform, with alpha as given and beta as it is now.
 
         Of the rows that the last sweep looked at.
         """
-        return float(np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1).mean())
+        off = np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1)
+        weights = self.rows.weights
+        return float(off.mean() if weights is None else np.average(off, weights=weights.values[self.swept]))
 
     def _column_error(self, log_alpha: Float64) -> float | None:
         """L1 distance of the column marginals from uniform, measured on some columns from their scores, not from K.
@@ -170,11 +223,13 @@ class _Balancing:
         self.swept[:] = False
         scale = np.exp((self.centre - self.h) / self.tau)
         shift = (self.centre - self.level).astype(np.float32)
-        rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEPT
-        rows, one_in = (min(rows, SAMPLED), ONE_IN) if sampled else (rows, 1)
+        rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEEP_ROWS
+        rows, one_in = (min(rows, SAMPLE_ROWS), SAMPLE_ONE_IN) if sampled else (rows, 1)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
         totals = functools.reduce(np.add, self.workers.map(work, pieces))
+        if self.rows.weights is not None:
+            totals *= self.rows.weights.unit
         if anew:
             self.workers.passes += float(self.swept.mean())
         return totals
@@ -188,14 +243,14 @@ class _Balancing:
             room = own[: span[1] - span[0]] if self.full is None else self.full[here]
             scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
             self.watched_scores[:, here] = scores[:, self.watched].T
-            logs = self.row_logs[here]
+            logs, weights = self.row_logs[here], self.rows.shares(here)
             if self.flat:
-                self.kernel.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs)
+                self.kernel.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs, weights)
                 logs -= self.level / self.tau
             elif self.short is None:
-                self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
+                self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, logs, weights)
             else:
-                self.kernel.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
+                self.kernel.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs, weights)
             self.sums[here], self.swept[here] = 1.0, True
             self.workers.tick(scores.size)
         return totals
@@ -205,29 +260,30 @@ class _Balancing:
         totals, short_scale = np.zeros(self.n), scale.astype(np.float32)
         for span in reversed(pieces) if self.backwards else pieces:
             here = slice(*span)
+            weights = self.rows.shares(here)
             if self.full is not None and self.flat:
-                self.kernel.balance_deviations(self.full[here], scale, totals, self.sums[here])
+                self.kernel.balance_deviations(self.full[here], scale, totals, self.sums[here], weights)
             elif self.full is not None:
-                self.kernel.balance_rows(self.full[here], short_scale, totals, self.sums[here])
+                self.kernel.balance_rows(self.full[here], short_scale, totals, self.sums[here], weights)
             elif self.short is not None:
-                self.kernel.balance_short_rows(self.short[here], short_scale, totals, self.sums[here])
+                self.kernel.balance_short_rows(self.short[here], short_scale, totals, self.sums[here], weights)
             self.swept[here] = True
             self.workers.tick(0)
         return totals
 
     def _move(self, totals: Float64) -> None:
         """The beta step: h = c + tau * log(items * totals / queries)."""
-        faint = np.flatnonzero(totals < LOST * self.m / self.sums.min())
+        faint = np.flatnonzero(totals < LOST_SHARE * self.rows.own / self.sums.min())
         with np.errstate(divide="ignore"):
-            logs = np.log(totals) - np.log(self.rows)
+            logs = np.log(totals) - np.log(self.rows.total)
         h = self.centre + self.tau * (logs + np.log(self.n))
         if len(faint):
             h[faint] = self._exact(faint)
         if self.held is not None:
-            h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows))
+            h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows.total))
         self.h = h
         moved = (h - self.centre) / self.tau
-        self.stale = bool(np.ptp(moved) > -math.log(LOST * self.n) or np.abs(moved).max() > RANGE)
+        self.stale = bool(np.ptp(moved) > -math.log(LOST_SHARE * self.n) or np.abs(moved).max() > RANGE_TAUS)
 
 
 def column_potentials(
@@ -244,7 +300,7 @@ def _is_flat(similarity: Similarity, most: float) -> bool:
     """Say whether no score is farther from zero than this; one query's scores mostly rule it out."""
     if similarity.bound < math.inf:
         return similarity.bound <= most
-    items = similarity.items((0, min(SWEPT, similarity.shape[1])))
+    items = similarity.items((0, min(SWEEP_ROWS, similarity.shape[1])))
     some = np.empty((1, len(items)), np.float32)
     similarity.queries_by_items(similarity.queries((0, 1)), items, some)
     return float(np.abs(some).max()) <= most and similarity.reach() <= most

@@ -6,26 +6,49 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unhub.arrays import Kind
+from unhub.arrays import Float64, Kind
 from unhub.data.similarity import Dense, Dot, Similarity
 from unhub.data.vectors import Stacked, Vectors
+from unhub.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
 class Bank:
     """What a method may look at: (bank queries, items), and for a dual bank (bank items, items).
 
-    `joint` is (bank queries, items and then bank items), which is `queries` where there are no bank items.
+    `joint` is (bank queries, items and then bank items), which is `queries` where there are no bank items. `weights`,
+    (bank queries,), say how often each bank query counts; None is once.
     """
 
     queries: Similarity
     targets: Similarity | None
     joint: Similarity
+    weights: Float64 | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights is None:
+            return
+        if self.weights.shape != (self.size,):
+            raise ArgumentError(
+                "weights", f"has the shape {self.weights.shape}, the bank {self.size} queries", "give one weight each"
+            )
+        wrong = np.flatnonzero(~((self.weights > 0) & (self.weights < np.inf)))
+        if len(wrong):
+            raise ArgumentError(
+                "weights",
+                f"must be finite and above 0, got {self.weights[wrong[0]]:g} for bank query {wrong[0]}",
+                "leave out queries that do not count",
+            )
 
     @property
     def size(self) -> int:
         """How many bank queries there are."""
         return self.queries.shape[0]
+
+    @property
+    def weight(self) -> float:
+        """How many bank queries there are, each counted as often as its weight says."""
+        return self.size if self.weights is None else float(self.weights.sum())
 
     @property
     def items(self) -> int:
@@ -51,7 +74,7 @@ def matrix_bank(scores: Dense, bank_items: Dense | None, method: str, joint: boo
         return Bank(scores, None, scores)
     if bank_items.shape[0 if joint else 1] != scores.shape[0 if joint else 1]:
         wanted = f"({scores.shape[0]} bank queries, bank items)" if joint else f"(bank items, {scores.shape[1]} items)"
-        raise ValueError(f"{method} wants bank_items as {wanted}, got {bank_items.shape}")
+        raise ArgumentError("bank_items", f"must be {wanted} for {method!r}, got {bank_items.shape}")
     if joint:
         return Bank(scores, None, Dense(np.concatenate([scores.matrix, bank_items.matrix], axis=1)))
     return Bank(scores, bank_items, scores)

@@ -15,6 +15,7 @@ from unhub.arrays import Float32, Float64, Ids, Kind, Span, spans
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Vectors, as_vectors, not_finite
 
+BLOCK_ROWS = 4096  # vectors that are made ready at a time for a mean
 READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
 Block: TypeAlias = NDArray[np.generic]  # rows made ready to multiply; a slice of a block is a block
 
@@ -57,8 +58,8 @@ class Similarity(Protocol):
     def rounding(self, items: Block, queries: Block) -> Float32:
         """Return how far a score may be from its steady product, (items, queries); (1, 1) where that is one number."""
 
-    def mean_scores(self) -> Float64:
-        """Return each item's mean score over the queries, (items,)."""
+    def mean_scores(self, weights: Float64 | None = None) -> Float64:
+        """Return each item's mean score over the queries, (items,), by their weights where they have some."""
 
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
@@ -121,12 +122,13 @@ class Dot:
             return np.full((1, 1), share)
         return share * _lengths(items)[:, None] * _lengths(queries)
 
-    def mean_scores(self) -> Float64:
+    def mean_scores(self, weights: Float64 | None = None) -> Float64:
         total = np.zeros(self.width)
-        for span in spans(len(self.query_vectors), 4096):
-            total += self.queries(span).sum(axis=0, dtype=np.float64)
-        mean = total / len(self.query_vectors)
-        return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), 4096)])
+        for span in spans(len(self.query_vectors), BLOCK_ROWS):
+            queries = cast("Float32", self.queries(span))
+            total += queries.sum(axis=0, dtype=np.float64) if weights is None else weights[slice(*span)] @ queries
+        mean = total / (len(self.query_vectors) if weights is None else weights.sum())
+        return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), BLOCK_ROWS)])
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind, self.device)
@@ -223,9 +225,14 @@ class Dense:
     def rounding(self, items: Block, queries: Block) -> Float32:
         return np.zeros((1, 1), np.float32)
 
-    def mean_scores(self) -> Float64:
+    def mean_scores(self, weights: Float64 | None = None) -> Float64:
         self.check()
-        return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
+        if weights is None:
+            return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
+        total = np.zeros(self.shape[1])
+        for start, stop in spans(self.shape[0], self.rows_at_once):
+            total += weights[start:stop] @ self.matrix[start:stop]
+        return total / float(weights.sum())
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions]).on(self._device)

@@ -107,7 +107,29 @@ def _sum_by_differences(row: Float32, slope: Any, peak: Any) -> Any:
 
 
 @jit
-def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
+def _weigh_differences(row: Float32, weights: Float32, slope: Any, peak: Any) -> Any:
+    """_sum_by_differences of scores that have weights."""
+    total, whole = ZERO, 0.0
+    for j in range(len(row)):
+        total += weights[j] * less_one_(slope * (row[j] - peak))
+        whole += np.float64(weights[j])
+    return whole + np.float64(total)
+
+
+@jit
+def _weigh_powers(row: Float32, weights: Float32, slope: Any) -> Any:
+    """Return the weighted sum of 2**(slope * score)."""
+    total = ZERO
+    for j in range(len(row)):
+        total += weights[j] * _power(slope * row[j])
+    return total
+
+
+# What is `None` in a call is known when it is compiled: without weights, the branches for them are not there.
+
+
+@jit
+def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Any = None) -> None:
     """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80.
 
     A row has at most 6,000 scores: float32 holds the sum of as many.
@@ -116,6 +138,12 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
         row = tile[i]
         for b in range(len(betas)):
             slope, total = betas[b] * LOG2E, ZERO
+            if weights is not None:
+                if betas[b] <= FLAT_BETA:
+                    sums[i, b] += _weigh_differences(row, weights, slope, ZERO)
+                else:
+                    sums[i, b] += np.float64(_weigh_powers(row, weights, slope))
+                continue
             if betas[b] <= FLAT_BETA:
                 sums[i, b] += _sum_by_differences(row, slope, ZERO)
                 continue
@@ -136,7 +164,26 @@ def _sum_and_largest(row: Float32, slope: Any, peak: Any) -> Any:
 
 
 @jit
-def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
+def _weigh_and_largest(row: Float32, weights: Float32, slope: Any, peak: Any) -> Any:
+    """_sum_and_largest of scores that have weights."""
+    total, largest = ZERO, row[0]
+    for j in range(len(row)):
+        value = row[j]
+        largest = larger(largest, value)
+        total += weights[j] * exp2_(slope * (value - peak))
+    return total, largest
+
+
+@jit
+def _sum(values: Float32) -> Any:
+    total = ZERO
+    for j in range(len(values)):
+        total += values[j]
+    return total
+
+
+@jit
+def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, weights: Any = None) -> None:
     """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas).
 
     `peak` is the largest score of the row's first tile. It follows the running maximum only where that is so far above
@@ -151,13 +198,24 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
             peak[i] = _largest(row)
         for b in range(len(betas)):
             slope = betas[b] * LOG2E
-            total, largest = _sum_and_largest(row, slope, peak[i])
+            if weights is None:
+                total, largest = _sum_and_largest(row, slope, peak[i])
+            else:
+                total, largest = _weigh_and_largest(row, weights, slope, peak[i])
             if b == 0 and steepest * (largest - peak[i]) > FAR_ABOVE:
                 for c in range(len(betas)):
                     sums[i, c] *= np.exp(np.float64(betas[c]) * (np.float64(peak[i]) - np.float64(largest)))
                 peak[i] = largest
-                total, largest = _sum_and_largest(row, slope, peak[i])
-            if total > HALF * np.float32(len(row)):  # most are near to 1
+                if weights is None:
+                    total, largest = _sum_and_largest(row, slope, peak[i])
+                else:
+                    total, largest = _weigh_and_largest(row, weights, slope, peak[i])
+            if weights is not None:
+                if total > HALF * _sum(weights):
+                    sums[i, b] += _weigh_differences(row, weights, slope, peak[i])
+                else:
+                    sums[i, b] += np.float64(total)
+            elif total > HALF * np.float32(len(row)):  # most are near to 1
                 sums[i, b] += _sum_by_differences(row, slope, peak[i])
             else:
                 sums[i, b] += np.float64(total)
@@ -469,7 +527,9 @@ def _hand_over(subtotals: Float32, totals: Float64) -> None:
 
 
 @jit
-def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
+def soften_rows(
+    scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64, weights: Any = None
+) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
     `logs` gets each row's log-sum-exp.
@@ -481,10 +541,17 @@ def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: 
         total, level = _soften(scores, i, h, slope, level, powers)
         logs[i] = beta * np.float64(level) + np.log(np.float64(total))
         scale = ONE / total
-        for j in range(len(powers)):
-            value = powers[j] * scale
-            soft[j] = value
-            subtotals[j] += value
+        if weights is None:
+            for j in range(len(powers)):
+                value = powers[j] * scale
+                soft[j] = value
+                subtotals[j] += value
+        else:
+            weight = weights[i]
+            for j in range(len(powers)):
+                value = powers[j] * scale
+                soft[j] = value
+                subtotals[j] += weight * value
         if i % ROWS_ADDED == ROWS_ADDED - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
@@ -492,7 +559,7 @@ def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: 
 
 @jit
 def soften_short_rows(
-    scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float64, logs: Float64
+    scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float64, logs: Float64, weights: Any = None
 ) -> None:
     """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven.
 
@@ -505,18 +572,25 @@ def soften_short_rows(
         total, level = _soften(scores, i, h, slope, level, powers)
         logs[i] = beta * np.float64(level) + np.log(np.float64(total))
         scale = ONE / total
-        for j in range(len(powers)):
-            value = powers[j] * scale
-            soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
-            subtotals[j] += value
+        if weights is None:
+            for j in range(len(powers)):
+                value = powers[j] * scale
+                soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
+                subtotals[j] += value
+        else:
+            weight = weights[i]
+            for j in range(len(powers)):
+                value = powers[j] * scale
+                soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
+                subtotals[j] += weight * value
         if i % ROWS_ADDED == ROWS_ADDED - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
 
 
 @jit
-def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64) -> None:
-    """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
+def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64, weights: Any = None) -> None:
+    """Sweep once over kept rows: sums = kept @ scale, then totals += weight * kept / sums, row by row."""
     rows, columns = kept.shape
     subtotals = np.zeros(columns, np.float32)
     for i in range(rows):
@@ -525,7 +599,7 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64) 
         for j in range(columns):
             total += row[j] * scale[j]
         sums[i] = total
-        share = ONE / total
+        share = (ONE if weights is None else weights[i]) / total
         for j in range(columns):
             subtotals[j] += share * row[j]
         if i % ROWS_ADDED == ROWS_ADDED - 1:
@@ -551,7 +625,7 @@ def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Fl
 
 
 @jit
-def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: Float64) -> None:
+def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: Float64, weights: Any = None) -> None:
     """balance_rows on rows kept in 16 bits.
 
     Four rows at a time, so that the sums are read and written a quarter as often, in one loop with the sums of the
@@ -566,6 +640,9 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
         for i in range(0, whole, 4):
             sums[i], sums[i + 1], sums[i + 2], sums[i + 3] = w, x, y, z
             to_a, to_b, to_c, to_d = ONE / w, ONE / x, ONE / y, ONE / z
+            if weights is not None:
+                to_a, to_b = weights[i] * to_a, weights[i + 1] * to_b
+                to_c, to_d = weights[i + 2] * to_c, weights[i + 3] * to_d
             ahead = min(i + 4, whole - 4)  # the last four sum themselves again, for nobody
             later = min(i + 8, whole - 4) * columns
             w, x, y, z = ZERO, ZERO, ZERO, ZERO
@@ -574,7 +651,7 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
                 if columns <= MOST_FETCHED:
                     for j in range(4 * start, 4 * stop, LINE_BYTES // 2):
                         fetch(in_order, later + j)
-                part, weights = subtotals[start:stop], scale[start:stop]
+                part, scales = subtotals[start:stop], scale[start:stop]
                 # A function that returned four of these would cost the loop a fifth of its speed.
                 a, b = kept[i, start:stop], kept[i + 1, start:stop]
                 c, d = kept[i + 2, start:stop], kept[i + 3, start:stop]
@@ -584,17 +661,17 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
                     first = to_a * _lengthen(a[j]) + to_b * _lengthen(b[j])
                     second = to_c * _lengthen(c[j]) + to_d * _lengthen(d[j])
                     part[j] += first + second
-                    w += _lengthen(p[j]) * weights[j]
-                    x += _lengthen(q[j]) * weights[j]
-                    y += _lengthen(r[j]) * weights[j]
-                    z += _lengthen(s[j]) * weights[j]
+                    w += _lengthen(p[j]) * scales[j]
+                    x += _lengthen(q[j]) * scales[j]
+                    y += _lengthen(r[j]) * scales[j]
+                    z += _lengthen(s[j]) * scales[j]
             if i % ROWS_ADDED == ROWS_ADDED - 4:
                 _hand_over(subtotals, totals)
     for i in range(whole, rows):
         row = kept[i]
         total, _, _, _ = _weigh(row, row, row, row, scale)
         sums[i] = total
-        share = ONE / total
+        share = (ONE if weights is None else weights[i]) / total
         for j in range(columns):
             subtotals[j] += share * _lengthen(row[j])
     _hand_over(subtotals, totals)

@@ -14,7 +14,7 @@ class Kernel(Protocol):
     """Multiply a tile, and reduce it while it is in cache.
 
     Tiles are float32 in C order. Results are written into arrays that the caller brings. Kernels agree on them up to
-    rounding, and exactly on which values are the largest.
+    rounding, and exactly on which values are the largest. Weights are above 0 and at most 1; None is all ones.
     """
 
     @property
@@ -24,16 +24,19 @@ class Kernel(Protocol):
     def multiply(self, left: Float32, right: Float32, out: Float32) -> None:
         """Write the inner products of two sets of rows, (left, right)."""
 
-    def add_powers(self, tile: Float32, betas: Float32, sums: Float64) -> None:
+    def add_powers(self, tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
         """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80.
 
-        A row has at most 6,000 scores: float32 holds the sum of that many.
+        A row has at most 6,000 scores: float32 holds the sum of that many. With weights, (columns,), each score's
+        power is multiplied by that of its column.
         """
 
-    def add_log_sums(self, tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
+    def add_log_sums(
+        self, tile: Float32, betas: Float32, peak: Float32, sums: Float64, weights: Float32 | None = None
+    ) -> None:
         """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile may be used up.
 
-        `peak`, (rows,), starts at minus infinity and follows the largest score so far.
+        `peak`, (rows,), starts at minus infinity and follows the largest score so far. Weights are those of add_powers.
         """
 
     def add_top(
@@ -77,33 +80,60 @@ class Kernel(Protocol):
         """Keep each column's largest value and its row (row i has the place first + i); the first one wins."""
 
     def soften_rows(
-        self, scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64
+        self,
+        scores: Float32,
+        h: Float32,
+        beta: float,
+        out: Float32,
+        totals: Float64,
+        logs: Float64,
+        weights: Float32 | None = None,
     ) -> None:
         """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
-        `logs` gets each row's log-sum-exp.
+        `logs` gets each row's log-sum-exp. With weights, (rows,), a row adds to the totals as often as its weight says.
         """
 
     def soften_short_rows(
-        self, scores: Float32, h: Float32, beta: float, out: NDArray[np.uint16], totals: Float64, logs: Float64
+        self,
+        scores: Float32,
+        h: Float32,
+        beta: float,
+        out: NDArray[np.uint16],
+        totals: Float64,
+        logs: Float64,
+        weights: Float32 | None = None,
     ) -> None:
         """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven.
 
         A share is never over 1, so the first two bits of its float32 are zero and need not be kept.
         """
 
-    def balance_rows(self, kept: Float32, scale: Float32, totals: Float64, sums: Float64) -> None:
-        """Sweep once over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
+    def balance_rows(
+        self, kept: Float32, scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None
+    ) -> None:
+        """Sweep once over kept rows: sums = kept @ scale, then totals += weight * kept / sums, row by row."""
 
-    def balance_short_rows(self, kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64) -> None:
+    def balance_short_rows(
+        self, kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None
+    ) -> None:
         """balance_rows on rows kept in 16 bits."""
 
     def deviate_rows(
-        self, scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64
+        self,
+        scores: Float32,
+        h: Float32,
+        beta: float,
+        out: Float32,
+        totals: Float64,
+        logs: Float64,
+        weights: Float32 | None = None,
     ) -> None:
         """soften_rows where beta * (score - h) is small: instead of a share, write columns * share - 1."""
 
-    def balance_deviations(self, kept: Float32, scale: Float64, totals: Float64, sums: Float64) -> None:
+    def balance_deviations(
+        self, kept: Float32, scale: Float64, totals: Float64, sums: Float64, weights: Float32 | None = None
+    ) -> None:
         """balance_rows on what deviate_rows wrote."""
 
     def hash_rows(

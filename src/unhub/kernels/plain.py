@@ -49,11 +49,11 @@ def multiply(left: Float32, right: Float32, out: Float32) -> None:
     np.matmul(left, right.T, out=out)
 
 
-def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
+def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
     """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80."""
     slabs = _slabs(tile)
     room = np.empty((3, *tile[slabs[0]].shape), np.float32)  # the tile is not written to
-    ones = np.ones(tile.shape[1], np.float32)
+    ones = np.ones(tile.shape[1], np.float32) if weights is None else weights
     with _TURNS:
         for rows in slabs:
             for b, beta in enumerate(betas):
@@ -64,15 +64,16 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
                     sums[rows, b] += _sum_exp(tile[rows], beta, ones, room[:, : len(tile[rows])])
 
 
-def _sum_by_differences(exponents: Float32, ones: Float32) -> Float64:
-    """Return the sums of exp(x) over rows as their number and the sum of what each is over 1; the x are used up."""
-    return np.float64(len(ones)) + np.asarray(np.expm1(exponents, out=exponents) @ ones, np.float64)
+def _sum_by_differences(exponents: Float32, weights: Float32) -> Float64:
+    """Return the sums of exp(x) over rows as the weights and the sum of what each is over 1; the x are used up."""
+    over = np.asarray(np.expm1(exponents, out=exponents) @ weights, np.float64)
+    return np.asarray(np.sum(weights, dtype=np.float64) + over)
 
 
-def sum_exp_of_numpy(slab: Float32, beta: np.float32, ones: Float32, room: Float32) -> Float32:
-    """Return the sums of exp(beta * score) over rows; `room` for three slabs is used up."""
+def sum_exp_of_numpy(slab: Float32, beta: np.float32, weights: Float32, room: Float32) -> Float32:
+    """Return the weighted sums of exp(beta * score) over rows; `room` for three slabs is used up."""
     powers = np.exp(np.multiply(slab, beta, out=room[0]), out=room[0])
-    return np.asarray(powers @ ones)
+    return np.asarray(powers @ weights)
 
 
 # 2**x is 1 + STEEPNESS * x / ((x - CENTRE)**2 + HEIGHT) for x from -0.5 to 0.5, but for 4.4e-7 of it (in the form of
@@ -82,7 +83,7 @@ EXPONENT_BIT = 23  # from this bit on a float32 keeps its exponent, plus 127
 BIAS = np.float32(2**23 + 127)  # the sum of this and a whole number has that number plus 127 in its last bits
 
 
-def sum_exp_of_fractions(slab: Float32, beta: np.float32, ones: Float32, room: Float32) -> Float32:
+def sum_exp_of_fractions(slab: Float32, beta: np.float32, weights: Float32, room: Float32) -> Float32:
     """sum_exp_of_numpy in simple arithmetic: 2 to the nearest whole number, times 2 to what is left."""
     left, whole, work = room
     np.multiply(slab, np.float32(beta / np.log(2)), out=left)
@@ -95,7 +96,10 @@ def sum_exp_of_fractions(slab: Float32, beta: np.float32, ones: Float32, room: F
     np.multiply(work, work, out=work)
     np.add(work, HEIGHT, out=work)
     np.divide(left, work, out=work)
-    return np.asarray(powers @ ones + STEEPNESS * _row_dots(powers, work))
+    total = powers @ weights
+    if (weights != 1).any():
+        np.multiply(powers, weights, out=powers)
+    return np.asarray(total + STEEPNESS * _row_dots(powers, work))
 
 
 def _is_exp_quick() -> bool:
@@ -108,9 +112,10 @@ def _is_exp_quick() -> bool:
 _sum_exp = sum_exp_of_numpy if _is_exp_quick() else sum_exp_of_fractions
 
 
-def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) -> None:
+def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, weights: Float32 | None = None) -> None:
     """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
-    ones = np.ones(tile.shape[1], np.float32)
+    ones = np.ones(tile.shape[1], np.float32) if weights is None else weights
+    whole = ones.sum(dtype=np.float64).astype(np.float32)
     for rows in _slabs(tile):
         slab = tile[rows]
         top = np.maximum(peak[rows], slab.max(axis=1))
@@ -119,7 +124,7 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64) ->
         peak[rows] = top
         with np.errstate(over="ignore"):  # far below the peak the power is zero
             np.subtract(slab, top[:, None], out=slab)
-            means = slab @ ones / np.float32(len(ones))
+            means = slab @ ones / whole
             for b, beta in enumerate(betas):
                 work = np.multiply(slab, beta, out=slab if b == len(betas) - 1 else None)
                 flat = np.flatnonzero(beta * means > FLAT_MEAN)
@@ -219,7 +224,15 @@ def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.
     where[better] = first + row[better]
 
 
-def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
+def soften_rows(
+    scores: Float32,
+    h: Float32,
+    beta: float,
+    out: Float32,
+    totals: Float64,
+    logs: Float64,
+    weights: Float32 | None = None,
+) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
     `logs` gets each row's log-sum-exp.
@@ -233,38 +246,54 @@ def soften_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: 
         np.exp(slab, out=slab)
         total = slab.sum(axis=1)
         np.multiply(slab, (np.float32(1) / total)[:, None], out=slab)
-        totals += slab.sum(axis=0)
+        totals += slab.sum(axis=0) if weights is None else weights[rows] @ slab
         logs[rows] = beta * largest.astype(np.float64) + np.log(total.astype(np.float64))
 
 
 def soften_short_rows(
-    scores: Float32, h: Float32, beta: float, out: NDArray[np.uint16], totals: Float64, logs: Float64
+    scores: Float32,
+    h: Float32,
+    beta: float,
+    out: NDArray[np.uint16],
+    totals: Float64,
+    logs: Float64,
+    weights: Float32 | None = None,
 ) -> None:
     """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven."""
     slabs = _slabs(scores)
     room = np.empty_like(scores[slabs[0]])
     for rows in slabs:
         soft = room[: len(scores[rows])]
-        soften_rows(scores[rows], h, beta, soft, totals, logs[rows])
+        soften_rows(scores[rows], h, beta, soft, totals, logs[rows], None if weights is None else weights[rows])
         out[rows] = (soft.view(np.uint32) + SHORT_HALF) >> SHORT
 
 
-def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64) -> None:
-    """One Sinkhorn sweep over kept rows: sums = kept @ scale, then totals += kept / sums, row by row."""
+def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None) -> None:
+    """Sweep once over kept rows: sums = kept @ scale, then totals += weight * kept / sums, row by row."""
     for rows in _slabs(kept):
         total = kept[rows] @ scale
         sums[rows] = total
-        totals += (np.float32(1) / total) @ kept[rows]
+        totals += ((np.float32(1) if weights is None else weights[rows]) / total) @ kept[rows]
 
 
-def balance_short_rows(kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64) -> None:
+def balance_short_rows(
+    kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None
+) -> None:
     """balance_rows on rows kept in 16 bits."""
     for rows in _slabs(kept):
         wide = (kept[rows].astype(np.uint32) << SHORT).view(np.float32)
-        balance_rows(wide, scale, totals, sums[rows])
+        balance_rows(wide, scale, totals, sums[rows], None if weights is None else weights[rows])
 
 
-def deviate_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals: Float64, logs: Float64) -> None:
+def deviate_rows(
+    scores: Float32,
+    h: Float32,
+    beta: float,
+    out: Float32,
+    totals: Float64,
+    logs: Float64,
+    weights: Float32 | None = None,
+) -> None:
     """soften_rows where beta * (score - h) is small: instead of a share, write columns * share - 1.
 
     All shares are nearly alike, and this is as precise as the exponents are. A few passes of numpy do for it.
@@ -278,17 +307,23 @@ def deviate_rows(scores: Float32, h: Float32, beta: float, out: Float32, totals:
         mean = slab.mean(axis=1, dtype=np.float64)
         np.subtract(slab, mean[:, None].astype(np.float32), out=slab)
         np.multiply(slab, (1 / (1 + mean))[:, None].astype(np.float32), out=slab)
-        totals += (len(slab) + slab.sum(axis=0, dtype=np.float64)) / columns
+        if weights is None:
+            totals += (len(slab) + slab.sum(axis=0, dtype=np.float64)) / columns
+        else:
+            wide = weights[rows].astype(np.float64)
+            totals += (wide.sum() + wide @ slab) / columns
         logs[rows] = np.log(columns) + np.log1p(mean)
 
 
-def balance_deviations(kept: Float32, scale: Float64, totals: Float64, sums: Float64) -> None:
+def balance_deviations(
+    kept: Float32, scale: Float64, totals: Float64, sums: Float64, weights: Float32 | None = None
+) -> None:
     """balance_rows on what deviate_rows wrote."""
     columns, whole = kept.shape[1], scale.sum()
     for rows in _slabs(kept):
         total = (whole + (kept[rows] @ scale.astype(np.float32)).astype(np.float64)) / columns
         sums[rows] = total
-        share = 1 / total
+        share = (1 if weights is None else weights[rows].astype(np.float64)) / total
         totals += (share.sum() + (share.astype(np.float32) @ kept[rows]).astype(np.float64)) / columns
 
 

@@ -68,9 +68,10 @@ class DualInvertedSoftmax(Method):
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
-        fresh = np.full(new.items, np.log(new.size))
+        fresh = np.full(new.items, np.log(new.weight))
         if self.beta_query:
-            fresh = reduce(new.queries, Want(betas=(self.beta_query,)), workers).log_sums[self.beta_query]
+            found = reduce(new.queries, Want(betas=(self.beta_query,)), workers, weights=new.weights)
+            fresh = found.log_sums[self.beta_query]
         both = np.logaddexp(cast("Float64", arrays["query_log_sums"]), fresh)
         return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both}, KEPT)
 
@@ -167,6 +168,6 @@ def both_log_sums(
     """Return logsumexp(beta * score) over the bank queries and over the bank items; log(count) where beta is 0."""
     targets = cast("Similarity", bank.targets).shape[0]
     return (
-        streamed.queries.log_sums.get(method.beta_query, np.full(bank.items, np.log(bank.size))),
+        streamed.queries.log_sums.get(method.beta_query, np.full(bank.items, np.log(bank.weight))),
         streamed.targets.log_sums.get(method.beta_target, np.full(bank.items, np.log(targets))),
     )

@@ -16,6 +16,7 @@ from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.similarity import Block, Dense, Dot, Similarity, steady_products
 from unhub.data.vectors import Vectors
+from unhub.errors import ArgumentError
 from unhub.methods.method import Arrays, Method, Outcome, require_count
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
@@ -62,6 +63,8 @@ class GloballyCorrected(Method):
             raise ValueError("the array tables holds a row that falls; quantiles rise")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
+        if bank.weights is not None:
+            raise ArgumentError("weights", "cannot be used with 'gc', which counts bank queries", "repeat the queries")
         scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
             tables = self._tables(scores, workers)

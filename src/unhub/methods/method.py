@@ -133,7 +133,7 @@ def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, workers: Work
     wants = [method.wants(mergeable) for method in methods]
     queries = functools.reduce(operator.or_, (want for want, _ in wants), Want())
     targets = functools.reduce(operator.or_, (want for _, want in wants), Want())
-    found = NOTHING if queries.empty else reduce(bank.queries, queries, workers)
+    found = NOTHING if queries.empty else reduce(bank.queries, queries, workers, weights=bank.weights)
     found_targets = NOTHING if targets.empty else reduce(cast("Similarity", bank.targets), targets, workers)
     return Streamed(found, found_targets)
 

@@ -31,7 +31,7 @@ class NearestNeighbourNormalisation(Method):
         require_number(self, "alpha", least=0)
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        k, notes = resolve_k(self, self.k, self.default_k, bank.size, "bank queries")
+        k, notes = resolve_k(self, self.k, self.default_k, max(1, int(bank.weight)), "bank queries")
         return dataclasses.replace(self, k=k), notes
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
@@ -52,7 +52,8 @@ class NearestNeighbourNormalisation(Method):
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
-        more = reduce(new.queries, Want(top_values=min(kept.shape[1], new.size)), workers).top_values
+        want = Want(top_values=min(kept.shape[1], int(new.weight)))
+        more = reduce(new.queries, want, workers, weights=new.weights).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
         return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top}, _kept(top.shape[1]))
 
@@ -78,7 +79,7 @@ class CrossDomainLocalScaling(Method):
         return NearestNeighbourNormalisation(k=self.k or self.default_k, alpha=0.5)
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        k, notes = resolve_k(self, self.k, self.default_k, bank.size, "bank queries")
+        k, notes = resolve_k(self, self.k, self.default_k, max(1, int(bank.weight)), "bank queries")
         return dataclasses.replace(self, k=k), notes
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
@@ -110,11 +111,11 @@ class DistributionNormalisation(Method):
         require_number(self, "weight", least=0)
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
-        return Outcome(self.weight * bank.queries.mean_scores())
+        return Outcome(self.weight * bank.queries.mean_scores(bank.weights))
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
-        more = self.weight * new.queries.mean_scores()
-        return Outcome((old * h + new.size * more) / (old + new.size))
+        more = self.weight * new.queries.mean_scores(new.weights)
+        return Outcome((old * h + new.weight * more) / (old + new.weight))
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Centring(Method):
     name: ClassVar[str] = "cent"
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
-        return Outcome(bank.queries.mean_scores())
+        return Outcome(bank.queries.mean_scores(bank.weights))
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, workers)

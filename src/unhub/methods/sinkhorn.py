@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import Held, Solution, balance, column_potentials
+from unhub.compute.sinkhorn import Held, Schedule, Solution, balance, column_potentials
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
@@ -44,6 +44,11 @@ class Balanced(Method):
             object.__setattr__(self, "iterations", self.default_iterations if self.tolerance is None else 1000)
         require_count(self, "iterations")
 
+    @property
+    def schedule(self) -> Schedule:
+        """How far to iterate, as the solver takes it."""
+        return Schedule(self.tau, cast("int", self.iterations), self.tolerance)
+
     def columns(self, bank: Bank) -> Similarity:
         """Return what the bank queries are balanced against."""
         return bank.queries
@@ -62,13 +67,13 @@ class Balanced(Method):
             raise ValueError(f"the array columns says {columns}; more than the {targets} bank items is wanted")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
-        most = cast("int", self.iterations)
-        return outcome(balance(self.columns(bank), self.tau, most, workers, tolerance=self.tolerance), bank.items)
+        return outcome(balance(self.columns(bank), self.schedule, workers, weights=bank.weights), bank.items)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from where h stands."""
         start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
-        return outcome(balance(self.columns(bank), self.tau, iterations, workers, start=start), bank.items)
+        more = Schedule(self.tau, iterations)
+        return outcome(balance(self.columns(bank), more, workers, start=start, weights=bank.weights), bank.items)
 
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
         """Follow the old queries' alpha; a column keeps the share of mass it had in the fit, so nothing else moves."""
@@ -82,13 +87,14 @@ class Balanced(Method):
         Closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted so that
         rows which come later stand, on average, at the level of these.
         """
-        before, total = np.concatenate([h, cast("Float64", arrays["bank_item_h"])]), old + new.size
+        before, total = np.concatenate([h, cast("Float64", arrays["bank_item_h"])]), old + new.weight
         # Where items came or went since the fit, a column's share of the mass is another now.
         before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
-        columns, most = self.columns(new), cast("int", self.iterations)
-        apart = balance(columns, self.tau, most, workers, tolerance=self.tolerance)
-        both = (old * before + new.size * (apart.h - apart.h.mean() + before.mean())) / total
-        step = balance(columns, self.tau, 1, workers, start=both, held=Held(old, before))
+        columns = self.columns(new)
+        apart = balance(columns, self.schedule, workers, weights=new.weights)
+        both = (old * before + new.weight * (apart.h - apart.h.mean() + before.mean())) / total
+        held = Held(old, before)
+        step = balance(columns, Schedule(self.tau, 1), workers, start=both, held=held, weights=new.weights)
         level = float((both - step.h).mean()) / self.tau
         old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / total)
         changed: dict[str, NDArray[np.generic]] = {

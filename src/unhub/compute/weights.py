@@ -1,0 +1,71 @@
+"""Weights: a weight per query of a bank; a query of weight 2 counts as the same query twice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float32, Float64
+from unhub.errors import ArgumentError
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A weight above 0 for each query, (queries,)."""
+
+    values: Float64
+
+    @property
+    def total(self) -> float:
+        """What all queries weigh together."""
+        return float(self.values.sum())
+
+    @cached_property
+    def unit(self) -> float:
+        """A power of two over which no weight is, so that whole weights stay exact when they are divided by it."""
+        return math.ldexp(1.0, math.frexp(float(self.values.max()))[1])
+
+    @cached_property
+    def shares(self) -> Float32:
+        """The weights in that unit, as kernels take them: sums of products with them stay in float32's range."""
+        return (self.values / self.unit).astype(np.float32)
+
+    def enough(self, k: int) -> int:
+        """Return how many queries weigh k together, whichever they are; all of them where they do not weigh k."""
+        return min(int(np.searchsorted(np.cumsum(np.sort(self.values)), k)) + 1, len(self.values))
+
+    def check_whole(self) -> None:
+        """Raise an ArgumentError unless every weight is a whole number."""
+        broken = np.flatnonzero(self.values % 1)
+        if len(broken):
+            raise ArgumentError(
+                "weights",
+                f"must be whole numbers where single scores are kept, got {self.values[broken[0]]:g} for bank query "
+                f"{broken[0]}",
+                "round them, or fit without what merging needs",
+            )
+
+
+def top_means(top: Float32, weights: Float64, counts: tuple[int, ...]) -> Float64:
+    """Return the mean of each row's first values up to a weight of k, (counts, rows), for each count k.
+
+    The last value counts in part, where it weighs more than is left of k. Values fall; those of weight 0 are not there.
+    """
+    values = np.where(weights > 0, top, 0).astype(np.float64)
+    taken = [_taken(weights, k) for k in counts]
+    return np.array([(part * values).sum(axis=1) / part.sum(axis=1) for part in taken])
+
+
+def repeated(top: Float32, weights: Float64, k: int) -> Float32:
+    """Return the first k of each row's values, each as often as its whole weight says, (rows, k)."""
+    times: NDArray[np.int64] = _taken(weights, k).astype(np.int64)
+    return np.repeat(top.ravel(), times.ravel()).reshape(len(top), k)
+
+
+def _taken(weights: Float64, k: int) -> Float64:
+    """Return how much of each weight is among the first k, row by row."""
+    return np.clip(k - (np.cumsum(weights, axis=1) - weights), 0, weights)
