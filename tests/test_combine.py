@@ -130,7 +130,7 @@ def test_sets_of_any_form_are_the_same_and_stay_as_they_are(form: str) -> None:
     found = build(given, 6, "cosine")
     expected = Sets.of([one.astype(np.float32) for one in sets], 6, "cosine")
     assert_array_equal(found.queries, expected.queries)
-    assert found.sizes.tolist() == [1, 4]
+    assert found.counts.tolist() == [1, 4]
     for one, same in zip(sets, before, strict=True):
         assert_array_equal(one, same)
 
@@ -150,7 +150,7 @@ def test_sets_may_come_from_a_generator_or_one_array_of_equal_sizes() -> None:
 
 def test_some_sets_are_those_at_the_positions() -> None:
     sets = ragged([2, 1, 5, 3])
-    some = Sets.of(sets, 6, "dot").some(np.array([3, 0, 3]))
+    some = Sets.of(sets, 6, "dot").gather(np.array([3, 0, 3]))
     expected = Sets.of([sets[3], sets[0], sets[3]], 6, "dot")
     assert_array_equal(some.queries, expected.queries)
     assert_array_equal(some.starts, expected.starts)

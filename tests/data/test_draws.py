@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import unhub
-from unhub.data.draws import Captions, Drawn, Draws
+from unhub.data.captions import Captions
+from unhub.data.draws import Drawn, Draws
 from unhub.data.vectors import Vectors
 from unhub.files import read_draws, write_draws
 

@@ -135,7 +135,7 @@ def test_an_answer_to_all_queries_leaves_them_apart_unless_it_is_the_first() -> 
 
 def test_some_queries_of_a_truth_keep_their_answers_in_their_order() -> None:
     truth = as_relevance({0: {5: 2}, 1: {5: 1, 6: 3}, 3: 6}).against(np.arange(4), ids_of(5, 6))
-    some = truth.of(np.array([3, 1, 2, 1]))
+    some = truth.gather(np.array([3, 1, 2, 1]))
     assert answers(some) == [[(1, 1)], [(0, 1), (1, 3)], [], [(0, 1), (1, 3)]]
 
 

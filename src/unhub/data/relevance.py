@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids
 from unhub.data.ids import is_integer
+from unhub.data.ragged import Positions, Ragged, starts_of
 
 EXACT = 1 << 53  # from here on a float may stand for several integers
 
@@ -73,28 +73,30 @@ class Relevance:
                 "give the items the ids of the table"
             )
         order = np.argsort(query_places[usable], kind="stable")  # which keeps the order of the table
-        owners = query_places[usable][order]
-        starts = np.searchsorted(owners, np.arange(len(queries) + 1))
         strange = asked & (item_places < 0)
         return Truth(
-            starts, item_places[usable][order], self.grades[usable][order], int(strange.sum()),
+            starts_of(query_places[usable][order], len(queries)),
+            item_places[usable][order],
+            self.grades[usable][order],
+            absent=int(strange.sum()),
             unknown_items=len(np.unique(self.item_ids[strange])),
             unknown_queries=len(np.unique(self.query_ids[~asked])),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
-    """The answers to some queries as positions of items: those of query i are `positions[starts[i]:starts[i + 1]]`.
+class Truth(Ragged):
+    """The answers to some queries as positions of items: those of query i are row i of `positions`.
 
-    They stand in the order of the table, so that which one is first does not hang on the order of the items.
+    They are in the order of the table, so that which one is first does not depend on the order of the items.
     absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
     unknown_items: how many different items those absent are. unknown_queries: how many queries of the table are not
     among these.
     """
 
-    starts: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    FLAT: ClassVar = ("positions", "grades")
+
+    positions: Positions
     grades: Float64
     absent: int = 0
     excluded: int = 0
@@ -102,19 +104,9 @@ class Truth:
     unknown_queries: int = 0
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many answers each query has, (queries,)."""
-        return np.diff(self.starts)
-
-    @property
     def answered(self) -> NDArray[np.int64]:
         """The positions of the queries that have an answer."""
         return np.flatnonzero(self.counts)
-
-    @property
-    def owners(self) -> NDArray[np.int64]:
-        """The position of the query each answer belongs to, (answers,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
     @property
     def groups(self) -> NDArray[np.int64]:
@@ -128,13 +120,6 @@ class Truth:
         _, first, back = np.unique(answers, return_index=True, return_inverse=True)
         groups[self.answered] = np.argsort(np.argsort(first))[back]
         return groups
-
-    def of(self, queries: NDArray[np.int64]) -> Truth:
-        """Return the answers to some of the queries, in this order."""
-        counts = self.counts[queries]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        places = np.arange(starts[-1]) - np.repeat(starts[:-1], counts) + np.repeat(self.starts[queries], counts)
-        return dataclasses.replace(self, starts=starts, positions=self.positions[places], grades=self.grades[places])
 
 
 RelevanceLike: TypeAlias = (

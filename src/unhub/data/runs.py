@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids
+from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.data.relevance import as_names, as_numbers, matching, places_of
 
 
@@ -59,7 +60,8 @@ class Run:
                 f"{strange[0].item()!r}; give the items the ids of the run"
             )
         order = np.lexsort((positions, -self.scores[known], owners))
-        returned = Returned(owners[order], positions[order], self.scores[known][order], len(queries), items)
+        starts = starts_of(owners[order], len(queries))
+        returned = Returned(starts, positions[order], self.scores[known][order], items)
         codes = np.sort(returned.codes)
         twice = codes[1:][codes[1:] == codes[:-1]]
         if len(twice):
@@ -69,13 +71,13 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Returned:
-    """The items of a run as positions, best first within each query; `owners` are the positions of the queries."""
+class Returned(Ragged):
+    """The items of a run as positions: those of query i are row i, best first."""
 
-    owners: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    FLAT: ClassVar = ("positions", "scores")
+
+    positions: Positions
     scores: Float64
-    queries: int
     item_ids: Ids
 
     @property
@@ -88,6 +90,4 @@ class Returned:
         kept = ~np.isin(self.codes, codes)
         if not kept.any():
             raise ValueError(f"{name} returns nothing but items that exclude leaves out")
-        return dataclasses.replace(
-            self, owners=self.owners[kept], positions=self.positions[kept], scores=self.scores[kept]
-        )
+        return self.keep(kept)

@@ -77,7 +77,7 @@ class Placed:
 
     def answers(self, truth: Truth, items: int) -> Places:
         """Return the places of the answers, of the queries that have any."""
-        answered = truth.of(truth.answered)
+        answered = truth.gather(truth.answered)
         return Places.of(answered.starts, self.better, self.equal, truth.grades, items)
 
 

@@ -10,7 +10,8 @@ from unhub.arrays import Kind
 from unhub.combine import Combination, CombinationLike, Combining, as_combination
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Plan
-from unhub.data.draws import DRAWS, SIZES, Captions, Draws, check_sizes
+from unhub.data.captions import Captions
+from unhub.data.draws import DRAWS, SIZES, Draws, check_sizes
 from unhub.data.relevance import RelevanceLike
 from unhub.data.similarity import Dense, Dot
 from unhub.data.vectors import VectorsLike

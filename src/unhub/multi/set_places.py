@@ -17,7 +17,7 @@ from unhub.combine import BLOCK_ENTRIES, Combination, average_ranks, shares, str
 from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.copies import Twins
-from unhub.data.draws import Positions
+from unhub.data.ragged import Positions
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Gathered, Vectors
 from unhub.evaluation.placing import Additive, Placed, multiply, place_tile, ready_items, tile_rows

@@ -139,7 +139,7 @@ def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Mea
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    return Judges(queries.gather(kept), truth.of(kept), measure)
+    return Judges(queries.gather(kept), truth.gather(kept), measure)
 
 
 def _with_labels(sets: Sets, judges: Judges, named: Sequence[str], measure: Measure, seed: int, clock: Clock) -> Tuning:
