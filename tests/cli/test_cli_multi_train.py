@@ -79,10 +79,10 @@ def test_validation_in_the_same_files_is_what_its_pairs_name(folder: Path) -> No
     direct = train(*DATA.all, validation=OTHERS.all, rate=0.01, dimensions=16, hidden=24, epochs=2, batch=16, threads=1)
     assert printed["training"]["tried"] == json.loads(json.dumps(direct.training.to_dict()["tried"]))
     assert printed["training"]["notes"] == [
-        "16 of 56 items without a caption are left out",
-        "40 of 140 captions of no item are left out",
-        "40 of 40 items have fewer than 5 captions, and come with all",
-        "16 of 16 items of validation have fewer than 5 captions, and come with all",
+        "16 of 56 items have no caption and are left out",
+        "40 of 140 captions describe no item and are left out",
+        "40 of 40 items have fewer than 5 captions; all of theirs are used",
+        "16 of 16 items of validation have fewer than 5 captions; all of theirs are used",
     ]
 
 
