@@ -448,7 +448,7 @@ def test_one_item_alone_has_no_interval() -> None:
 
 @pytest.mark.parametrize("items", [13, 65])
 def test_items_that_are_the_same_are_level(items: int) -> None:
-    """A multiply of eight rows rounds columns unlike: twins differ by the last bit where nothing levels them."""
+    """A multiply of eight rows rounds columns unlike: copies differ by the last bit where nothing levels them."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((items, 257))
     twice = np.vstack([rows, rows])
