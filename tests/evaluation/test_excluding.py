@@ -196,8 +196,8 @@ def test_row_numbers_that_are_not_the_same_rows_are_told() -> None:
     [
         ("sel", "exclude must be 'self', or have one entry .* for each of 3 queries, got 'sel'"),
         ([0, 1], "for each of 3 queries, got 2 entries"),
-        ([0, 1, 9], r"exclude: 1 unknown id\(s\), for example 9"),
-        (["a", None, None], "exclude: the ids are integers here"),
+        ([0, 1, 9], r"exclude has 1 unknown id, for example 9"),
+        (["a", None, None], "exclude has ids that are strings, the ids here are integers"),
         ([1.5, None, None], "for query 0"),
     ],
 )

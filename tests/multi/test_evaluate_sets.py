@@ -568,7 +568,7 @@ def crossed() -> tuple[Floats, Floats, dict[int, int]]:
 
 MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts have 3 dimensions, items 16"),
-    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts: row 0 holds nan"),
+    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts holds nan in row 0"),
     "no texts": (lambda d: call(d.texts[:0], d.items, d.relevance), "texts is empty"),
     "a matrix": (lambda d: call(unhub.Dense(np.eye(3)), None, {0: 0}), "texts must be vectors, got a Dense matrix"),
     "no relevance": (lambda d: call(d.texts, d.items, {}), "relevance holds no pair"),

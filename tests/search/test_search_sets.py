@@ -292,7 +292,7 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "no places": ({"k": 0}, "k must be a whole number of at least 1"),
     "strengths": ({"strength": [1.0, 2.0]}, rf"one per query \({COUNT}\)"),
     "exclude": ({"exclude": [1]}, f"exclude must have one entry .* for each of {COUNT}"),
-    "among": ({"among": [N + 1]}, "among: 1 unknown id"),
+    "among": ({"among": [N + 1]}, "among has 1 unknown id"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Draws: which texts of each item are asked together, for each number of them; the same on every machine."""
+"""Draws: which texts of each item are used together as one set of queries, by size; the same on every machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unhub.data.captions import Captions
 from unhub.data.ragged import Positions, Ragged, starts_from
 from unhub.data.relevance import RelevanceLike, as_relevance, matching, places_of
 from unhub.data.vectors import VectorsLike, as_vectors
-from unhub.errors import check_seed, check_whole
+from unhub.errors import ArgumentError, check_seed, check_whole
 
 SIZES = (1, 2, 3, 5)
 DRAWS = 100  # as in Wang et al. 2022
@@ -62,14 +62,18 @@ class Draws:
 
     @staticmethod
     def of(
-        texts: VectorsLike, items: VectorsLike, relevance: RelevanceLike, sizes: Iterable[int] = SIZES,
-        draws: int = DRAWS, seed: int = 0,
-    ) -> Draws:  # fmt: skip
-        """Draw sets for the items that `relevance`, from a text's id to those of the items it describes, gives texts.
+        texts: VectorsLike,
+        items: VectorsLike,
+        relevance: RelevanceLike,
+        sizes: Iterable[int] = SIZES,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> Draws:
+        """Draw sets of texts for every item that has texts by `relevance`, which maps a text's id to its items' ids.
 
-        Every draw picks a set anew, so that one may come twice. An item with at most `draws` different sets of a size
-        gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and sets are the
-        positions of the smallest of them: no later numpy draws otherwise.
+        Every draw is independent, so the same set may come twice. An item with at most `draws` different sets of a size
+        gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and a set is the
+        positions of the smallest of them, so no later version of numpy draws other sets.
         """
         text_ids, item_ids = as_vectors(texts, "texts").ids, as_vectors(items, "items").ids
         captions = Captions.of(as_relevance(relevance).against(text_ids, item_ids))
@@ -94,10 +98,11 @@ class Draws:
         if len(strange):
             item, text = divmod(int(strange[0]), len(text_ids))
             then, today = ("described", "does not") if strange[0] in before else ("did not describe", "does")
-            raise ValueError(
-                f"the draws were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, "
-                f"which by this relevance it {today}, as with {len(strange) - 1} more; draw anew, or give that "
-                "relevance"
+            raise ArgumentError(
+                "draws",
+                f"were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, but by "
+                f"this relevance it {today}, and {len(strange) - 1} more pairs differ",
+                "draw again, or give the relevance of the draws",
             )
         sizes = {size: one.moved(texts, items) for size, one in self.sizes.items()}
         return Draws(text_ids, item_ids, captions, sizes, self.count, self.seed)
@@ -107,22 +112,24 @@ def check_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
     """Return sizes that a user gives, rising, each once."""
     given: object = sizes  # whatever a caller without types may give
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"sizes must be a list of whole numbers such as (1, 2, 3, 5), got {given!r}")
+        raise ArgumentError("sizes", f"must be a list of whole numbers such as (1, 2, 3, 5), got {given!r}")
     each = {check_whole(size, "sizes", 1) for size in given}
     if not each:
-        raise ValueError("sizes is empty; give at least one number of texts to ask together")
+        raise ArgumentError("sizes", "is empty", "give at least one number of texts per set")
     return tuple(sorted(each))
 
 
 def _moves(before: Ids, now: Ids, what: str) -> Positions:
-    """Return where each id of the draws stands now."""
+    """Return the position now of each id of the draws."""
     names = matching(before, now, what, "draws")
     places = places_of(names, now)
     if len(before) != len(now) or (places < 0).any():
         strange = names[places < 0]
         example = f", and {strange[0].item()!r} is not among these" if len(strange) else ""
-        raise ValueError(
-            f"draws were made for {len(before)} {what}s, here are {len(now)}{example}; draw anew, or give those"
+        raise ArgumentError(
+            "draws",
+            f"were made for {len(before)} {what}s, here are {len(now)}{example}",
+            f"draw again, or give the {what}s of the draws",
         )
     return places
 

@@ -14,6 +14,7 @@ from unhub.arrays import Ids
 from unhub.data.ids import as_ids, positions_of
 from unhub.data.ragged import Ragged, starts_of
 from unhub.data.vectors import Vectors, take
+from unhub.errors import naming_file
 from unhub.files.columns import TABLES, id_column, read_columns
 from unhub.files.readers import kind_of
 
@@ -48,6 +49,7 @@ class NamedSets(Ragged):
         return [take(queries.rows, places[self.span(row, row + 1)]) for row in range(len(self))]
 
 
+@naming_file()
 def read_sets(path: str | os.PathLike[str]) -> NamedSets:
     """Read sets of queries: .csv, .tsv, .jsonl or .parquet with `set_id` and `query_id`, a row for each query."""
     path = Path(path)
