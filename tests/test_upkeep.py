@@ -654,9 +654,9 @@ def nan_row() -> Floats:
 def test_bad_rows_are_refused_by_name() -> None:
     sets = drawn(97)
     correction = first("is", sets)
-    with pytest.raises(ValueError, match=r"^new_items: row 2 holds nan"):
+    with pytest.raises(ValueError, match=r"^new_items holds nan in row 2"):
         extend(correction, nan_row(), sets.bank[:200])
-    with pytest.raises(ValueError, match=r"^more_bank: row 2 holds nan"):
+    with pytest.raises(ValueError, match=r"^more_bank holds nan in row 2"):
         merge(correction, sets.items[:30], nan_row())
 
 
@@ -664,13 +664,13 @@ def test_ids_that_repeat_or_are_unknown_are_refused() -> None:
     sets = drawn(97)
     correction = first("is", sets)
     bank = sets.bank[:200]
-    with pytest.raises(ValueError, match=r"ids repeat, for example .*29"):
+    with pytest.raises(ValueError, match=r"repeated ids, for example .*29"):
         extend(correction, Vectors(np.array([29, 30]), sets.items[30:32]), bank)
     with pytest.raises(ValueError, match="all integers or all strings"):
         extend(correction, Vectors(np.array(["a"]), sets.items[30:31]), bank)
-    with pytest.raises(ValueError, match=r"^ids: 2 unknown id\(s\), for example .*77"):
+    with pytest.raises(ValueError, match=r"^ids has 2 unknown ids, for example .*77"):
         remove(correction, [1, 77, 78])
-    with pytest.raises(ValueError, match=r"^ids: the ids are integers here"):
+    with pytest.raises(ValueError, match=r"^ids has ids that are strings, the ids here are integers"):
         remove(correction, ["a"])
     with pytest.raises(ValueError, match=r"^ids names all 30 items"):
         remove(correction, np.arange(30))

@@ -158,7 +158,7 @@ def test_mistakes_are_named() -> None:
         unhub.judge_bank(items[:, :4], bank)
     with pytest.raises(ValueError, match="the bank has 8 dimensions, queries have 4"):
         unhub.judge_bank(items, bank, bank[:, :4])
-    with pytest.raises(ValueError, match="bank: row 5 is all zeros"):
+    with pytest.raises(ValueError, match="bank has only zeros in row 5"):
         unhub.judge_bank(items, np.concatenate([bank[:5], np.zeros((1, 8))]))
     with pytest.raises(ValueError, match="similarity"):
         unhub.judge_bank(items, bank, similarity="euclid")  # type: ignore[arg-type]

@@ -211,8 +211,8 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--curve", "curve.jpg"), "--curve: curve.jpg: a picture is a .png or a .svg file"),
         (("--curve", "nowhere/curve.png"), "--curve: cannot write nowhere/curve.png: there is no folder"),
         (("--save-draws", "truth.csv"), "--save-draws: truth.csv is an input of this command"),
-        (("--text-ids", "names.txt"), "--text-ids: names.txt: 100 ids are needed"),
-        (("--texts", "bank.npy", "--text-ids", "texts.txt"), "--text-ids: texts.txt: 90 ids are needed"),
+        (("--text-ids", "names.txt"), "--text-ids: names.txt has 40 ids, 100 are needed"),
+        (("--texts", "bank.npy", "--text-ids", "texts.txt"), "--text-ids: texts.txt has 100 ids, 90 are needed"),
     ],
 )
 def test_a_mistake_in_eval_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:

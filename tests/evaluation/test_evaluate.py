@@ -259,7 +259,7 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "empty items": (lambda w: call(w.q, w.g[:0], w.one), "items is empty"),
     "no items": (lambda w: call(w.q, None, w.one), "items are missing"),
     "items beside a matrix": (lambda w: call(w.matrix, w.g, w.one), "items must be left out when queries is a Dense"),
-    "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries: row 0 holds nan"),
+    "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries holds nan in row 0"),
     "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "has other contents than it was fitted on"),
     "fewer items": (lambda w: call(w.q, w.g[:9], w.one, w.bias), "fitted on 41 items, 9 are given; use unhub.remove"),
     "more items": (

@@ -153,8 +153,8 @@ def test_group_bias_with_a_correction_and_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"group_a": [0, 9]}, r"group_a: 1 unknown id\(s\), for example 9"),
-        ({"group_b": ["x"]}, "group_b: the ids are integers here, got strings"),
+        ({"group_a": [0, 9]}, r"group_a has 1 unknown id, for example 9"),
+        ({"group_b": ["x"]}, "group_b has ids that are strings, the ids here are integers"),
         ({"group_b": [1, 0]}, "group_a and group_b share items, for example 0"),
         ({"n": 0}, "n must be a whole number of at least 1, got 0"),
     ],

@@ -323,7 +323,7 @@ def test_intervals_are_over_items_and_not_over_sets() -> None:
 @pytest.mark.once
 def test_the_spread_is_that_of_every_possible_repetition() -> None:
     """Three items with 3, 1 and 2 sets, all there are: six repetitions, each as likely as the others."""
-    drawn = Drawn(np.arange(3), np.array([0, 3, 4, 6]), np.zeros((6, 1), np.int64), np.ones(3, np.bool_), 0)
+    drawn = Drawn(np.array([0, 3, 4, 6]), np.arange(3), np.zeros((6, 1), np.int64), np.ones(3, np.bool_), 0)
     values = np.array([1.0, 5, 2, 7, 3, 8])
     means = [statistics.fmean(one) for one in itertools.product(values[:3], values[3:4], values[4:])]
     (found,) = repetitions(Measure("MnR"), values[None, None], drawn, 0)
@@ -339,10 +339,10 @@ def test_the_spread_is_that_of_every_possible_repetition() -> None:
 @pytest.mark.once
 def test_the_spread_of_draws_is_estimated_and_unknown_of_one() -> None:
     some = np.array([False, True])
-    drawn = Drawn(np.arange(2), np.array([0, 3, 4]), np.zeros((4, 1), np.int64), some, 0)
+    drawn = Drawn(np.array([0, 3, 4]), np.arange(2), np.zeros((4, 1), np.int64), some, 0)
     (found,) = repetitions(Measure("MnR"), np.array([[[1.0, 2, 6, 9]]]), drawn, 0)
     assert (found.mean, found.spread) == pytest.approx((6, np.sqrt(statistics.variance([1, 2, 6])) / 2))
-    one = Drawn(np.arange(2), np.array([0, 1, 2]), np.zeros((2, 1), np.int64), some, 0)
+    one = Drawn(np.array([0, 1, 2]), np.arange(2), np.zeros((2, 1), np.int64), some, 0)
     for measure in ("MnR", "MdR"):
         assert repetitions(Measure(measure), np.array([[[1.0, 9]]]), one, 0) == [Repeated(5, None)]
 
@@ -448,7 +448,7 @@ def test_one_item_alone_has_no_interval() -> None:
 
 @pytest.mark.parametrize("items", [13, 65])
 def test_items_that_are_the_same_are_level(items: int) -> None:
-    """A multiply of eight rows rounds columns unlike: twins differ by the last bit where nothing levels them."""
+    """A multiply of eight rows rounds columns unlike: copies differ by the last bit where nothing levels them."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((items, 257))
     twice = np.vstack([rows, rows])
@@ -568,7 +568,7 @@ def crossed() -> tuple[Floats, Floats, dict[int, int]]:
 
 MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts have 3 dimensions, items 16"),
-    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts: row 0 holds nan"),
+    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts holds nan in row 0"),
     "no texts": (lambda d: call(d.texts[:0], d.items, d.relevance), "texts is empty"),
     "a matrix": (lambda d: call(unhub.Dense(np.eye(3)), None, {0: 0}), "texts must be vectors, got a Dense matrix"),
     "no relevance": (lambda d: call(d.texts, d.items, {}), "relevance holds no pair"),

@@ -353,9 +353,9 @@ def refusals() -> Sequence[tuple[str, ArrayLike | Vectors]]:
             r"2 of the 400 items of the correction are missing, for example 398; give them all, or use unhub.remove",
             items[:-2],
         ),
-        (r"the ids are integers here, got strings", Vectors(np.arange(N).astype(np.str_).astype("<U3"), items)),
+        ("has ids that are strings, the ids here are int", Vectors(np.arange(N).astype(np.str_).astype("<U3"), items)),
         (r"items have 11 dimensions, the correction was fitted on 12", items[:, :-1]),
-        (r"items: row 5 holds nan", np.where(np.arange(N)[:, None] == 5, np.nan, items)),
+        (r"items holds nan in row 5", np.where(np.arange(N)[:, None] == 5, np.nan, items)),
         (r"items must be a matrix", items[0]),
     ]
 
@@ -414,9 +414,9 @@ def test_wrong_arguments_are_named() -> None:
         search(queries[0])
     with pytest.raises(ValueError, match="queries have 5 dimensions, items 12; embed both with one model"):
         search(queries[:, :5])
-    with pytest.raises(ValueError, match="queries: row 2 holds inf"):
+    with pytest.raises(ValueError, match="queries holds inf in row 2"):
         search(np.where(np.arange(Q)[:, None] == 2, np.inf, queries))
-    with pytest.raises(ValueError, match="queries: row 1 is all zeros"):
+    with pytest.raises(ValueError, match="queries has only zeros in row 1"):
         search(queries * (np.arange(Q) != 1)[:, None])
     for k in (0, -1, 2.5, True, "3"):
         with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
@@ -427,11 +427,11 @@ def test_wrong_arguments_are_named() -> None:
         search(queries, strength=np.nan)
     with pytest.raises(ValueError, match=r"exclude must have one entry .* for each of 24 queries, got 2 entries"):
         search(queries, exclude=[1, 2])
-    with pytest.raises(ValueError, match="exclude: 24 unknown id"):
+    with pytest.raises(ValueError, match="exclude has 24 unknown id"):
         search(queries, exclude=[N] * Q)
-    with pytest.raises(ValueError, match="among: 2 unknown id"):
+    with pytest.raises(ValueError, match="among has 2 unknown id"):
         search(queries, among=[1, N, N + 1])
-    with pytest.raises(ValueError, match="among: the ids are integers here"):
+    with pytest.raises(ValueError, match="among has ids that are strings, the ids here are integers"):
         search(queries, among=["1"])
     with pytest.raises(ValueError, match="among must be a collection of ids, got '12'; write"):
         search(queries, among="12")
@@ -637,7 +637,7 @@ def test_wrong_changes_are_refused_and_change_nothing() -> None:
         ValueError, match=r"add: the correction does not begin with the 300 items; make it with unhub.extend"
     ):
         searcher.add(items[300:], part(whole, range(100, N)))
-    with pytest.raises(ValueError, match="ids: 1 unknown id"):
+    with pytest.raises(ValueError, match="ids has 1 unknown id"):
         searcher.remove([300])
     with pytest.raises(ValueError, match="remove: 299 items are left, the correction has 300"):
         searcher.remove([299], part(whole, range(300)))

@@ -139,7 +139,7 @@ def test_what_is_left_out_of_a_growing_gallery_need_not_be_there_yet() -> None:
     assert (
         note == f"{2 * int(asked.split()[0])} items are left out, for {asked.split()[0]} of {asked.split()[0]} queries."
     )
-    with pytest.raises(ValueError, match="exclude: 1 unknown id"):
+    with pytest.raises(ValueError, match="exclude has 1 unknown id"):
         unhub.study_growth(*GIVEN, exclude=[999, *[None] * (len(DATA.queries) - 1)])
 
 

@@ -1,4 +1,4 @@
-"""Fingerprints: check every row of a set at the door and hash its contents, so that another set is told apart."""
+"""Fingerprints: check every row of a set when it is read, and hash its contents to recognise the set again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Kind, rows_per_block, spans
 from unhub.data.vectors import LARGEST, Rows, Vectors, not_finite
+from unhub.errors import ArgumentError
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
@@ -48,7 +49,7 @@ Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
 
 
 class ReadOnce(Vectors):
-    """Vectors whose rows are checked and hashed when they are first read, so that they need not be read before.
+    """Vectors whose rows are checked and hashed when they are first read, so that no pass of its own is needed.
 
     A row may be read again, and by several threads at once.
     """
@@ -88,7 +89,7 @@ class ReadOnce(Vectors):
         return known
 
     def inspected(self, run: Run = map) -> Inspected:
-        """Read the rows that were not read yet, and return what is known of all."""
+        """Read the rows that were not read yet, and return what was found in all of them."""
 
         def read(span: Span) -> None:
             self.block(*span)
@@ -102,31 +103,37 @@ class ReadOnce(Vectors):
 def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> Inspected:
     """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
 
-    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
-    two zeros.
+    The hash is of the float32 values: the same numbers in another dtype or memory order have the same hash, and so do
+    the two zeros.
     """
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
 def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
-    """Raise a ValueError where a row cannot be used; `source` are the rows before they became float32."""
+    """Raise where a row cannot be used; `source` are the rows before they became float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
     for row in suspects:
         given = source[first + row : first + row + 1][0]
         if not np.isfinite(block[row]).all():
-            raise ValueError(f"{name}: row {first + row} holds {not_finite(given, block[row])}")
+            raise not_finite(name, first + row, given)
         if similarity == "cosine" and not block[row].any():
             if np.any(given):
-                raise ValueError(
-                    f"{name}: row {first + row} is all zeros in float32, since its largest number is "
-                    f"{np.abs(given).max():g}; scale the rows"
+                raise ArgumentError(
+                    name,
+                    f"has only zeros in row {first + row} as float32: its largest number is {np.abs(given).max():g}",
+                    "scale the rows",
                 )
-            raise ValueError(
-                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
-                "remove it or use similarity='dot'"
+            raise ArgumentError(
+                name,
+                f"has only zeros in row {first + row}, which has no direction under cosine",
+                "remove the row or use dot similarity",
             )
         if similarity == "dot" and squares[row] > 0:
-            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
+            raise ArgumentError(
+                name,
+                f"has a vector in row {first + row} that is so long that dot products overflow float32",
+                "scale the rows",
+            )
 
 
 def _keys(dimensions: int) -> Hashes:

@@ -11,7 +11,7 @@ import numpy as np
 from unhub.arrays import Ids, Kind
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Fitted, Rescore
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.fingerprint import Hashes, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
@@ -39,7 +39,7 @@ class Setting:
     query_ids: Ids
     item_ids: Ids
     corrections: Mapping[str, tuple[Correction, Ranking]]
-    twins: Twins = NO_TWINS
+    copies: Copies = NO_COPIES
     left_out: LeftOut | None = None
     notes: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class Setting:
             rows = np.arange(queries.shape[0])
             left_out, notes = _left_out(exclude, rows, queries.item_ids)
             notes += _without_items(named)
-            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
+            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_COPIES, left_out, notes)
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
         asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
@@ -78,12 +78,12 @@ class Setting:
         asked_hashes = inspect(asked, name, kind, workers.map).hashes
         hashes = inspect(gallery, "items", kind, workers.map).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
-        twins = Twins.among(gallery, hashes)
+        copies = Copies.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
         notes += _without_items(named)
         if exclude is None:
             notes += _found_by_themselves(asked_hashes, hashes)
-        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
+        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), copies, left_out, notes)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
         """Return the raw ranking and then that of each correction, with this much of it."""
@@ -92,7 +92,7 @@ class Setting:
 
     def place(self, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0) -> list[Placed]:
         """Return where each ranking puts the answers and the best items, those with the same contents level."""
-        return place(self.similarity, truth, rankings, workers, best, self.twins, self.left_out)
+        return place(self.similarity, truth, rankings, workers, best, self.copies, self.left_out)
 
     def truth(self, relevance: RelevanceLike) -> Truth:
         """Return where the answers stand, but for those that are left out."""
@@ -155,8 +155,8 @@ def name_corrections(corrections: Corrections) -> dict[str, Correction]:
         named = {}
         for one in [corrections] if isinstance(corrections, Fitted) else corrections:
             spec = _fitted(one).spec
-            twins = sum(other.spec == spec for other in named.values())
-            named[spec if not twins else f"{spec} ({twins + 1})"] = one
+            same = sum(other.spec == spec for other in named.values())
+            named[spec if not same else f"{spec} ({same + 1})"] = one
     for name, one in named.items():
         zero = isinstance(_fitted(one), Bias) and not np.any(one.arrays["bias"])
         if name == RAW and not zero:

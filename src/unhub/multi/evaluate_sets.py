@@ -10,7 +10,8 @@ from unhub.arrays import Kind
 from unhub.combine import Combination, CombinationLike, Combining, as_combination
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Plan
-from unhub.data.draws import DRAWS, SIZES, Captions, Draws, check_sizes
+from unhub.data.captions import Captions
+from unhub.data.draws import DRAWS, SIZES, Draws, check_sizes
 from unhub.data.relevance import RelevanceLike
 from unhub.data.similarity import Dense, Dot
 from unhub.data.vectors import VectorsLike
@@ -73,7 +74,7 @@ def evaluate_sets(
     workers = Workers(threads, progress=progress)
     asking = Asking.of(drawn)
     try:
-        counts = place_sets(similar, asking, combinations, rankings, workers, setting.twins)
+        counts = place_sets(similar, asking, combinations, rankings, workers, setting.copies)
     except Cancelled as error:
         raise ValueError(
             f"texts {setting.query_ids[error.texts].tolist()} of item {setting.item_ids[error.item].item()!r} cancel "
@@ -108,8 +109,8 @@ def name_combinations(combine: Combine, dimensions: int) -> dict[str, Combinatio
         named = {}
         for one in [cast("CombinationLike", combine)] if alone else cast("Sequence[CombinationLike]", combine):
             how = as_combination(one, dimensions)
-            twins = sum(other.name == how.name for other in named.values())
-            named[how.name if not twins else f"{how.name} ({twins + 1})"] = how
+            same = sum(other.name == how.name for other in named.values())
+            named[how.name if not same else f"{how.name} ({same + 1})"] = how
     if not named:
         raise ValueError("combine is empty; name at least one way to combine, for example 'sa'")
     return named

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unhub.data.draws import Captions, Draws
+from unhub.data.captions import Captions
+from unhub.data.draws import Draws
 from unhub.data.relevance import Truth
 from unhub.evaluation.confidence import FEW_GROUPS
 from unhub.evaluation.measures import Measure

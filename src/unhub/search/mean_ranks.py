@@ -32,7 +32,7 @@ def rank_by_mean_rank(
     """
     check_whole(correction, weights)
     workers.total = work_of(correction) * len(sets.queries) * len(items)
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)
+    owners = sets.owners
     scores = np.empty((len(sets), k))
     places = np.empty((len(sets), k), np.int64)
     ranks, means = np.zeros(len(items)), np.zeros(len(items))  # of the set at hand, which may span several blocks
@@ -49,7 +49,7 @@ def rank_by_mean_rank(
                 means += row
                 number = owners[query]
                 if query + 1 == sets.starts[number + 1]:
-                    mean_ranks = ranks / sets.sizes[number]
+                    mean_ranks = ranks / sets.counts[number]
                     places[number] = _best(mean_ranks, means, k, allowed)
                     scores[number] = -mean_ranks[places[number]]
                     ranks[:], means[:] = 0, 0

@@ -154,7 +154,7 @@ class Searcher:
 
     def _by_mean_rank(self, sets: Sets, progress: Progress | None) -> Rank:
         def rank(group: Positions, weights: Float64, k: int, allowed: Positions | None) -> Ranked:
-            some = sets if len(group) == len(sets) else sets.some(group)
+            some = sets if len(group) == len(sets) else sets.gather(group)
             workers = Workers(self._threads, progress=progress)
             similarity = vector_similarity(self._correction)
             return rank_by_mean_rank(some, self.items, similarity, self._correction, weights, k, allowed, workers)

@@ -14,7 +14,7 @@ from unhub.arrays import Float64, Kind
 from unhub.compute.clock import Clock
 from unhub.correction import Correction
 from unhub.data.bank import Bank, vector_bank
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.vectors import Vectors
 from unhub.evaluation.placing import Additive, Ranking, as_ranking
 from unhub.fitting import centred, fit
@@ -35,7 +35,7 @@ class Sets:
     bank: Vectors
     bank_items: Vectors | None
     kind: Kind
-    twins: Twins = NO_TWINS
+    copies: Copies = NO_COPIES
 
     @property
     def similarities(self) -> Bank:

@@ -45,7 +45,7 @@ class Judges:
         """Return where each ranking puts the answers and the best items of these queries."""
         workers = clock.workers(limited)
         best = min(PLACES, len(sets.items))
-        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.twins)
+        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.copies)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from unhub.banks.judging import judge_bank
 from unhub.compute.clock import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Correction
-from unhub.data.copies import Twins
+from unhub.data.copies import Copies
 from unhub.data.fingerprint import inspect
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
@@ -98,7 +98,7 @@ def _sets(matched: Matched, bank_items: VectorsLike | None, clock: Clock) -> Set
                 "embed both with one model"
             )
         inspect(targets, "bank_items", matched.kind, Workers(clock.threads).map)
-    return Sets(gallery, matched.bank, targets, matched.kind, Twins.among(gallery, matched.hashes["items"]))
+    return Sets(gallery, matched.bank, targets, matched.kind, Copies.among(gallery, matched.hashes["items"]))
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Mea
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    return Judges(queries.gather(kept), truth.of(kept), measure)
+    return Judges(queries.gather(kept), truth.gather(kept), measure)
 
 
 def _with_labels(sets: Sets, judges: Judges, named: Sequence[str], measure: Measure, seed: int, clock: Clock) -> Tuning:
