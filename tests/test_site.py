@@ -70,7 +70,8 @@ def test_a_page_fits_on_a_phone(site: Path, tmp_path: Path, name: str) -> None:
 def test_parameters_named_in_a_docstring_become_a_list() -> None:
     text = "Fit.\n\nitems: (n, d) rows. bank: past queries;\nk, alpha (both): numbers\nof the method. Note: no name."
     assert with_lists(text, {"items", "bank", "k", "alpha"}) == (
-        "Fit.\n\n- `items`: (n, d) rows.\n- `bank`: past queries\n- `k`, `alpha` (both): numbers of the method. Note: no name."
+        "Fit.\n\n- `items`: (n, d) rows.\n- `bank`: past queries\n"
+        "- `k`, `alpha` (both): numbers of the method. Note: no name."
     )
 
 
