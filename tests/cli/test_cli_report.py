@@ -104,13 +104,16 @@ def test_report_is_silent_when_asked(folder: Path) -> None:
         (("report", *GIVEN, "--queries", "bank.npy", "-o", "r.html"), "--queries all stand in the bank, so they can"),
         (("report", *GIVEN, "-o", "items.npy"), "--output: items.npy is an input"),
         (("report", *GIVEN), "Missing option '--output'"),
-        (("study", "temperature", *GIVEN, "-o", "study.gif"), "--output: study.gif: a picture is a .png or a .svg"),
+        (
+            ("study", "temperature", *GIVEN, "-o", "study.gif"),
+            "--output: study.gif is not the name of a picture; end it in .png or .svg",
+        ),
         (("study", "temperature", *GIVEN, "--measure", "R@1"), "--measure 'R@1' needs relevance"),
         (("study", "growth", *GIVEN, "--bank", "queries.npy"), "--bank: one is wanted here, got 2"),
         (("study", "bank-source", *GIVEN, "--bank", "./bank.npy"), "--bank: two banks are called 'bank'"),
         (
             ("study", "growth", *GIVEN, "--method", "dbsn"),
-            "dbsn needs --bank-items, the training items beside the bank",
+            "--bank-items are missing: 'dbsn' needs them; give the training items beside the bank",
         ),
         (("study", "k-alpha", *GIVEN, "--bank-items", "items.npy"), "--bank-items: k-alpha is of nnn alone"),
         (("study", "growth", *GIVEN, "--bank-items", "items.npy"), "--bank-items are used by none of"),

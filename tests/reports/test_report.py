@@ -33,8 +33,15 @@ pytestmark = pytest.mark.once
 DATA = shapes.generate(bank=1200)
 EVIL = '<script>alert("x")</script> & <img src=x onerror=alert(1)>'
 VOID = {"meta", "img", "wbr", "br", "link", "input"}
-SECTIONS = ["Before and after", "Who gets returned", "The worst hubs", "The same queries, before and after",
-            "How much depends on the setting", "Similarities", "How this was made"]  # fmt: skip
+SECTIONS = [
+    "Before and after",
+    "Who gets returned",
+    "The worst hubs",
+    "The same queries, before and after",
+    "How much depends on the setting",
+    "Similarities",
+    "How this was made",
+]
 
 
 class Reader(HTMLParser):
@@ -82,10 +89,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labelled(folder: Path) -> unhub.Report:
     """A report with labels, texts that try to be markup, and charts as files."""
     return unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=folder / "labelled.html", figures=folder / "figures",
-        item_texts=[f"picture {row} {EVIL}" for row in range(90)], query_texts={3: EVIL, 4: "four"}, title=EVIL,
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance,
+        path=folder / "labelled.html",
+        figures=folder / "figures",
+        item_texts=[f"picture {row} {EVIL}" for row in range(90)],
+        query_texts={3: EVIL, 4: "four"},
+        title=EVIL,
         command=f"unhub report {EVIL}",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +187,15 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
     alike = {row: [row, row ^ 1] for row in range(90)}
     gated = unhub.fit(DATA.items, DATA.bank, method="dis:tau=0.1")
     made = unhub.report(
-        DATA.items, DATA.bank, DATA.items, alike, path=tmp_path / "page.html", corrections=gated, measures="R@1,MnR",
+        DATA.items,
+        DATA.bank,
+        DATA.items,
+        alike,
+        path=tmp_path / "page.html",
+        corrections=gated,
+        measures="R@1,MnR",
         exclude="self",
-    )  # fmt: skip
+    )
     expected = unhub.evaluate(DATA.items, DATA.items, alike, gated, "R@1,MnR", exclude="self")
     for ours, row in zip(made.findings.rows, expected.rows, strict=True):
         assert ours.values == row.values
@@ -279,9 +299,7 @@ def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> No
 def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_path: Path) -> None:
     bank = np.concatenate([DATA.bank[:500], DATA.queries[:100]])
     fitted = unhub.fit(DATA.items, bank, method="sn")
-    report = unhub.report(
-        DATA.items, bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=fitted
-    )  # fmt: skip
+    report = unhub.report(DATA.items, bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=fitted)
     assert report.to_dict()["queries_in_bank"] == 100
     assert report.notes[0].startswith("100 of the 180 queries stand in the bank as they are.")
     words = Reader(report.html).words
@@ -299,7 +317,7 @@ def test_raw_is_shown_alone_and_said_to_be(tmp_path: Path) -> None:
     raw = unhub.fit(DATA.items, DATA.bank, method="raw")
     report = unhub.report(
         DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=raw
-    )  # fmt: skip
+    )
     page = Reader(report.html)
     assert (report.verdict.word, report.findings.names, report.to_dict()["shown"]) == ("none", ("raw",), "raw")
     assert "The correction that was given is raw" in report.verdict.sentences[1]
@@ -335,8 +353,12 @@ def test_a_measure_that_falls_is_a_gain_when_it_does() -> None:
 
 def test_strength_is_told_over_chance() -> None:
     assert [strength_of(one, 0.5) for one in (0.5, 0.99, 1.0, 1.99, 2.0)] == [
-        "slight", "slight", "mild", "mild", "strong",
-    ]  # fmt: skip
+        "slight",
+        "slight",
+        "mild",
+        "mild",
+        "strong",
+    ]
 
 
 def test_the_worst_hubs_are_those_returned_most_often(labelled: unhub.Report) -> None:
@@ -406,9 +428,13 @@ def test_a_picture_of_someone_else_is_seen_before_anything_is_computed(tmp_path:
     (tmp_path / name).write_text("mine")
     with pytest.raises(ValueError, match=rf"figures: .*{name} exists and is not an? [A-Z]+ picture"):
         unhub.report(
-            DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", figures=tmp_path,
+            DATA.items,
+            DATA.bank,
+            DATA.queries,
+            path=tmp_path / "r.html",
+            figures=tmp_path,
             progress=lambda done, total: pytest.fail("it began"),
-        )  # fmt: skip
+        )
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -418,9 +444,15 @@ def test_pictures_are_put_into_the_page_and_missing_ones_are_said(tmp_path: Path
         Image.new("RGB", (400, 300), (row, 0, 200)).save(path)
     paths[80].write_text("not a picture")
     report = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance[:100], path=tmp_path / "r.html", item_images=paths,
-        item_texts=[f'"{row}"' for row in range(90)], corrections=unhub.fit(DATA.items, DATA.bank),
-    )  # fmt: skip
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance[:100],
+        path=tmp_path / "r.html",
+        item_images=paths,
+        item_texts=[f'"{row}"' for row in range(90)],
+        corrections=unhub.fit(DATA.items, DATA.bank),
+    )
     page = Reader(report.html)
     assert "80 queries have no answer among the items" in page.words
     sources = [value for key, name, value in page.attributes if (key, name) == ("img", "src")]
@@ -452,9 +484,13 @@ def test_items_have_names_and_missing_pictures_are_no_reason_to_fail(tmp_path: P
     items = unhub.Vectors(np.array([f"n°{row}" for row in range(90)]), DATA.items)
     fitted = unhub.fit(items, DATA.bank, method="gc")
     report = unhub.report(
-        items, DATA.bank, DATA.queries, path=tmp_path / "r.html", corrections=fitted,
+        items,
+        DATA.bank,
+        DATA.queries,
+        path=tmp_path / "r.html",
+        corrections=fitted,
         item_images={"n°0": tmp_path / "nothing.jpg"},
-    )  # fmt: skip
+    )
     page = Reader(report.html)
     assert "item n°" in page.words
     assert "no picture" in page.words
@@ -490,9 +526,7 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
     def progress(done: int, total: int) -> None:
         seen.append(done / total)
 
-    again = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", threads=2, progress=progress
-    )  # fmt: skip
+    again = unhub.report(DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", threads=2, progress=progress)
     first, second = (
         re.sub(r"in \d+\.\d+ s|\d{4}-\d\d-\d\dT[\d:]+Z", "", page) for page in (unlabelled.html, again.html)
     )
@@ -546,9 +580,13 @@ def test_the_page_comes_after_its_charts(tmp_path: Path) -> None:
     (tmp_path / "shares.svg").mkdir()
     with pytest.raises(IsADirectoryError):
         unhub.report(
-            DATA.items[:9], DATA.bank, DATA.queries, path=tmp_path / "r.html", figures=tmp_path,
+            DATA.items[:9],
+            DATA.bank,
+            DATA.queries,
+            path=tmp_path / "r.html",
+            figures=tmp_path,
             corrections=unhub.fit(DATA.items[:9], DATA.bank),
-        )  # fmt: skip
+        )
     assert not (tmp_path / "r.html").exists()
 
 
@@ -565,14 +603,23 @@ def test_what_is_transparent_is_white(mode: str, tmp_path: Path) -> None:
 def test_every_rule_of_the_style_is_used(labelled: unhub.Report, tmp_path: Path) -> None:
     Image.new("RGB", (9, 9)).save(tmp_path / "0.png")
     pictured = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html",
-        item_images=dict.fromkeys(range(90), tmp_path / "0.png"), corrections=unhub.fit(DATA.items, DATA.bank),
-    )  # fmt: skip
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance,
+        path=tmp_path / "r.html",
+        item_images=dict.fromkeys(range(90), tmp_path / "0.png"),
+        corrections=unhub.fit(DATA.items, DATA.bank),
+    )
     style = re.search(r"<style>(.*)</style>", labelled.html, re.DOTALL)
     assert style is not None
     named = set(re.findall(r"\.([a-z]+)\b(?=[^{}]*\{)", style[1]))
-    used = {kind for report in (labelled, pictured) for value in Reader(report.html).values("class")
-            for kind in value.split()}  # fmt: skip
+    used = {
+        kind
+        for report in (labelled, pictured)
+        for value in Reader(report.html).values("class")
+        for kind in value.split()
+    }
     assert named - used <= {"harm", "unsure", "up", "down", "gain", "bad"}  # as the figures happen to be
 
 

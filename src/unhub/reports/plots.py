@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32
 from unhub.evaluation.excluding import NOBODY
-from unhub.evaluation.pictures import INKS, Picture
+from unhub.evaluation.pictures import INKS, Picture, draw_legend
 from unhub.evaluation.placing import Additive
 from unhub.reports.before_after import drawn, worst_hubs
 from unhub.reports.findings import Findings
-from unhub.studies.charts import name_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +42,7 @@ def occurrences(findings: Findings) -> Picture:
         axes.set_xlim(0, 1.01 * items)
         axes.set_xlabel(f"the {items:,} items, most often returned first")
         axes.set_ylabel(f"in how many top-{k} lists")
-        name_lines(axes)
+        draw_legend(axes)
 
     words = f"How often each of {items:,} items is among the first {k}. " + " ".join(
         f"{name.capitalize()}: the worst hub {one[0]:,} times, {np.mean(one == 0):.1%} of the items never."
@@ -68,7 +67,7 @@ def shares(findings: Findings) -> Picture:
         axes.set_ylabel("items")
         axes.set_xlabel("how often returned" + (", in equal shares" if findings.fair_share >= FEWEST else ""))
         axes.margins(y=0.1)
-        name_lines(axes)
+        draw_legend(axes)
 
     words = f"Items by how often they are returned, {' and '.join(counted)}: " + "; ".join(
         f"{name}: {' and '.join(f'{count:,}' for count in counts)}"
