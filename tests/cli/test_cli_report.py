@@ -97,11 +97,11 @@ def test_report_is_silent_when_asked(folder: Path) -> None:
         ((*REPORT, "--figures", "items.txt"), "--figures: items.txt is a file; name a folder"),
         (
             (*REPORT, "--figures", "no/such"),
-            "--figures: no/such cannot be made, there is no folder no; create",
+            "--figures: no/such cannot be made: there is no folder no; create",
         ),
         ((*REPORT, "--item-images", "empty"), "--item-images: empty: no file in it is named by the id of an item"),
         ((*REPORT, "--item-texts", "others.csv"), "--item-texts: others.csv: holds none of these ids, such as 0"),
-        (("report", *GIVEN, "--queries", "bank.npy", "-o", "r.html"), "--queries all stand in the bank, so they can"),
+        (("report", *GIVEN, "--queries", "bank.npy", "-o", "r.html"), "--queries are all in the bank, so they cannot"),
         (("report", *GIVEN, "-o", "items.npy"), "--output: items.npy is an input"),
         (("report", *GIVEN), "Missing option '--output'"),
         (

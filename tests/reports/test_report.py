@@ -19,13 +19,12 @@ from tests import oracles, shapes
 from unhub.data.vectors import as_vectors
 from unhub.evaluation.inputs import Setting
 from unhub.reports.before_after import changed, examples, worst_hubs
-from unhub.reports.choice import choose
 from unhub.reports.findings import Findings
-from unhub.reports.labels import Labels
+from unhub.reports.labels import Labels, Thumbnails
 from unhub.reports.markup import Markup, join, tag
 from unhub.reports.plots import raw_best, sample, scores_of, similarities
 from unhub.reports.report import STEMS
-from unhub.reports.thumbnails import Thumbnails
+from unhub.reports.report_inputs import ReportInputs, choose
 from unhub.reports.verdict import strength_of, verdict_on
 
 pytestmark = pytest.mark.once
@@ -35,12 +34,12 @@ EVIL = '<script>alert("x")</script> & <img src=x onerror=alert(1)>'
 VOID = {"meta", "img", "wbr", "br", "link", "input"}
 SECTIONS = [
     "Before and after",
-    "Who gets returned",
+    "Which items are returned",
     "The worst hubs",
     "The same queries, before and after",
-    "How much depends on the setting",
+    "How much depends on the settings",
     "Similarities",
-    "How this was made",
+    "How this report was made",
 ]
 
 
@@ -210,7 +209,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
     some = np.arange(0, 90, 7)
     assert raw_best(made.findings, some).tolist() == some.tolist()
     assert (made.findings.best[0][some, 0] != some).all()
-    with pytest.raises(ValueError, match="exclude needs corrections to look at"):
+    with pytest.raises(ValueError, match=r"exclude cannot be used .*; give the corrections to show"):
         unhub.report(DATA.items, DATA.bank, DATA.items, path=tmp_path / "other.html", exclude="self")
 
 
@@ -288,10 +287,11 @@ def test_the_correction_is_what_tune_chooses_without_labels(labelled: unhub.Repo
 
 def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> None:
     items, bank, queries = (as_vectors(one, "rows") for one in (DATA.items, DATA.bank[:30], DATA.queries))
-    choice = choose(items, bank, queries, "cosine", 0, 1, None)
-    assert [one.spec for one in choice.corrections] == ["nnn:k=30,alpha=0.5"]
+    choice = choose(ReportInputs(items, bank, queries, None, None, "cosine", 0, 1))
+    assert [one.spec for one in choice.corrections.values()] == ["nnn:k=30,alpha=0.5"]
     assert not choice.advised
     assert choice.reason == unhub.tune(DATA.items, DATA.bank[:30], DATA.queries).reason
+    assert choice.note is not None
     assert choice.note.startswith("tune advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
     assert "chosen" not in choice.note
 
@@ -301,16 +301,16 @@ def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_
     fitted = unhub.fit(DATA.items, bank, method="sn")
     report = unhub.report(DATA.items, bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=fitted)
     assert report.to_dict()["queries_in_bank"] == 100
-    assert report.notes[0].startswith("100 of the 180 queries stand in the bank as they are.")
+    assert report.notes[0].startswith("100 of the 180 queries are also in the bank.")
     words = Reader(report.html).words
     assert report.notes[0] in words
-    assert "100 queries stand in the bank Hubness is" in words  # beside the word of the verdict
+    assert "100 queries are also in the bank Hubness is" in words  # beside the word of the verdict
     assert report.verdict.word == "gain"
     assert "so use the correction" not in report.verdict.sentences[2]
     assert "measure it on queries that are not in the bank before you use the correction" in report.verdict.sentences[2]
-    assert "100 of the 180 queries stand in the bank" in report.verdict.sentences[2]
+    assert "100 of the 180 queries are also in the bank" in report.verdict.sentences[2]
     unlabelled = verdict_on(found(fitted), leaked=7).sentences[2]
-    assert unlabelled.endswith("; 7 of the 180 queries stand in the bank, which flatters a correction fitted on it.")
+    assert unlabelled.endswith("; 7 of the 180 queries are also in the bank, which flatters a correction fitted on it.")
 
 
 def test_raw_is_shown_alone_and_said_to_be(tmp_path: Path) -> None:
@@ -320,12 +320,12 @@ def test_raw_is_shown_alone_and_said_to_be(tmp_path: Path) -> None:
     )
     page = Reader(report.html)
     assert (report.verdict.word, report.findings.names, report.to_dict()["shown"]) == ("none", ("raw",), "raw")
-    assert "The correction that was given is raw" in report.verdict.sentences[1]
+    assert "The correction given is raw, which changes nothing" in report.verdict.sentences[1]
     assert f"R@1 at {DATA.recall(DATA.scores, 1):.2f} [" in report.verdict.sentences[1]
     assert "corrected" not in page.words
     assert "before and after" not in page.words.lower()
     assert page.tags["figure"] == 5  # no scores once corrected
-    assert "Everything is of the raw ranking." in page.words
+    assert "All figures are of the raw ranking." in page.words
     assert "fill raw" in page.values("class")
     assert "fill" not in page.values("class")
     unlabelled = unhub.report(DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", corrections=[raw])
@@ -389,7 +389,7 @@ def test_examples_are_drawn_from_all_that_gained_and_all_that_lost(labelled: unh
     assert [one.word for one in shown] == ["gained"] * min(4, len(gained)) + ["lost"] * min(4, len(lost))
     assert all(one.ranks == (before[one.query], after[one.query]) for one in shown)
     words = Reader(labelled.html).words
-    assert f"of the {len(gained)} queries that have their answer in first place now" in words
+    assert f"from the {len(gained)} queries that have their answer in first place now" in words
     assert f"{len(lost)} lost it" in words
     assert f"{180 - len(gained) - len(lost)} neither gained nor lost it" in words
     assert {one.query for seed in range(300) for one in examples(labelled.findings, seed)} == {*gained, *lost}
@@ -426,7 +426,7 @@ def test_charts_are_written_as_files(labelled: unhub.Report, folder: Path) -> No
 @pytest.mark.parametrize("name", ["shares.png", "similarities-corrected.svg", "bank-size.png"])
 def test_a_picture_of_someone_else_is_seen_before_anything_is_computed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=rf"figures: .*{name} exists and is not an? [A-Z]+ picture"):
+    with pytest.raises(ValueError, match=rf"{name} exists and is not an? [A-Z]+ picture"):
         unhub.report(
             DATA.items,
             DATA.bank,
@@ -538,16 +538,20 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"item_texts": ["one"]}, ValueError, "item_texts: 1 are given, 90 are needed"),
+        ({"item_texts": ["one"]}, ValueError, "item_texts has 1 entries for 90 rows; give one per row"),
         ({"query_texts": "texts.txt"}, ValueError, "query_texts must be a list"),
         ({"item_images": 5}, ValueError, "item_images must be a list"),
-        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images: none is of an id there is, such as 0"),
-        ({"item_texts": {}}, ValueError, "item_texts: none is of an id there is, such as 0"),
-        ({"item_texts": list(range(90))}, ValueError, "item_texts: each must be a text, or None where there is none"),
-        ({"item_images": {0: 1.5}}, ValueError, "item_images: each must be a path, or None where there is none, got"),
-        ({"bank": DATA.queries}, ValueError, "queries all stand in the bank, so they can choose no correction"),
+        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, which are such as 0; name"),
+        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, which are such as 0; name"),
+        ({"item_texts": list(range(90))}, ValueError, "item_texts must hold a text for each row, or None, got 0"),
+        ({"item_images": {0: 1.5}}, ValueError, "item_images must hold a path for each row, or None, got 1.5"),
+        (
+            {"bank": DATA.queries},
+            ValueError,
+            "queries are all in the bank, so they cannot be used",
+        ),
         ({"seed": -1}, ValueError, "seed must be a whole number of at least 0, got -1"),
-        ({"figures": "no/such"}, FileNotFoundError, "figures: no/such cannot be made, there is no folder no;"),
+        ({"figures": "no/such"}, FileNotFoundError, "no/such cannot be made: there is no folder no; create"),
         ({"corrections": []}, ValueError, "corrections is empty"),
         ({"measures": "recall"}, ValueError, "unknown measure"),
         ({"relevance": [(0, 5000)]}, ValueError, "none of the items that answer"),
