@@ -160,7 +160,7 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
         ((*TRAIN, "--patience", "3"), "^--patience: there is no validation"),
         ((*TRAIN, "--dropout", "1"), "^--dropout must be a number of at least 0 and under 1"),
         ((*TRAIN, "--resume"), "^--resume: there is no --checkpoint"),
-        ((*TRAIN, "--curve", "curve.gif"), r"^--curve: curve\.gif: a picture is a \.png or a \.svg"),
+        ((*TRAIN, "--curve", "curve.gif"), r"^--curve: curve\.gif is not the name of a picture; end it"),
         ((*TRAIN, "-o", "map.csv"), r"--output: map\.csv is an input of this command"),
         (
             (*TRAIN, "--checkpoint", "model.safetensors"),

@@ -1,4 +1,4 @@
-"""Asking: the texts that draws ask with, item by item, so that each is compared with the gallery once."""
+"""Asking: the texts of all draws, item by item, so that each is compared with the gallery once."""
 
 from __future__ import annotations
 

@@ -35,9 +35,13 @@ class Counts:
 
 
 def place_sets(
-    similarity: Dot, asking: Asking, combinations: Mapping[str, Combination], rankings: Sequence[Streamed],
-    workers: Workers, copies: Copies,
-) -> dict[int, Counts]:  # fmt: skip
+    similarity: Dot,
+    asking: Asking,
+    combinations: Mapping[str, Combination],
+    rankings: Sequence[Streamed],
+    workers: Workers,
+    copies: Copies,
+) -> dict[int, Counts]:
     """Return, for each size, where each combination puts the item of each set under each ranking."""
     n = similarity.shape[1]
     # Numbered anew: a text of two items is there twice.

@@ -1,4 +1,4 @@
-"""Findings: what one pass over queries and items shows of the raw ranking and of the corrections."""
+"""Findings: what one pass over queries and items shows about the raw ranking and the corrections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = 5  # first places of a query that the page shows
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Rankings by name, raw first and then the one that is shown beside it, if any; and what is known of each.
+    """Rankings by name, raw first and then the one shown beside it, if any; and what was measured of each.
 
     truth is None, and rows and ranks are empty, where no relevance was given. ranks: of the best answer of each
     answered query, (rankings, queries). best: positions of the first items, (queries, places), for each ranking.
@@ -41,9 +41,13 @@ class Findings:
 
     @staticmethod
     def of(
-        setting: Setting, relevance: RelevanceLike | None, measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
-        seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-    ) -> Findings:  # fmt: skip
+        setting: Setting,
+        relevance: RelevanceLike | None,
+        measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
+        seed: int = 0,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Findings:
         """Rank in one pass, raw and with every correction of the setting, and measure."""
         chosen = parse_measures(measures)
         truth = None if relevance is None else setting.truth(relevance)
