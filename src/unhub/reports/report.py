@@ -14,7 +14,7 @@ from unhub.atomic import check_target, file_kind, replacing
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
 from unhub.data.relevance import RelevanceLike, as_relevance
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import check_seed, optional
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
@@ -22,7 +22,7 @@ from unhub.evaluation.inputs import Corrections, Setting, name_corrections
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import PICTURE_FILES, Picture
 from unhub.evaluation.tables import as_text
-from unhub.matching import Matched
+from unhub.matching import Matched, checked_once
 from unhub.reports import plots as charts
 from unhub.reports.choice import choose
 from unhub.reports.findings import Findings
@@ -120,7 +120,7 @@ def report(
     check_seed(seed)
     if figures is not None:
         _check_folder(Path(figures))
-    gallery, past, asked = as_vectors(items, "items"), as_vectors(bank, "bank"), as_vectors(queries, "queries")
+    gallery, past, asked = checked_once(items, "items"), checked_once(bank, "bank"), checked_once(queries, "queries")
     known = None if relevance is None else as_relevance(relevance)
     truth = None if known is None else known.against(asked.ids, gallery.ids)
     exclusion = None if exclude is None else Exclusion.of(exclude, asked.ids, gallery.ids)
@@ -128,7 +128,7 @@ def report(
         truth = exclusion.against(asked.ids, gallery.ids).without(truth)
     labels = Labels("item", gallery.ids, item_texts, item_images), Labels("query", asked.ids, query_texts)
     steps = Steps(progress, 4)
-    leaked = _leaked(Matched.of(past, gallery, asked, similarity, threads))
+    leaked = Matched.of(past, gallery, asked, similarity, threads).leaked
     reason, advised, choosing = None, True, steps.next()
     if corrections is None:
         if exclusion is not None:
@@ -176,11 +176,6 @@ def report(
     written = Report(page.verdict, findings, studies, page.pictures, page.to_html(), (*page.notes, *page.shown.missing))
     _write(written, target, figures)
     return written
-
-
-def _leaked(matched: Matched) -> int:
-    """Return how many queries stand in the bank as they are."""
-    return int(np.isin(matched.hashes["queries"], matched.hashes["bank"]).sum())
 
 
 def _check_folder(folder: Path) -> None:
