@@ -29,7 +29,7 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class EvaluationInputs:
     """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
 
     left_out: the items that are not ranked for single queries. notes: what is to be said of them, and of corrections
@@ -53,7 +53,7 @@ class Setting:
         threads: int | None = None,
         name: str = "queries",
         exclude: ExcludeLike | None = None,
-    ) -> Setting:
+    ) -> EvaluationInputs:
         """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
 
         name: what errors call the queries. exclude: items that are not ranked for single queries.
@@ -66,7 +66,7 @@ class Setting:
             rows = np.arange(queries.shape[0])
             left_out, notes = _left_out(exclude, rows, queries.item_ids)
             notes += _without_items(named)
-            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
+            return EvaluationInputs(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
         asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
@@ -82,7 +82,20 @@ class Setting:
         if exclude is None:
             notes += _found_by_themselves(asked_hashes, hashes)
         pairs = Dot(Vectors(asked.ids, asked.rows), Vectors(gallery.ids, gallery.rows), kind)  # no hashes to keep
-        return Setting(pairs, asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
+        return EvaluationInputs(pairs, asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
+
+    @staticmethod
+    def with_one(
+        queries: VectorsLike | Dense,
+        items: VectorsLike | None,
+        correction: Correction | None,
+        similarity: Kind | None,
+        threads: int | None,
+        exclude: ExcludeLike | None,
+    ) -> EvaluationInputs:
+        """Check the inputs of an evaluation of one correction, or of none."""
+        corrections = () if correction is None else (correction,)
+        return EvaluationInputs.of(queries, items, corrections, similarity, threads, exclude=exclude)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
         """Return the raw ranking and then that of each correction, with this much of it."""

@@ -18,7 +18,7 @@ from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import check_seed, optional
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
-from unhub.evaluation.inputs import Corrections, Setting, name_corrections
+from unhub.evaluation.inputs import Corrections, EvaluationInputs, name_corrections
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import PICTURE_FILES, Picture
 from unhub.evaluation.tables import as_text
@@ -145,7 +145,7 @@ def report(
     fitted = name_corrections(corrections)
     if not fitted:
         raise ValueError("corrections is empty; give at least one, or leave it out to have one chosen")
-    setting = Setting.of(asked, gallery, fitted, similarity, threads, exclude=exclusion)
+    setting = EvaluationInputs.of(asked, gallery, fitted, similarity, threads, exclude=exclusion)
     findings = Findings.of(setting, known, chosen_measures, seed, threads, steps.next())
     # Where there are labels, a curve is drawn on queries that have one.
     some = _at_most(asked if truth is None else asked.gather(truth.answered), STUDY_QUERIES, seed)
