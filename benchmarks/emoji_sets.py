@@ -15,7 +15,7 @@ from unhub.data.draws import Drawn
 from unhub.data.relevance import Relevance
 from unhub.data.vectors import Vectors
 from unhub.demo.space import Descriptions, Space, Split
-from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.inputs import RAW, EvaluationInputs
 from unhub.evaluation.measures import parse_measures
 from unhub.multi.results import SetEvaluation
 from unhub.multi.scoring import Area, Contenders, Scoring, SetRow, areas_of, rows_of
@@ -81,7 +81,7 @@ def _joined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
 
 def _placed(space: Space, drawn: Drawn, rows: Float32, work: Work) -> tuple[np.ndarray, np.ndarray]:
     """Return how many items are better than and equal to each set's emoji, raw and corrected, (rankings, sets) each."""
-    setting = Setting.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
+    setting = EvaluationInputs.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
     truth = setting.truth(wanted(space, drawn))
     placed = setting.place(truth, setting.rankings(), Workers(work.threads))
     return np.stack([one.better for one in placed]), np.stack([one.equal for one in placed])

@@ -115,7 +115,7 @@ def test_eval_reversed_blames_the_option_that_was_given(folder: Path) -> None:
     said = fail(folder, *EVAL, "--reverse", "--correction", "fitted.unhub")
     asked = EVAL[EVAL.index("--queries") + 1]
     assert said.startswith("--correction: fitted.unhub was fitted on other rows than those of --queries, which are")
-    assert f"fit one with `unhub fit --items {asked}` and a --bank of past items (queries: " in said
+    assert f"fit one with `unhub fit --items {asked}` and a --bank of past items (queries " in said
     for name, option in (("items", "--items"), (Path(asked).stem, "--queries")):
         rows = np.load(folder / f"{name}.npy")
         np.save(folder / "zero.npy", np.where(np.arange(len(rows))[:, None] == 2, 0, rows))

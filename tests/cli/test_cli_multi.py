@@ -292,7 +292,7 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--queries", "wide.npy"), "--queries have 9 dimensions, items 8; embed both with one model"),
+        (("--queries", "wide.npy"), "--queries has 9 dimensions, items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
             "--queries has 9 dimensions, this tower was trained on 8",

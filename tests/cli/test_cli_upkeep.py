@@ -62,7 +62,7 @@ def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
     (folder / "few.txt").write_text("a\n")
     said = fail(folder, *EXTEND, "--new-item-ids", "few.txt")
     assert said.startswith("--new-item-ids: few.txt has 1 ids, 10 are needed")
-    assert fail(folder, *EXTEND).startswith("--new-items need ids")
+    assert fail(folder, *EXTEND).startswith("--new-items has no ids")
 
 
 def test_extend_warms_up_a_balance(folder: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
 @pytest.mark.parametrize(
     ("command", "change", "words"),
     [
-        (EXTEND, ("--new-items", "part.npy"), "--new-items begin with the 30 items the correction has already"),
+        (EXTEND, ("--new-items", "part.npy"), "--new-items begins with the 30 items the correction has already"),
         (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60"),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),

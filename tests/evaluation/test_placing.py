@@ -22,7 +22,7 @@ from unhub.data.similarity import Dense, Dot, Similarity
 from unhub.data.vectors import Vectors, as_vectors
 from unhub.evaluation import placing
 from unhub.evaluation.evaluate import evaluate
-from unhub.evaluation.inputs import Setting
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, occurrences, place, raw_ranking, tile_rows
 
 
@@ -170,7 +170,7 @@ def test_items_that_are_the_same_are_level_however_they_are_multiplied(items: in
     rows, asked = rng.standard_normal((items, 513)), rng.standard_normal((queries, 513))
     rows[items // 2 + 1 :] = rows[: items // 2]  # each item twice, far apart, but for one
     corrections = unhub.fit(rows, rng.standard_normal((99, 513)), method=["nnn:k=8", "is"], threads=1)
-    setting = Setting.of(asked, rows, corrections, threads=1)
+    setting = EvaluationInputs.of(asked, rows, corrections, threads=1)
     truth = truth_of([[query % (items // 2)] for query in range(queries)])
     for found in setting.place(truth, setting.rankings(), Workers(2), best=2):
         assert_array_equal(found.equal, 2)
@@ -279,6 +279,9 @@ def test_strength_weighs_the_bias(spec: str, strength: float) -> None:
     answers = [query % 41 for query in range(60)]
     found = evaluate(sets.queries, sets.items, dict(enumerate(answers)), correction, strength=strength, resamples=5)
     assert_ranks(found.ranks[1], correction.apply(sets.query_scores, strength), answers, ROUNDING)
-    weighed = Setting.of(sets.queries, sets.items, correction).rankings(strength)[1], as_ranking(correction, strength)
+    weighed = (
+        EvaluationInputs.of(sets.queries, sets.items, correction).rankings(strength)[1],
+        as_ranking(correction, strength),
+    )
     one, two = (ranking.h for ranking in weighed if isinstance(ranking, Additive))
     assert_array_equal(one, two)

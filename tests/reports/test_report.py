@@ -17,7 +17,7 @@ from PIL import Image
 import unhub
 from tests import oracles, shapes
 from unhub.data.vectors import as_vectors
-from unhub.evaluation.inputs import Setting
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.reports.before_after import changed, examples, worst_hubs
 from unhub.reports.findings import Findings
 from unhub.reports.labels import Labels, Thumbnails
@@ -246,7 +246,7 @@ def test_without_labels_the_page_says_so_and_claims_no_gain(unlabelled: unhub.Re
 
 
 def found(corrections: Any, relevance: Any = None, **more: Any) -> Findings:
-    return Findings.of(Setting.of(DATA.queries, DATA.items, corrections), relevance, **more)
+    return Findings.of(EvaluationInputs.of(DATA.queries, DATA.items, corrections), relevance, **more)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_correction_that_changes_nothing_leaves_skewness_as_it_is() -> None:
 @pytest.mark.parametrize(("items", "words"), [(149, "the most returned item takes"), (150, "1% of the items take")])
 def test_one_per_cent_of_few_items_is_one_item(items: int, words: str) -> None:
     rows = np.random.default_rng(0).normal(size=(items, 6))
-    findings = Findings.of(Setting.of(rows, rows, unhub.fit(rows, rows)), None)
+    findings = Findings.of(EvaluationInputs.of(rows, rows, unhub.fit(rows, rows)), None)
     assert f": {words} {findings.hubness[0].figures.top_share:.1%} of" in verdict_on(findings).sentences[0]
 
 

@@ -155,6 +155,10 @@ class Vectors:
         object.__setattr__(known, "unit_length", unit_length)
         return known
 
+    def again(self) -> Vectors:
+        """Return the same vectors as a function takes them from its caller, of whose lengths nothing is known."""
+        return Vectors(self.ids, self.rows)
+
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
         """Return the vectors at these positions, in this order."""
         if isinstance(self.rows, Gathered):
@@ -184,7 +188,7 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
         raise ArgumentError(name, f"must hold real numbers (float16, float32 or float64), got {rows.dtype}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ArgumentError(name, f"is empty: shape {tuple(rows.shape)} {axes}", "give at least one of each")
-    return Vectors(given.ids if given else np.arange(rows.shape[0]), rows)
+    return given.again() if given else Vectors(np.arange(rows.shape[0]), rows)
 
 
 def _as_rows(value: object, name: str) -> Rows:

@@ -17,7 +17,7 @@ from unhub.data.similarity import Dense, Dot
 from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError, check_seed, check_whole
 from unhub.evaluation.evaluate import DEFAULT_MEASURES
-from unhub.evaluation.inputs import RAW, Corrections, Setting
+from unhub.evaluation.inputs import RAW, Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.multi.asking import Asking
 from unhub.multi.remarks import notes_on_sets
@@ -64,7 +64,7 @@ def evaluate_sets(
     check_seed(seed)
     if isinstance(texts, Dense):
         raise ArgumentError("texts", "must be vectors, got a matrix of similarities", "give the vectors to be combined")
-    setting = Setting.of(texts, items, () if correction is None else correction, similarity, threads, "texts")
+    setting = EvaluationInputs.of(texts, items, () if correction is None else correction, similarity, threads, "texts")
     similar = cast("Dot", setting.similarity)
     combinations = name_combinations(combine, similar.width)
     rankings = [_streamed(ranking) for ranking in setting.rankings(strength)]
@@ -122,7 +122,9 @@ def _streamed(ranking: object) -> Streamed:
     return cast("Streamed", ranking)
 
 
-def _drawn(setting: Setting, captions: Captions, sizes: Iterable[int] | None, draws: int | Draws, seed: int) -> Draws:
+def _drawn(
+    setting: EvaluationInputs, captions: Captions, sizes: Iterable[int] | None, draws: int | Draws, seed: int
+) -> Draws:
     """Return the draws to use, new or given, of the sizes asked for; some item must have texts enough."""
     asked = None if sizes is None else check_sizes(sizes)
     ids = setting.query_ids, setting.item_ids

@@ -12,14 +12,15 @@ from unhub.atomic import check_target, file_kind, replacing
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
 from unhub.data.relevance import RelevanceLike, as_relevance
-from unhub.data.vectors import VectorsLike, as_vectors
+from unhub.data.vectors import VectorsLike
 from unhub.errors import check_seed, optional
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
-from unhub.evaluation.inputs import Corrections, Setting
+from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import PICTURE_FILES, Picture
 from unhub.evaluation.tables import as_text
+from unhub.matching import checked_once
 from unhub.reports import plots as charts
 from unhub.reports.findings import Findings
 from unhub.reports.labels import ByIdOrRow, Labels, Paths
@@ -116,7 +117,7 @@ def report(
     check_seed(seed)
     if figures is not None:
         check_figures(Path(figures))
-    gallery, past, asked = as_vectors(items, "items"), as_vectors(bank, "bank"), as_vectors(queries, "queries")
+    gallery, past, asked = checked_once(items, "items"), checked_once(bank, "bank"), checked_once(queries, "queries")
     known = None if relevance is None else as_relevance(relevance)
     exclusion = None if exclude is None else Exclusion.of(exclude, asked.ids, gallery.ids)
     inputs = ReportInputs(gallery, past, asked, known, exclusion, similarity, seed, threads)
@@ -124,7 +125,7 @@ def report(
     labels = Labels("item", gallery.ids, item_texts, item_images), Labels("query", asked.ids, query_texts)
     steps = Steps(progress, 4)
     shown = given_or_chosen(inputs, corrections, steps.next())
-    setting = Setting.of(asked, gallery, shown.corrections, similarity, threads, exclude=exclusion)
+    setting = EvaluationInputs.of(asked, gallery, shown.corrections, similarity, threads, exclude=exclusion)
     findings = Findings.of(setting, known, chosen, seed, threads, steps.next())
     studies = _studies(inputs, steps)
     leak = LEAK_NOTE.format(leaked=leaked, queries=len(asked)) if leaked else None

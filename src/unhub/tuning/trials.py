@@ -15,9 +15,10 @@ from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
 from unhub.evaluation.comparing import PLACES
-from unhub.evaluation.hubness import Figures, figures_of, no_truth
+from unhub.evaluation.hubness import Figures, figures_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
+from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import Candidate, Sets, fitted
 
