@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Ids, Span
 from unhub.data.ids import positions_of
 from unhub.data.relevance import Truth, places_of
-from unhub.search.searcher import Excluded, listed
+from unhub.search.hits import Excluded, listed
 
 SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
 NOBODY = -1  # what stands at a place that no item is left for
