@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from unhub.multi.evaluate_sets import evaluate_sets
     from unhub.multi.results import SetEvaluation
     from unhub.reports.report import Report, report
-    from unhub.search.searcher import Hits, Searcher, searcher
+    from unhub.search.hits import Hits
+    from unhub.search.searcher import Searcher, searcher
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
     from unhub.studies.settings import study_k_and_alpha, study_temperature
@@ -123,7 +124,8 @@ _HOMES = {
     "fitting": ("fit",),
     "layouts": ("augment", "augment_queries", "augment_radius", "augment_scores"),
     "model": ("Model",),
-    "search.searcher": ("Hits", "Searcher", "searcher"),
+    "search.hits": ("Hits",),
+    "search.searcher": ("Searcher", "searcher"),
     "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),
     "data.vectors": ("Vectors",),

@@ -23,7 +23,8 @@ from unhub.combine import COMBINATIONS, Combination, Sets, softmax
 from unhub.correction import Bias, Correction, Plan, Scores
 from unhub.data.vectors import Vectors
 from unhub.search import mean_ranks
-from unhub.search.searcher import Hits, Searcher
+from unhub.search.hits import Hits
+from unhub.search.searcher import Searcher
 
 pytestmark = pytest.mark.once
 

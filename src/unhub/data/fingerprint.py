@@ -163,7 +163,7 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
 def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
     """Raise where a row cannot be used; `source` are the rows before they became float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
-    for row in suspects:
+    for row in suspects.tolist():
         given = source[first + row : first + row + 1][0]
         if not np.isfinite(block[row]).all():
             raise not_finite(name, first + row, given)

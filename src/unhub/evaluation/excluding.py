@@ -13,7 +13,7 @@ from unhub.arrays import Ids, Span
 from unhub.data.ids import positions_of
 from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.data.relevance import Truth, places_of
-from unhub.search.searcher import Excluded, listed
+from unhub.search.hits import Excluded, listed
 
 SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
 NOBODY = -1  # what stands at a place that no item is left for
