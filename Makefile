@@ -69,4 +69,4 @@ bench: $(DEV_STAMP) ## time the fits, and their growth with the sizes
 
 clean: ## remove .venv, the site and every cache
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
