@@ -103,9 +103,8 @@ def table(queries: Float32, items: Float32, threads: int, seconds: dict[str, Flo
         "each further ranking": (all_of_them - one) / CORRECTIONS,
         "hubness of one ranking": hubness - one,
     }
-    title = (
-        f"{len(queries):,} queries x {len(items):,} items, d = {items.shape[1]}, {threads} thread(s), {kernels.NAME}"
-    )
+    sides = f"{len(queries):,} queries x {len(items):,} items, d = {items.shape[1]}"
+    title = f"{sides}, {threads} thread(s), {kernels.choose().NAME}"
     result = Table("", "seconds", "ratio", "spread", "must", title=title, min_width=90)
     for name, times in {**seconds, **claims}.items():
         ratios = times / multiply

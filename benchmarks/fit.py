@@ -71,7 +71,7 @@ def main() -> None:
 
 def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list[str] | None) -> Table:
     """Time everything in each round and return the table of ratios."""
-    cases = PLAIN_CASES if kernels.NAME == "numpy" else CASES
+    cases = PLAIN_CASES if kernels.choose().NAME == "numpy" else CASES
     cases = {name: case for name, case in cases.items() if not only or name in only}
     product = np.empty((len(items), len(bank)), np.float32)
     contenders: dict[str, Callable[[], object]] = {
@@ -103,13 +103,15 @@ def table(
     """Return the table: seconds, the ratio to the better multiply of the same round, and what it must be."""
     multiply_seconds = np.minimum(seconds["one product"], seconds["tiles"])
     flops = 2 * len(items) * len(bank) * items.shape[1]
-    title = f"{len(items):,} items x {len(bank):,} bank, d = {items.shape[1]}, {threads} thread(s), {kernels.NAME}"
+    title = (
+        f"{len(items):,} items x {len(bank):,} bank, d = {items.shape[1]}, {threads} thread(s), {kernels.choose().NAME}"
+    )
     result = Table("", "seconds", "GFLOP/s", "ratio", "spread", "must", title=title, min_width=90)
     for name, times in seconds.items():
         ratios = times / multiply_seconds
         must = ""
         if name in cases:
-            limit = 1.14 if name == "IS" and threads > 1 and kernels.NAME == "numba" else cases[name][1]
+            limit = 1.14 if name == "IS" and threads > 1 and kernels.choose().NAME == "numba" else cases[name][1]
             must = f"{limit:.2f} {'met' if np.median(ratios) <= limit else 'MISSED'}"
         spread = f"{ratios.min():.3f} - {ratios.max():.3f}"
         median = float(np.median(times))

@@ -51,7 +51,7 @@ def main() -> None:
     fixed, *sizes = (max(160, round(size * options.scale)) for size in (FIXED, *SIZES))
     shapes: dict[str, list[Shape]] = {"n": [(size, fixed) for size in sizes], "m": [(fixed, size) for size in sizes]}
     seconds = measure(list(dict.fromkeys(shapes["n"] + shapes["m"])), options.dimensions, threads, options.rounds)
-    work = f"d = {options.dimensions}, {threads} thread(s), {kernels.NAME}"
+    work = f"d = {options.dimensions}, {threads} thread(s), {kernels.choose().NAME}"
     console = Console(width=110)
     console.print(table("items n", f"{fixed:,} bank queries, {work}", shapes["n"], seconds))
     console.print(table("bank m", f"{fixed:,} items, {work}", shapes["m"], seconds))

@@ -238,7 +238,7 @@ def compare(
 def title(items: Float32, bank: Float32, threads: int) -> str:
     """Say what a table is about."""
     shape = f"{len(items):,} items x {len(bank):,} bank, d = {items.shape[1]}"
-    return f"SN, {ITERATIONS} iterations, {shape}, {threads} thread(s), {kernels.NAME}"
+    return f"SN, {ITERATIONS} iterations, {shape}, {threads} thread(s), {kernels.choose().NAME}"
 
 
 def compile_kernels() -> None:

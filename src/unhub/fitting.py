@@ -9,7 +9,6 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub import kernels
 from unhub.arrays import Float64, Ids, Kind
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
@@ -179,7 +178,7 @@ def _correction(
 ) -> Correction:
     source = sets.source(workers)
     cost = Cost(
-        passes, workers.seconds, workers.peak_memory, kernels.NAME, outcome.kept, outcome.iterations,
+        passes, workers.seconds, workers.peak_memory, workers.kernel.NAME, outcome.kept, outcome.iterations,
         outcome.row_error, outcome.column_error, notes,
     )  # fmt: skip
     if outcome.h is not None:

@@ -14,8 +14,13 @@ import unhub
 from tests.command import fail
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Kind
-from unhub.compute.passes import Reservoir, _BestItems, nearest
+from unhub.compute import passes
+from unhub.compute.nearest import Asked, nearest
+from unhub.compute.passes import BestItems, Want, reduce
+from unhub.compute.reservoir import Reservoir
+from unhub.compute.workers import Resources, Workers
 from unhub.correction import Bias
+from unhub.data.similarity import Dense
 from unhub.data.vectors import as_vectors
 from unhub.kernels import plain
 
@@ -216,7 +221,7 @@ def test_a_strength_out_of_range_is_bad_input_on_the_command_line(
 
 
 def test_a_reservoir_names_no_place_that_was_not_filled() -> None:
-    reservoir = Reservoir(3, 4, 6)
+    reservoir = Reservoir(3, 4, 6, kernels.choose())
     reservoir.places[:] = 10**9
     tile = np.full((3, 6), -np.inf, np.float32)
     tile[0, 2], tile[1, :5] = 1.0, [5, 4, 3, 2, 1]
@@ -230,24 +235,36 @@ def test_a_reservoir_names_no_place_that_was_not_filled() -> None:
 def test_a_search_leaves_open_what_nothing_fills() -> None:
     items = np.array([[-3e38, 3e38], [1, 0], [2, 0]], np.float32)
     queries = np.array([[2, -2], [1, 0]], np.float32)
-    scores, places = nearest(queries, as_vectors(items, "items"), "dot", 3, threads=1)
+    scores, places = nearest(Asked(queries), as_vectors(items, "items"), "dot", 3, Resources(1))
     assert_array_equal(places, [[2, 1, -1], [2, 1, 0]])
     assert_array_equal(scores, np.array([[4, 2, -np.inf], [2, 1, -3e38]], np.float32))
 
 
 def test_best_items_of_different_counts_are_kept_apart() -> None:
-    best = _BestItems(2, 6, 3)
+    best = BestItems((7, 9), 6, 3, kernels.choose())
     first, second = np.full((2, 3, 2), -np.inf, np.float32)
     first[0, 1], first[:, 0], second[1] = 7, [1, 2, 3], 5
+    take = best.open((7, 9))
     for number, tile in enumerate((first, second)):
-        take = best.open((0, 2))
         take(tile, 3 * number)
-        best.close((0, 2))
+    best.close((7, 9))
     assert_array_equal(best.items, [[4, 2, 1], [0, 4, -1]])
     assert_array_equal(best.scores, [[5, 3, 2], [7, 5, -np.inf]])
 
 
-@pytest.mark.parametrize("place_rows", [kernels.place_rows, plain.place_rows])
+@pytest.mark.parametrize("k", [1, 3])
+def test_best_items_of_several_groups_are_joined_the_first_of_equals_first(
+    monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    monkeypatch.setattr(passes, "STATE_BYTES", 1)  # 64 items at a time
+    scores = np.random.default_rng(0).integers(0, 9, (5, 300)).astype(np.float32)
+    found = reduce(Dense(scores), Want(best_items=k), Workers(1))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    assert_array_equal(found.best_items, order)
+    assert_array_equal(found.best_scores, np.take_along_axis(scores, order, axis=1))
+
+
+@pytest.mark.parametrize("place_rows", [kernels.choose().place_rows, plain.place_rows])
 def test_a_row_is_placed_without_its_infinite_scores(place_rows: Any) -> None:
     tile = np.full((2, 6), -np.inf, np.float32)
     tile[0, 3], tile[1, :] = 1, np.arange(6)

@@ -350,7 +350,7 @@ assert blas() == {THREADS}
 WHILE_NUMBA_COMPILES = """
 compiling = threading.Event()
 def compile():
-    if kernels.NAME == "numba":
+    if kernels.choose().NAME == "numba":
         from numba.core.compiler_lock import global_compiler_lock
         with global_compiler_lock:
             compiling.set()
@@ -359,7 +359,7 @@ def compile():
 other = threading.Thread(target=compile)
 other.start()
 compiling.wait()
-assert_works_in_a_fork(lambda: kernels.are_finite(np.ones((3, 4), np.float32), np.empty(3, bool)))
+assert_works_in_a_fork(lambda: kernels.choose().are_finite(np.ones((3, 4), np.float32), np.empty(3, bool)))
 other.join()
 """
 

@@ -51,13 +51,13 @@ def test_a_fit_reads_each_row_of_its_bank_once(method: str | list[str], threads:
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_bank_shorter_than_the_items_is_hashed_once(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     hashed: list[int] = []
-    hash_rows = kernels.hash_rows
+    hash_rows = kernels.choose().hash_rows
 
     def counted(block: Float32, *rest: Any) -> None:
         hashed.append(len(block))
         hash_rows(block, *rest)
 
-    monkeypatch.setattr(kernels, "hash_rows", counted)
+    monkeypatch.setattr(kernels.choose(), "hash_rows", counted)
     unhub.fit(rows_of(900, 8), rows_of(600, 8, 1), method="is", threads=threads)
     assert sum(hashed) == 900 + 600
 

@@ -20,7 +20,7 @@ import numpy as np
 import unhub
 from unhub import kernels
 rows = np.random.default_rng(0).standard_normal((60, 8), np.float32)
-print(kernels.NAME, unhub.fit(rows[:20], rows[20:], method="is").bias.tobytes().hex())
+print(kernels.choose().NAME, unhub.fit(rows[:20], rows[20:], method="is").bias.tobytes().hex())
 """
 
 

@@ -6,8 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from itertools import pairwise, product
-from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -19,7 +18,8 @@ from scipy.special import logsumexp, softmax
 
 from unhub.arrays import Float32, Float64
 from unhub.compute import passes
-from unhub.compute.passes import Reservoir, Want, reduce
+from unhub.compute.passes import Want, reduce
+from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
@@ -35,7 +35,7 @@ seeds = st.integers(0, 2**32 - 1)
 sizes = st.one_of(st.integers(1, 6), st.integers(7, 70), st.integers(71, 700))
 
 
-def kernel(name: str) -> ModuleType:
+def kernel(name: str) -> Any:
     return importlib.import_module(f"unhub.kernels.{name}")
 
 
@@ -205,7 +205,7 @@ def test_the_compiled_exponential_is_next_to_nothing_below_its_range() -> None:
 
 def filled(name: str, tile: Float32, k: int, parts: list[slice], first: int = 0) -> Reservoir:
     """Stream the parts of a tile through the kernel; after each, the reservoir holds the k largest so far."""
-    reservoir = Reservoir(len(tile), k, tile.shape[1])
+    reservoir = Reservoir(len(tile), k, tile.shape[1], kernel(name))
     for part in parts:
         kernel(name).add_top(
             np.ascontiguousarray(tile[:, part]), first + part.start, k,
@@ -327,16 +327,16 @@ def test_a_pass_brings_back_all_that_is_wanted_at_once(kind: Literal["cosine", "
 
 @given(rows=st.integers(1, 10_000))
 def test_a_tile_is_small_and_its_rows_begin_at_unlike_addresses(rows: int) -> None:
-    columns = passes._columns_per_tile(rows)
+    columns = passes.columns_per_tile(rows)
     assert min(rows, passes.TILE_ROWS) * columns <= passes.TILE_ENTRIES
-    assert columns * np.exp(passes.GENTLE) < np.finfo(np.float32).max
+    assert columns * np.exp(passes.MOST_EXPONENT) < np.finfo(np.float32).max
     assert columns % 32 == 16
 
 
 def test_the_steepest_powers_of_equal_vectors_do_not_overflow() -> None:
     same = as_vectors(np.ones((2 * passes.MOST_COLUMNS, 1)), "bank")
-    found = reduce(Dot(same, as_vectors(np.ones((1, 1)), "items")), Want(betas=(passes.GENTLE,)), Workers(1))
-    assert found.log_sums[passes.GENTLE] == pytest.approx(passes.GENTLE + np.log(len(same)), rel=1e-6)
+    found = reduce(Dot(same, as_vectors(np.ones((1, 1)), "items")), Want(betas=(passes.MOST_EXPONENT,)), Workers(1))
+    assert found.log_sums[passes.MOST_EXPONENT] == pytest.approx(passes.MOST_EXPONENT + np.log(len(same)), rel=1e-6)
 
 
 # The best of each column.

@@ -233,7 +233,7 @@ def cut_small(tile: int, state: int) -> Iterator[None]:
     """Cut everything in small blocks, so that small sets have many of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "TILE_ROWS", tile)
-        patch.setattr(passes, "_columns_per_tile", lambda rows: tile + 3)
+        patch.setattr(passes, "columns_per_tile", lambda rows: tile + 3)
         patch.setattr(passes, "STATE_BYTES", state)
         patch.setattr("unhub.arrays.BLOCK_BYTES", state)
         patch.setattr(balance, "TILE_BYTES", state)

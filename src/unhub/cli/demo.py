@@ -42,7 +42,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
     """Search emoji by description: what hubs do to real searches, and what a correction changes."""
-    _import_plain_kernels()
+    from unhub import kernels
     from unhub.demo.finding import Finder
     from unhub.demo.page import check_page
     from unhub.demo.space import load_space
@@ -51,31 +51,20 @@ def demo(
     with argument("--report"):
         if report is not None:
             check_page(report)
-    finder = Finder(load_space(), threads)
-    if files is not None:
-        _copy(finder.space, files, quiet, as_json)
-    elif query:
-        _answer(finder, query, quiet, as_json)
-    elif as_json:
-        _print_json(finder, report, quiet)
-    else:
-        _print(finder, report, quiet)
-        if sys.stdin.isatty() and sys.stdout.isatty() and not quiet:
-            _prompt(finder)
-        elif not quiet:
-            typer.echo("\nAsk something yourself: unhub demo --query 'birthday cake'")
-
-
-def _import_plain_kernels() -> None:
-    """Import the kernels as plain numpy, which is as fast at this size, where numba would compile for seconds first."""
-    before = os.environ.get("UNHUB_NO_NUMBA")
-    os.environ["UNHUB_NO_NUMBA"] = "1"
-    try:
-        import unhub.kernels  # noqa: F401
-    finally:
-        del os.environ["UNHUB_NO_NUMBA"]
-        if before is not None:
-            os.environ["UNHUB_NO_NUMBA"] = before
+    with kernels.prefer("numpy"):  # as fast at this size, where numba would compile for seconds first
+        finder = Finder(load_space(), threads)
+        if files is not None:
+            _copy(finder.space, files, quiet, as_json)
+        elif query:
+            _answer(finder, query, quiet, as_json)
+        elif as_json:
+            _print_json(finder, report, quiet)
+        else:
+            _print(finder, report, quiet)
+            if sys.stdin.isatty() and sys.stdout.isatty() and not quiet:
+                _prompt(finder)
+            elif not quiet:
+                typer.echo("\nAsk something yourself: unhub demo --query 'birthday cake'")
 
 
 def _check_alone(options: dict[str, object]) -> None:

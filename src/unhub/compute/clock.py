@@ -7,21 +7,25 @@ import time
 
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress, Workers
+from unhub.errors import ArgumentError
 
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class OutOfTime(Exception):
-    """Raised out of a piece of work that the time does not suffice for."""
+    """Raised out of a piece of work when the time is up."""
 
 
 class Clock:
     """Give each step of the work its workers: they show progress over all steps and stop when the time is up."""
 
     def __init__(
-        self, seconds: float | None = None, progress: Progress | None = None, threads: int | None = None,
+        self,
+        seconds: float | None = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
         memory: int | str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.limit, self.reserved = seconds, 0.0
         self._started = time.perf_counter()
         self.threads, self.memory, self._progress = threads, memory, progress
@@ -58,7 +62,7 @@ class Clock:
         return look
 
     def check(self) -> None:
-        """Raise OutOfTime where what is not reserved for the end has gone."""
+        """Raise OutOfTime when all the time but what is reserved for the end is gone."""
         if self.limit is not None and self.seconds > self.limit - self.reserved:
             raise OutOfTime
 
@@ -73,7 +77,8 @@ def seconds_of(given: float | str | None) -> float | None:
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise ValueError(
-            f"time must be a number of seconds above 0, or a text with s, m or h such as '90s' or '1.5h', got {given!r}"
+        raise ArgumentError(
+            "time",
+            f"must be a number of seconds above 0, or a text with s, m or h such as '90s' or '1.5h', got {given!r}",
         )
     return seconds

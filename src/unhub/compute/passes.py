@@ -1,29 +1,31 @@
-"""Passes: stream a similarity in tiles over the threads, reducing each tile while it is in cache."""
+"""Passes: stream a similarity in tiles, reducing each tile while it is in cache, here or in other processes."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub import kernels
-from unhub.arrays import Float32, Float64, Kind, Span, spans
-from unhub.compute.workers import Progress, Workers
-from unhub.data.similarity import Similarity
-from unhub.data.vectors import HARMLESS, Vectors, check_range
+from unhub.arrays import Float32, Float64, Span, spans
+from unhub.compute.reservoir import Reservoir
+from unhub.compute.workers import Tick, Workers
+from unhub.data.similarity import Block, Similarity
+from unhub.kernels import Kernel
 
 # BLAS likes tiles of this size better than ones that fit the second-level cache: it copies both sides of each to get
-# ready. Fewer rows have more columns, up to what kernels.add_powers takes.
+# ready. Fewer rows have more columns, up to what add_powers of a kernel takes.
 TILE_ROWS, TILE_ENTRIES, MOST_COLUMNS = 2560, 2560 * 2576, 5808
-LINE = 16  # float32 in a line of cache
-SEARCHED = 1280  # queries at a time in a search: each thread keeps what it found for as many
+LINE_FLOATS = 16  # float32 in a line of cache
 FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
-GENTLE = 80.0  # float32 holds a tile's sums of exp(x) for any x from minus to plus this
+MOST_EXPONENT = 80.0  # float32 holds a tile's sums of exp(x) for any x from minus to plus this
 STATE_BYTES = 64 << 20  # what prepared items and their running values may take
+FEWEST_ROWS = 256  # of a part: with fewer, the multiply is slow
 
 
 @dataclass(frozen=True)
@@ -72,143 +74,189 @@ class Found:
     best_scores: Float32
 
 
-class Reservoir:
-    """The k largest values of each row so far, and where they stood."""
-
-    def __init__(self, rows: int, k: int, columns: int) -> None:
-        room = self.room(k, columns)
-        self.k = k
-        self.values = np.empty((rows, room), np.float32)
-        self.places = np.empty((rows, room), np.int32)
-        self.counts = np.zeros(rows, np.int64)
-        self.bars = np.full(rows, -np.inf, np.float32)
-
-    @staticmethod
-    def room(k: int, columns: int) -> int:
-        """Return how many values a row may hold before it is cut down to k: no more than will ever come."""
-        return min(k + max(k, 96), columns) + 32
-
-    def add(self, tile: Float32, first: int, row: int = 0) -> None:
-        """Add a tile: its rows are this reservoir's from `row` on, its columns have the places from `first` on."""
-        rows = slice(row, row + len(tile))
-        kernels.add_top(tile, first, self.k, self.values[rows], self.places[rows], self.counts[rows], self.bars[rows])
-
-    def best_values(self) -> Float32:
-        """Return the k largest values of each row, in no order; -inf where there are fewer."""
-        kernels.cut_top(self.k, self.values, self.places, self.counts)
-        values = self.values[:, : self.k]
-        fewest = int(self.counts.min(initial=self.k))
-        if fewest < self.k:
-            values[:, fewest:][np.arange(fewest, values.shape[1]) >= self.counts[:, None]] = -np.inf
-        return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
-
-    def best(self) -> tuple[Float32, NDArray[np.int32]]:
-        """Return the k largest values and their places, best first, the lower place first among equals.
-
-        A row with fewer, which scores of -inf leave, has -inf and the place -1 after them.
-        """
-        kernels.cut_top(self.k, self.values, self.places, self.counts)
-        width = int(self.counts.max(initial=0))
-        absent = np.arange(width) >= self.counts[:, None]
-        keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
-        order = np.argsort(keys, axis=1, kind="stable")  # places came in rising order
-        places = np.where(absent, np.int32(-1), self.places[:, :width])
-        return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(places, order, axis=1)
-
-
 def reduce(similarity: Similarity, want: Want, workers: Workers, offsets: Float64 | None = None) -> Found:
     """Stream the whole matrix once and return what is wanted of it.
 
-    `offsets` (queries,) are added to each query's scores first. The work is split over the threads in fixed parts,
-    which are joined in order, so the same number of threads gives the same bits.
+    `offsets` (queries,) are added to each query's scores first. The pass is planned as fixed parts, run by the workers
+    or where they say, and joined in order, so the same number of parts gives the same bits.
     """
-    m, n = similarity.shape
-    workers.total += m * n
+    device = workers.kernel.NAME
     shift = None if offsets is None else offsets.astype(np.float32)
-    log_sums = np.empty((len(want.betas), n))
-    top_means = np.empty((len(want.top_means), n))
-    top_values = np.empty((n if want.top_values else 0, want.top_values), np.float32)
-    best = _BestItems(m, n, want.best_items)
-    # Threads share the bank, or where it is the smaller the items, which leaves nothing to join; but then no two of
-    # them may look for the best items of one query.
-    parts = split(m, workers.threads if want.best_items or m >= n else 1)
-    for span in spans(n, _items_at_a_time(similarity.width, want, parts)):
-        items = similarity.items(span)
-        shares = split(len(items), workers.threads if len(parts) == 1 and not want.best_items else 1)
-        jobs = [
-            functools.partial(
-                _reduce_part, similarity, items[slice(*share)], span[0] + share[0], part,
-                want, workers, shift, best, short_first=number % 2 == 1,
-            )
-            for number, (share, part) in enumerate(itertools.product(shares, parts))
-        ]  # fmt: skip
-        found = iter(workers.run(jobs))
-        for start, stop in shares:
-            states = [next(found) for _ in parts]
-            here = slice(span[0] + start, span[0] + stop)
-            if want.betas:
-                log_sums[:, here] = functools.reduce(np.logaddexp, (state.log_sums for state in states))
-            if want.top:
-                top = functools.reduce(_join_top, (state.top for state in states))
-                if want.top_values or len(want.top_means) > 1:
-                    top = np.sort(top, axis=1)[:, ::-1]
-                if want.top_values:
-                    top_values[here] = top[:, : want.top_values]
-                if want.top_means:
-                    top_means[:, here] = _means(top, want.top_means)
+    task = Task(similarity.on(device), want, device, shift)
+    workers.total += similarity.shape[0] * similarity.shape[1]
+    joined = _Joined(*similarity.shape, want)
+    for parts in plan(task, workers.slots):
+        joined.add(parts, workers.run_jobs(parts))
     workers.passes += 1
-    return Found(
-        dict(zip(want.betas, log_sums, strict=True)),
-        dict(zip(want.top_means, top_means, strict=True)),
-        top_values,
-        best.items,
-        best.scores,
-    )
+    return joined.found()
 
 
 @dataclass(frozen=True, eq=False)
-class _PartState:
+class Task:
+    """What all parts of a pass share: the matrix, what is wanted of it, the name of the kernel, the offsets."""
+
+    similarity: Similarity
+    want: Want
+    device: str
+    shift: Float32 | None
+
+
+class _Group:
+    """Items that are made ready to multiply together, once for all threads of a process."""
+
+    def __init__(self, similarity: Similarity, span: Span) -> None:
+        self.similarity, self.span = similarity, span
+        self._lock = threading.Lock()
+        self._ready: Block | None = None
+
+    def __reduce__(self) -> tuple[type[_Group], tuple[Similarity, Span]]:
+        return _Group, (self.similarity, self.span)
+
+    def ready(self) -> Block:
+        with self._lock:
+            if self._ready is None:
+                self._ready = self.similarity.items(self.span)
+            return self._ready
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One job of a pass: some items against some of the queries. It can be pickled, and run in any process.
+
+    share: the items, within the group. With the shorter tiles first, a thread is out of step with one that has them
+    last: they do not reduce at once.
+    """
+
+    task: Task
+    group: _Group
+    share: Span
+    queries: Span
+    short_first: bool
+
+    @property
+    def items(self) -> Span:
+        """The items, within the matrix."""
+        return self.group.span[0] + self.share[0], self.group.span[0] + self.share[1]
+
+    @property
+    def size(self) -> int:
+        """How many scores it reduces."""
+        return (self.share[1] - self.share[0]) * (self.queries[1] - self.queries[0])
+
+    def __call__(self, tick: Tick) -> Reduced:
+        """Reduce the scores tile by tile; `tick` is called with the size of each tile."""
+        similarity, want, shift = self.task.similarity, self.task.want, self.task.shift
+        kernel = kernels.choose(self.task.device)
+        items, (first, last) = self.group.ready()[slice(*self.share)], self.queries
+        n, m = len(items), last - first
+        log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf, kernel)
+        top = Reservoir(n, want.top, m, kernel) if want.top else None
+        best = BestItems(self.queries, n, want.best_items, kernel)
+        columns = columns_per_tile(n)
+        buffer = np.empty(min(n, TILE_ROWS) * min(m, columns), np.float32)
+        for span in spans(last, columns, start=first, short_first=self.short_first):
+            queries = similarity.queries(span)
+            best_here = best.open(span)
+            for start, stop in spans(n, TILE_ROWS, short_first=self.short_first):
+                tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
+                similarity.items_by_queries(items[start:stop], queries, tile)
+                if shift is not None:
+                    tile += shift[slice(*span)]
+                if top is not None:
+                    top.add(tile, span[0], row=start)
+                best_here(tile, self.items[0] + start)
+                log_sums.add(tile, start)
+                tick(tile.size)
+            best.close(span)
+        values = top.best_values() if top is not None else np.empty((n, 0), np.float32)
+        return Reduced(log_sums.found(), values, best.items, best.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """What a part found: log-sums, (betas, items); top values, (items, k), in no order; best items, (queries, k)."""
+
     log_sums: Float64
     top: Float32
+    best_items: NDArray[np.int32]
+    best_scores: Float32
 
 
-def _reduce_part(
-    similarity: Similarity, items: NDArray[np.generic], first_item: int, part: Span,
-    want: Want, workers: Workers, shift: Float32 | None, best: _BestItems, *, short_first: bool,
-) -> _PartState:  # fmt: skip
-    """Reduce these items' scores with a part of the queries, tile by tile.
+def plan(task: Task, slots: int) -> Iterator[list[Part]]:
+    """Yield the parts of a pass, those that share a group of items together; none needs another's result.
 
-    With the shorter tiles first, a thread is out of step with one that has them last: they do not reduce at once.
+    They share the bank, or where it is the smaller the items, which leaves nothing to join; but then no two of them may
+    look for the best items of one query.
     """
-    n = len(items)
-    log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf)
-    top = Reservoir(n, want.top, part[1] - part[0]) if want.top else None
-    columns = _columns_per_tile(n)
-    buffer = np.empty(min(n, TILE_ROWS) * min(part[1] - part[0], columns), np.float32)
-    for span in spans(part[1], columns, start=part[0], short_first=short_first):
-        queries = similarity.queries(span)
-        best_here = best.open(span)
-        for start, stop in spans(n, TILE_ROWS, short_first=short_first):
-            tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
-            similarity.items_by_queries(items[start:stop], queries, tile)
-            if shift is not None:
-                tile += shift[slice(*span)]
-            if top is not None:
-                top.add(tile, span[0], row=start)
-            best_here(tile, first_item + start)
-            log_sums.add(tile, start)
-            workers.tick(tile.size)
-        best.close(span)
-    return _PartState(log_sums.found(), top.best_values() if top is not None else np.empty((n, 0), np.float32))
+    m, n = task.similarity.shape
+    best_items = task.want.best_items
+    parts = split(m, slots if best_items or m >= n else 1)
+    for span in spans(n, _items_at_a_time(task.similarity.width, task.want, parts)):
+        group = _Group(task.similarity, span)
+        shares = split(span[1] - span[0], slots if len(parts) == 1 and not best_items else 1)
+        yield [
+            Part(task, group, share, part, short_first=number % 2 == 1)
+            for number, (share, part) in enumerate(itertools.product(shares, parts))
+        ]
+
+
+class _Joined:
+    """What the parts of a pass found, put together in their order."""
+
+    def __init__(self, queries: int, items: int, want: Want) -> None:
+        self.want = want
+        self.log_sums = np.empty((len(want.betas), items))
+        self.top_means = np.empty((len(want.top_means), items))
+        self.top_values = np.empty((items if want.top_values else 0, want.top_values), np.float32)
+        self.best_items, self.best_scores = no_best_items(queries, want.best_items)
+
+    def add(self, parts: Sequence[Part], reduced: Sequence[Reduced]) -> None:
+        """Add all parts of a group of items."""
+        want = self.want
+        pairs = zip(parts, reduced, strict=True)
+        for (start, stop), same_items in itertools.groupby(pairs, key=lambda pair: pair[0].items):
+            here, found = slice(start, stop), []
+            for part, one in same_items:
+                found.append(one)
+                self._add_best(slice(*part.queries), one)
+            if want.betas:
+                self.log_sums[:, here] = functools.reduce(np.logaddexp, (one.log_sums for one in found))
+            if want.top:
+                top = functools.reduce(_join_top, (one.top for one in found))
+                if want.top_values or len(want.top_means) > 1:
+                    top = np.sort(top, axis=1)[:, ::-1]
+                if want.top_values:
+                    self.top_values[here] = top[:, : want.top_values]
+                if want.top_means:
+                    self.top_means[:, here] = _means(top, want.top_means)
+
+    def _add_best(self, queries: slice, found: Reduced) -> None:
+        if not self.want.best_items:
+            return
+        scores = np.concatenate([self.best_scores[queries], found.best_scores], axis=1)
+        items = np.concatenate([self.best_items[queries], found.best_items], axis=1)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.want.best_items]  # items come in rising order
+        self.best_scores[queries] = np.take_along_axis(scores, order, axis=1)
+        self.best_items[queries] = np.take_along_axis(items, order, axis=1)
+
+    def found(self) -> Found:
+        return Found(
+            dict(zip(self.want.betas, self.log_sums, strict=True)),
+            dict(zip(self.want.top_means, self.top_means, strict=True)),
+            self.top_values,
+            self.best_items,
+            self.best_scores,
+        )
 
 
 class _LogSums:
     """logsumexp(beta * score) of each row so far, for some betas, where no score is farther from zero than `bound`."""
 
-    def __init__(self, rows: int, betas: tuple[float, ...], bound: float) -> None:
+    def __init__(self, rows: int, betas: tuple[float, ...], bound: float, kernel: Kernel) -> None:
+        self.kernel = kernel
         self.betas = np.array(betas, np.float32)
-        self.gentle = self.betas * np.float32(bound) <= GENTLE  # these need no peak to be relative to
-        self.powers = np.zeros((rows, int(self.gentle.sum())))
+        self.bounded = self.betas * np.float32(bound) <= MOST_EXPONENT  # these need no peak to be relative to
+        self.powers = np.zeros((rows, int(self.bounded.sum())))
         self.peak = np.full(rows, -np.inf, np.float32)
         self.sums = np.zeros((rows, len(betas) - self.powers.shape[1]))
 
@@ -216,50 +264,53 @@ class _LogSums:
         """Add a tile, whose rows are these from `row` on; it may be used up."""
         rows = slice(row, row + len(tile))
         if self.powers.shape[1]:
-            kernels.add_powers(tile, self.betas[self.gentle], self.powers[rows])
+            self.kernel.add_powers(tile, self.betas[self.bounded], self.powers[rows])
         if self.sums.shape[1]:
-            kernels.add_log_sums(tile, self.betas[~self.gentle], self.peak[rows], self.sums[rows])
+            self.kernel.add_log_sums(tile, self.betas[~self.bounded], self.peak[rows], self.sums[rows])
 
     def found(self) -> Float64:
         """Return them, (betas, rows)."""
         log_sums = np.empty((len(self.betas), len(self.peak)))
-        log_sums[self.gentle] = np.log(self.powers.T)
-        steep = self.betas[~self.gentle].astype(np.float64)
-        log_sums[~self.gentle] = np.log(self.sums.T) + steep[:, None] * self.peak
+        log_sums[self.bounded] = np.log(self.powers.T)
+        steep = self.betas[~self.bounded].astype(np.float64)
+        log_sums[~self.bounded] = np.log(self.sums.T) + steep[:, None] * self.peak
         return log_sums
 
 
-class _BestItems:
-    """Each query's k best items so far. Threads work on disjoint queries."""
+def no_best_items(queries: int, k: int) -> tuple[NDArray[np.int32], Float32]:
+    """Return the items and scores, (queries, k), of queries for which nothing was found yet; empty where k is 0."""
+    shape = (queries if k else 0, k)
+    return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
 
-    def __init__(self, queries: int, items: int, k: int) -> None:
-        self.k, self.item_count = k, items
-        self.scores = np.full((queries if k else 0, k), -np.inf, np.float32)
-        self.items = np.full((queries if k else 0, k), -1, np.int32)
-        self._open: dict[Span, Reservoir] = {}
+
+class BestItems:
+    """The k best of some items, for each query of a span."""
+
+    def __init__(self, queries: Span, items: int, k: int, kernel: Kernel) -> None:
+        self.first, self.item_count, self.k, self.kernel = queries[0], items, k, kernel
+        self.items, self.scores = no_best_items(queries[1] - queries[0], k)
+        self._open: Reservoir | None = None
 
     def open(self, span: Span) -> Callable[[Float32, int], None]:
-        """Return what takes the tiles, (items, queries), of these queries."""
+        """Return what takes the tiles, (items, queries), of these queries; their items come in rising order."""
         if self.k == 0:
             return lambda tile, first: None
         if self.k == 1:
-            scores, items = self.scores[slice(*span), 0], self.items[slice(*span), 0]
-            return lambda tile, first: kernels.add_column_best(tile, first, scores, items)
-        reservoir = self._open[span] = Reservoir(span[1] - span[0], self.k, self.item_count + self.k)
-        known = self.items[slice(*span)]
-        reservoir.values[:, : self.k] = self.scores[slice(*span)]
-        reservoir.places[:, : self.k] = known
-        reservoir.counts[:] = (known >= 0).sum(axis=1)
-        reservoir.bars[:] = self.scores[slice(*span), -1]  # -inf where there are fewer than k
+            here = self._here(span)
+            scores, items = self.scores[here, 0], self.items[here, 0]
+            return lambda tile, first: self.kernel.add_column_best(tile, first, scores, items)
+        reservoir = self._open = Reservoir(span[1] - span[0], self.k, self.item_count, self.kernel)
         return lambda tile, first: reservoir.add(np.ascontiguousarray(tile.T), first)
 
     def close(self, span: Span) -> None:
-        """Put the best of these queries back."""
-        reservoir = self._open.pop(span, None)
-        if reservoir is not None:
-            scores, items = reservoir.best()
-            self.scores[slice(*span), : scores.shape[1]] = scores
-            self.items[slice(*span), : items.shape[1]] = items
+        """Keep the best of these queries."""
+        if self._open is not None:
+            scores, items = self._open.best()
+            self.scores[self._here(span), : scores.shape[1]] = scores
+            self.items[self._here(span), : items.shape[1]] = items
+
+    def _here(self, span: Span) -> slice:
+        return slice(span[0] - self.first, span[1] - self.first)
 
 
 def _join_top(first: Float32, second: Float32) -> Float32:
@@ -274,10 +325,9 @@ def _means(top: Float32, counts: tuple[int, ...]) -> Float64:
     return np.asarray(between.cumsum(axis=1).T / np.array(counts)[:, None])
 
 
-def split(count: int, threads: int) -> list[Span]:
-    """Cut 0..count in at most `threads` parts of nearly equal size, none shorter than a small tile."""
-    parts = max(1, min(threads, count // 256))
-    edges = np.linspace(0, count, parts + 1).astype(int).tolist()
+def split(count: int, parts: int) -> list[Span]:
+    """Cut 0..count into at most this many parts of nearly equal size, none shorter than a small tile."""
+    edges = np.linspace(0, count, max(1, min(parts, count // FEWEST_ROWS)) + 1).astype(int).tolist()
     return list(itertools.pairwise(edges))
 
 
@@ -288,71 +338,7 @@ def _items_at_a_time(width: int, want: Want, parts: list[Span]) -> int:
     return fit - fit % TILE_ROWS if fit > TILE_ROWS else max(FEWEST_ITEMS, fit)
 
 
-def _columns_per_tile(rows: int) -> int:
+def columns_per_tile(rows: int) -> int:
     """Return an odd number of lines of cache: rows that begin at like addresses crowd each other out of it."""
-    lines = min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)) // LINE
-    return LINE * (lines - 1 + lines % 2)
-
-
-def nearest(
-    queries: Float32, items: Vectors, similarity: Kind, k: int, *,
-    weights: Float64 | None = None, bias: Float64 | None = None,
-    threads: int | None = None, progress: Progress | None = None,
-) -> tuple[Float32, NDArray[np.int64]]:  # fmt: skip
-    """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
-
-    Queries are ready to multiply. Equal scores go to the lower position. 1 <= k <= items. A place that nothing fills
-    has the score -inf and the position -1.
-    """
-    workers = Workers(threads, progress=progress)
-    workers.total = len(queries) * len(items)
-    weights = np.ones(len(queries)) if weights is None else weights
-    bias = np.zeros(len(items)) if bias is None else bias
-    may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > HARMLESS
-    rounds = -(-len(queries) // (SEARCHED * workers.threads))
-    few = len(queries) <= SEARCHED  # a few queries share the threads by items, many by queries
-    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.threads))))
-    parts = split(len(items), workers.threads if few else 1)
-
-    def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
-        group, part = job
-        rows = group[1] - group[0]
-        reservoir = Reservoir(rows, k, part[1] - part[0])
-        columns = _columns_per_tile(rows)
-        buffer = np.empty(rows * min(columns, part[1] - part[0]), np.float32)
-        for start, stop in spans(part[1], columns, start=part[0]):
-            block = items.unit_block(start, stop, similarity)
-            tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
-            _score(queries[slice(*group)], block, weights[slice(*group)], bias[start:stop], tile, apart=may_overflow)
-            if may_overflow:
-                check_range(tile)
-            reservoir.add(tile, start)
-            workers.tick(tile.size)
-        return reservoir.best()
-
-    found = iter(workers.map(answer, itertools.product(groups, parts)))
-    scores = np.full((len(queries), k), -np.inf, np.float32)
-    places = np.full((len(queries), k), -1)
-    for group in groups:
-        best = [next(found) for _ in parts]
-        values, where = (np.concatenate(several, axis=1) for several in zip(*best, strict=True))
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts come in the order of places
-        scores[slice(*group), : order.shape[1]] = np.take_along_axis(values, order, axis=1)
-        places[slice(*group), : order.shape[1]] = np.take_along_axis(where, order, axis=1)
-    return scores, places
-
-
-def _score(
-    queries: Float32, items: Float32, weights: Float64, bias: Float64, out: Float32, *, apart: bool = False
-) -> None:
-    """Write s(q,g) - weight(q) * bias(g), in the way that copies less: each score, or items one dimension longer.
-
-    The latter adds in any order, in which large numbers may overflow half-way; `apart` rules it out.
-    """
-    strength, penalty = weights[:, None].astype(np.float32), bias[:, None].astype(np.float32)
-    if apart or len(queries) < items.shape[1]:
-        np.matmul(queries, items.T, out=out)
-        with np.errstate(over="ignore"):  # check_range sees it
-            out -= strength * penalty.T
-    else:
-        np.matmul(np.concatenate([queries, strength], axis=1), np.concatenate([items, -penalty], axis=1).T, out=out)
+    lines = min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)) // LINE_FLOATS
+    return LINE_FLOATS * (lines - 1 + lines % 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhub.compute.workers import Progress
 
-PARTS = 1000  # of a step that are told apart
+STEP_UNITS = 1000  # how finely the progress of one step is shown
 
 
 class Steps:
@@ -22,8 +22,8 @@ class Steps:
             return None
 
         def look(done: int, total: int) -> None:
-            # A step may find more to do on its way.
-            self._done = max(self._done, PARTS * before + PARTS * done // max(total, 1))
-            show(self._done, PARTS * self._count)
+            # A step may find that there is more to do.
+            self._done = max(self._done, STEP_UNITS * before + STEP_UNITS * done // max(total, 1))
+            show(self._done, STEP_UNITS * self._count)
 
         return look

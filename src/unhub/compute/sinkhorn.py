@@ -19,12 +19,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub import kernels
 from unhub.arrays import Float32, Float64, Span, spans
 from unhub.compute.passes import Want, reduce, split
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
-from unhub.kernels import plain
 
 SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in 16 bits, which is faster to read
 # 16 bits round by up to 2**-10. Along chains of items that share queries, and outwards along trees of them, this adds
@@ -84,10 +82,12 @@ class _Balancing:
         self, similarity: Similarity, tau: float, workers: Workers, kept_as: str, start: Float64 | None,
         held: Held | None, flat: bool,
     ) -> None:  # fmt: skip
-        self.similarity, self.tau, self.workers, self.kept_as, self.held = similarity, tau, workers, kept_as, held
+        self.kernel = workers.kernel
+        self.similarity = similarity.on(self.kernel.NAME)
+        self.tau, self.workers, self.kept_as, self.held = tau, workers, kept_as, held
         self.m, self.n = similarity.shape
         self.rows = self.m + (held.rows if held else 0)
-        self.items = similarity.items((0, self.n))
+        self.items = self.similarity.items((0, self.n))
         self.h = np.zeros(self.n) if start is None else start.astype(np.float64)
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
@@ -190,12 +190,12 @@ class _Balancing:
             self.watched_scores[:, here] = scores[:, self.watched].T
             logs = self.row_logs[here]
             if self.flat:
-                plain.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs)
+                self.kernel.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs)
                 logs -= self.level / self.tau
             elif self.short is None:
-                kernels.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
+                self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, logs)
             else:
-                kernels.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
+                self.kernel.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs)
             self.sums[here], self.swept[here] = 1.0, True
             self.workers.tick(scores.size)
         return totals
@@ -206,11 +206,11 @@ class _Balancing:
         for span in reversed(pieces) if self.backwards else pieces:
             here = slice(*span)
             if self.full is not None and self.flat:
-                plain.balance_deviations(self.full[here], scale, totals, self.sums[here])
+                self.kernel.balance_deviations(self.full[here], scale, totals, self.sums[here])
             elif self.full is not None:
-                kernels.balance_rows(self.full[here], short_scale, totals, self.sums[here])
+                self.kernel.balance_rows(self.full[here], short_scale, totals, self.sums[here])
             elif self.short is not None:
-                kernels.balance_short_rows(self.short[here], short_scale, totals, self.sums[here])
+                self.kernel.balance_short_rows(self.short[here], short_scale, totals, self.sums[here])
             self.swept[here] = True
             self.workers.tick(0)
         return totals

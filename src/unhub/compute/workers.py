@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 import re
@@ -11,15 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from unhub import kernels
+from unhub.errors import ArgumentError, check_whole
+
 Progress: TypeAlias = Callable[[int, int], None]
+Tick: TypeAlias = Callable[[int], None]  # takes how much more of the work is done
 T = TypeVar("T")
 S = TypeVar("S")
+Made = TypeVar("Made", covariant=True)
 
 UNITS = {
     "": 1,
@@ -126,26 +131,62 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
+class Job(Protocol[Made]):
+    """Work that needs nothing but itself: it can be pickled, and waits for no other job's result."""
+
+    @property
+    def size(self) -> int:
+        """How much of the total it is."""
+
+    def __call__(self, tick: Tick) -> Made:
+        """Do it; call `tick` on the way with how much more is done, up to the size."""
+
+
+class Runner(Protocol):
+    """Runs jobs elsewhere than on the threads of this process: in other processes, or on other machines."""
+
+    @property
+    def slots(self) -> int:
+        """How many jobs run at a time; work is cut into as many."""
+
+    def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
+        """Run the jobs and return their results in order; call `tick` in this process as they are done."""
+
+
 @dataclass(frozen=True)
 class Resources:
-    """What a call may use: threads (None: all), memory (bytes or a text such as '2GB') and what shows its progress."""
+    """What a call may use.
+
+    threads: how many; None is all. memory: bytes, or a text such as '2GB'. progress: called with (done, total).
+    device: the name of a kernel, which computes; None is the default, see `kernels.choose`. runner: where the parts of
+    a pass run; None is the threads of this process.
+    """
 
     threads: int | None = None
     memory: int | str | None = None
     progress: Progress | None = None
+    device: str | None = None
+    runner: Runner | None = None
 
     def workers(self) -> Workers:
         """Return who does the work."""
-        return Workers(self.threads, self.memory, self.progress)
+        return Workers(self.threads, self.memory, self.progress, self.device, self.runner)
 
 
 class Workers:
     """Runs jobs on threads with BLAS pinned to one thread each, shows progress, can be stopped, and keeps account."""
 
     def __init__(
-        self, threads: int | None = None, memory: int | str | None = None, progress: Progress | None = None
+        self,
+        threads: int | None = None,
+        memory: int | str | None = None,
+        progress: Progress | None = None,
+        device: str | None = None,
+        runner: Runner | None = None,
     ) -> None:
         self.threads = thread_count(threads)
+        self._runner = runner
+        self._device = kernels.check_name(device)
         self.memory = byte_count(memory) if memory is not None else available_memory() // 2
         self.passes = 0.0
         self.total = 0
@@ -153,17 +194,25 @@ class Workers:
         self._done = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(
-            self.threads
-        )  # threads start when there is work
+        self._pool = ThreadPoolExecutor(self.threads)  # threads start when there is work
         self._started = time.perf_counter()
         self._baseline = anonymous_memory()
         self.peak_memory = 0
+
+    @functools.cached_property
+    def kernel(self) -> kernels.Kernel:
+        """What multiplies and reduces; loaded when it is first asked for."""
+        return kernels.choose(self._device)
 
     @property
     def seconds(self) -> float:
         """Seconds since the work began."""
         return time.perf_counter() - self._started
+
+    @property
+    def slots(self) -> int:
+        """How many self-contained jobs run at a time."""
+        return self.threads if self._runner is None else self._runner.slots
 
     def tick(self, amount: int) -> None:
         """Note that `amount` of the total is done; workers call it once a tile, and stop there when told to."""
@@ -181,7 +230,8 @@ class Workers:
             futures: list[Future[T]] = []
             try:
                 for job in jobs:
-                    futures.append(self._pool.submit(job))
+                    # In a copy of this context, which knows the default kernel; a context runs one thread at a time.
+                    futures.append(self._pool.submit(contextvars.copy_context().run, job))
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
@@ -195,6 +245,17 @@ class Workers:
                 self._pool.shutdown()
                 raise
             return [future.result() for future in futures]
+
+    def run_jobs(self, jobs: Sequence[Job[T]]) -> list[T]:
+        """Run self-contained jobs, on the threads or where the runner has them, and return their results in order."""
+        if self._runner is None:
+            return self.run([functools.partial(job, self.tick) for job in jobs])
+
+        def tick(amount: int) -> None:
+            self.tick(amount)
+            self._look()
+
+        return self._runner.run(jobs, tick)
 
     def map(self, function: Callable[[S], T], values: Iterable[S]) -> list[T]:
         """Apply the function to every value, on the threads."""
@@ -229,21 +290,19 @@ def thread_count(threads: int | None) -> int:
     """Return how many threads to use: as many as asked for, or as this process may run on."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
-        raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}")
-    return int(threads)
+    return check_whole(threads, "threads", 1)
 
 
 def byte_count(memory: int | str) -> int:
     """Return a number of bytes from a number or a text such as '2GB', '500 MB' or '1.5GiB'."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
     if not match or float(match[1]) <= 0:
-        raise ValueError(f"memory must be a number of bytes or a text such as '2GB', got {memory!r}")
+        raise ArgumentError("memory", f"must be a number of bytes or a text such as '2GB', got {memory!r}")
     return int(float(match[1]) * UNITS[match[2] or ""])
 
 
 def available_memory() -> int:
-    """Return how many bytes are free to use, as the system tells; 4 GB where it does not."""
+    """Return how many bytes are free to use, as the system says; 4 GB where it does not."""
     try:
         with open("/proc/meminfo") as file:
             match = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
@@ -253,7 +312,7 @@ def available_memory() -> int:
 
 
 def _container_memory() -> int:
-    """Return what a control group leaves of its limit; no end where there is none."""
+    """Return what is left of a control group's limit; a number beyond any memory where there is no limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
@@ -263,7 +322,7 @@ def _container_memory() -> int:
 
 
 def anonymous_memory() -> int:
-    """Return this process's anonymous resident memory in bytes (mapped files do not count); 0 where it is not told."""
+    """Return this process's anonymous resident memory in bytes, without mapped files; 0 where it is not known."""
     try:
         with open("/proc/self/status") as file:
             match = re.search(r"RssAnon:\s+(\d+) kB", file.read())

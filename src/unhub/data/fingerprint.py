@@ -198,7 +198,7 @@ def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:
     if block.shape[1] % 2:
         block = np.pad(block, ((0, 0), (0, 1)))
     sums, squares = np.empty(len(block), np.uint64), np.empty(len(block), np.float32)
-    kernels.hash_rows(block, block.view(np.uint64), keys, sums, squares)
+    kernels.choose().hash_rows(block, block.view(np.uint64), keys, sums, squares)
     return _mix(sums), squares
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +63,9 @@ class Similarity(Protocol):
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
 
+    def on(self, device: str | None) -> Similarity:
+        """Return the same matrix, which the kernel of this name multiplies; None is the default of each call."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dot:
@@ -69,6 +74,7 @@ class Dot:
     query_vectors: Vectors
     item_vectors: Vectors
     kind: Kind = "cosine"
+    device: str | None = None
 
     @property
     def shape(self) -> Span:
@@ -93,13 +99,13 @@ class Dot:
 
     def _ready(self, vectors: Vectors, span: Span) -> Float32:
         block = vectors.block(*span)
-        return kernels.unit_rows(block) if vectors.want_scaling(*span, self.kind) else block
+        return kernels.choose(self.device).unit_rows(block) if vectors.want_scaling(*span, self.kind) else block
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
-        np.matmul(items, queries.T, out=out)
+        kernels.choose(self.device).multiply(cast("Float32", items), cast("Float32", queries), out)
 
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
-        np.matmul(queries, items.T, out=out)
+        kernels.choose(self.device).multiply(cast("Float32", queries), cast("Float32", items), out)
 
     @property
     def rows_at_once(self) -> int:
@@ -123,7 +129,10 @@ class Dot:
         return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), 4096)])
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
-        return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind)
+        return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind, self.device)
+
+    def on(self, device: str | None) -> Self:
+        return dataclasses.replace(self, device=device)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,6 +145,7 @@ class Dense:
 
     matrix: NDArray[np.floating]
     item_ids: Ids
+    _device: str | None
     _finite: NDArray[np.bool_]  # rows that were read, by any thread
 
     def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
@@ -143,6 +153,7 @@ class Dense:
         ids = np.arange(rows.shape[1]) if item_ids is None else item_ids
         object.__setattr__(self, "matrix", rows)
         object.__setattr__(self, "item_ids", as_ids(ids, rows.shape[1], "item_ids"))
+        object.__setattr__(self, "_device", None)
         object.__setattr__(self, "_finite", np.zeros(rows.shape[0], np.bool_))
 
     def __repr__(self) -> str:
@@ -200,7 +211,8 @@ class Dense:
         for start, stop in spans(end, self.rows_at_once, start=first):
             finite = np.empty(stop - start, np.bool_)
             with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite
-                kernels.are_finite(np.ascontiguousarray(self.matrix[start:stop], np.float32), finite)
+                block = np.ascontiguousarray(self.matrix[start:stop], np.float32)
+            kernels.choose(self._device).are_finite(block, finite)
             if not finite.all():
                 row = start + int(finite.argmin())
                 raise not_finite("the similarity matrix", row, self.matrix[row])
@@ -214,7 +226,12 @@ class Dense:
         return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
-        return Dense(self.matrix[:, positions])
+        return Dense(self.matrix[:, positions]).on(self._device)
+
+    def on(self, device: str | None) -> Dense:
+        same = copy.copy(self)  # which shares the note of what was read
+        object.__setattr__(same, "_device", device)
+        return same
 
 
 def steady_products(left: Block, right: Block) -> Float32:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TypeAlias
@@ -212,7 +212,7 @@ def place_tile(
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.
-    place_rows = kernels.place_rows if scores.dtype == np.float32 else plain.place_rows
+    place_rows: Callable[..., None] = kernels.choose().place_rows if scores.dtype == np.float32 else plain.place_rows
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:
         before = scores[hidden]

@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 
 from unhub.arrays import Float32, Float64, Kind, unit
-from unhub.compute.passes import nearest
-from unhub.compute.workers import Progress
+from unhub.compute.nearest import Asked, nearest
+from unhub.compute.workers import Progress, Resources
 from unhub.data.ids import join_ids
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, check_range, take
 from unhub.errors import ArgumentError
@@ -50,9 +50,8 @@ class Exact(InProcess):
         """Return scores and positions, (queries, k), best first; equal scores go to the lower position."""
         items = self.items if allowed is None else self.items.gather(allowed)
         bias = self.bias if allowed is None else self.bias[allowed]
-        scores, places = nearest(
-            queries, items, self.similarity, k, weights=weights, bias=bias, threads=self.threads, progress=progress
-        )
+        resources = Resources(self.threads, progress=progress)
+        scores, places = nearest(Asked(queries, weights, bias), items, self.similarity, k, resources)
         return scores, places if allowed is None else np.where(places >= 0, allowed[places], -1)
 
     def scores_at(self, queries: Float32, weights: Float64, positions: Positions) -> Float32:

@@ -1,29 +1,71 @@
-"""The block reductions: compiled with numba where it is installed, plain numpy beside it, with the same results."""
+"""Kernels: multiply a tile and reduce it, behind one interface; chosen per call. One file each, one line here."""
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-if TYPE_CHECKING or os.environ.get("UNHUB_NO_NUMBA"):
-    from unhub.kernels import plain as chosen
-else:
+from unhub.errors import optional, unknown
+from unhub.kernels.interface import Kernel
+
+
+def _numpy() -> Kernel:
+    from unhub.kernels import plain
+
+    return plain
+
+
+def _numba() -> Kernel:
+    optional("numba", "fast", "the numba kernel")
+    from unhub.kernels import compiled
+
+    return compiled
+
+
+# What loads each kernel: nothing is imported before it is asked for.
+KERNELS: Mapping[str, Callable[[], Kernel]] = {"numpy": _numpy, "numba": _numba}
+
+_preferred: ContextVar[str | None] = ContextVar("preferred kernel", default=None)
+
+
+def choose(name: str | None = None) -> Kernel:
+    """Return the kernel of this name; without one, the default of this call.
+
+    The default is what `prefer` asks for, else numba where it is installed and UNHUB_NO_NUMBA is not set, else numpy.
+    """
+    name = check_name(name) or _preferred.get()
+    if name is not None:
+        return KERNELS[name]()
+    return _numpy() if os.environ.get("UNHUB_NO_NUMBA") else _quickest()
+
+
+def check_name(name: str | None) -> str | None:
+    """Return the name of a kernel, or None for the default; raise an ArgumentError about any other."""
+    if name is not None and name not in KERNELS:
+        raise unknown("device", name, KERNELS, "devices")
+    return name
+
+
+@contextmanager
+def prefer(name: str) -> Iterator[None]:
+    """Make this kernel the default of the calls made inside, on their threads too."""
+    before = _preferred.set(check_name(name))
     try:
-        from unhub.kernels import compiled as chosen
-    except ImportError:
-        from unhub.kernels import plain as chosen
+        yield
+    finally:
+        _preferred.reset(before)
 
-NAME = chosen.NAME
-add_column_best = chosen.add_column_best
-add_log_sums = chosen.add_log_sums
-add_powers = chosen.add_powers
-add_top = chosen.add_top
-are_finite = chosen.are_finite
-balance_rows = chosen.balance_rows
-balance_short_rows = chosen.balance_short_rows
-cut_top = chosen.cut_top
-hash_rows = chosen.hash_rows
-place_rows = chosen.place_rows
-soften_rows = chosen.soften_rows
-soften_short_rows = chosen.soften_short_rows
-unit_rows = chosen.unit_rows
+
+@functools.cache
+def _quickest() -> Kernel:
+    """Return the compiled kernel, or the plain one where numba is not installed or does not load."""
+    try:
+        return _numba()
+    except ImportError:
+        return _numpy()
+
+
+__all__ = ["KERNELS", "Kernel", "check_name", "choose", "prefer"]

@@ -1,4 +1,4 @@
-"""The tile reductions, compiled with numba. Tiles are float32, C order; each row is reduced while it is in cache."""
+"""The numba kernel: each row of a tile is reduced while it is in cache; `interface` says what each function does."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
 from unhub.arrays import Float32, Float64, are_ordinary, unit
-from unhub.kernels import caching
+from unhub.kernels import caching, plain
 from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.kernels.plain import FLAT_BETA
 
 NAME = "numba"
+multiply = plain.multiply  # by BLAS
+deviate_rows, balance_deviations = plain.deviate_rows, plain.balance_deviations  # a few passes of numpy do
 
 # Sums and maxima may be reordered, so that they vectorise; NaN never comes in (rows are checked at the door).
 REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
@@ -365,9 +367,15 @@ def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
 
 @jit
 def place_rows(
-    tile: Float32, h: Float32, weights: Float32, starts: np.ndarray, positions: np.ndarray,
-    better: np.ndarray, equal: np.ndarray, best: np.ndarray,
-) -> None:  # fmt: skip
+    tile: Float32,
+    h: Float32,
+    weights: Float32,
+    starts: np.ndarray,
+    positions: np.ndarray,
+    better: np.ndarray,
+    equal: np.ndarray,
+    best: np.ndarray,
+) -> None:
     """Rank the columns of each row by score - weight * h, with weights of 0 or 1.
 
     `better` and `equal` get how many columns are over and level with those at `positions[starts[i]:starts[i + 1]]`, and

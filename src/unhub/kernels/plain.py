@@ -1,4 +1,4 @@
-"""The tile reductions in plain numpy, for where numba is absent; the docstrings of `compiled` hold here too."""
+"""The numpy kernel, for where numba is absent; `interface` says what each function does."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def _slabs(tile: NDArray[np.generic]) -> list[slice]:
 def _row_dots(left: Float32, right: Float32) -> Float32:
     """Return the inner product of each pair of rows: by BLAS, in half the time of einsum."""
     return np.asarray(np.matmul(left[:, None, :], right[:, :, None])[:, 0, 0])
+
+
+def multiply(left: Float32, right: Float32, out: Float32) -> None:
+    """Write the inner products of two sets of rows, (left, right), by BLAS."""
+    np.matmul(left, right.T, out=out)
 
 
 def add_powers(tile: Float32, betas: Float32, sums: Float64) -> None:
@@ -178,9 +183,15 @@ def _largest_mask(values: Float32 | Float64, k: int) -> NDArray[np.bool_]:
 
 
 def place_rows(
-    tile: Float32 | Float64, h: Float32, weights: Float32, starts: NDArray[np.int64], positions: NDArray[np.int64],
-    better: NDArray[np.int64], equal: NDArray[np.int64], best: NDArray[np.int32],
-) -> None:  # fmt: skip
+    tile: Float32 | Float64,
+    h: Float32,
+    weights: Float32,
+    starts: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    better: NDArray[np.int64],
+    equal: NDArray[np.int64],
+    best: NDArray[np.int32],
+) -> None:
     """Rank the columns of each row by score - weight * h, with weights of 0 or 1."""
     k = best.shape[1]
     for rows in _slabs(tile):

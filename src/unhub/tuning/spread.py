@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unhub.arrays import Float32, Kind
-from unhub.compute.passes import nearest
+from unhub.compute.nearest import Asked, nearest
+from unhub.compute.workers import Resources
 from unhub.data.vectors import VectorsLike, as_vectors
 
 SAMPLE = 2000  # bank queries that are enough to tell the spread
@@ -24,7 +25,7 @@ def spread(
     if len(asked) > SAMPLE:
         asked = asked.gather(np.sort(np.random.default_rng(seed).choice(len(asked), SAMPLE, replace=False)))
     ready: Float32 = asked.unit_block(0, len(asked), similarity)
-    scores, _ = nearest(ready, gallery, similarity, min(AMONG, len(gallery)), threads=threads)
+    scores, _ = nearest(Asked(ready), gallery, similarity, min(AMONG, len(gallery)), Resources(threads))
     apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
     # Items that all score alike have no spread, and a temperature must be above 0.
     return apart if apart > 0 else float(np.finfo(np.float32).eps)

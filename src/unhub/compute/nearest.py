@@ -1,0 +1,85 @@
+"""Nearest: the best items of each query, exactly, tile by tile over the threads."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float32, Float64, Kind, Span, spans
+from unhub.compute.passes import columns_per_tile, split
+from unhub.compute.reservoir import Reservoir
+from unhub.compute.workers import Resources
+from unhub.data.vectors import HARMLESS, Vectors, check_range
+
+GROUP_QUERIES = 1280  # queries at a time: each thread keeps what it found for as many
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Queries ready to multiply, (queries, dimensions), and what is taken off their scores: weight(q) * bias(g).
+
+    weights: (queries,), or None for ones. bias: (items,), or None for zeros.
+    """
+
+    queries: Float32
+    weights: Float64 | None = None
+    bias: Float64 | None = None
+
+
+def nearest(
+    asked: Asked, items: Vectors, similarity: Kind, k: int, resources: Resources
+) -> tuple[Float32, NDArray[np.int64]]:
+    """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
+
+    Equal scores go to the lower position. 1 <= k <= items. A place that nothing fills has the score -inf and the
+    position -1.
+    """
+    workers, queries = resources.workers(), asked.queries
+    workers.total = len(queries) * len(items)
+    weights = np.ones(len(queries)) if asked.weights is None else asked.weights
+    bias = np.zeros(len(items)) if asked.bias is None else asked.bias
+    may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > HARMLESS
+    rounds = -(-len(queries) // (GROUP_QUERIES * workers.threads))
+    few = len(queries) <= GROUP_QUERIES  # a few queries share the threads by items, many by queries
+    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.threads))))
+    parts = split(len(items), workers.threads if few else 1)
+
+    def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
+        group, part = job
+        rows = group[1] - group[0]
+        reservoir = Reservoir(rows, k, part[1] - part[0], workers.kernel)
+        columns = columns_per_tile(rows)
+        buffer = np.empty(rows * min(columns, part[1] - part[0]), np.float32)
+        own, strength = queries[slice(*group)], weights[slice(*group), None].astype(np.float32)
+        for start, stop in spans(part[1], columns, start=part[0]):
+            block = items.unit_block(start, stop, similarity)
+            tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
+            penalty = bias[start:stop, None].astype(np.float32)
+            # A tile is made in the way that copies less: each score, or items one dimension longer. The latter adds in
+            # any order, in which large numbers may overflow half-way.
+            if may_overflow or rows < block.shape[1]:
+                workers.kernel.multiply(own, block, tile)
+                with np.errstate(over="ignore"):  # check_range sees it
+                    tile -= strength * penalty.T
+            else:
+                longer = np.concatenate([own, strength], axis=1), np.concatenate([block, -penalty], axis=1)
+                workers.kernel.multiply(*longer, tile)
+            if may_overflow:
+                check_range(tile)
+            reservoir.add(tile, start)
+            workers.tick(tile.size)
+        return reservoir.best()
+
+    found = iter(workers.map(answer, itertools.product(groups, parts)))
+    scores = np.full((len(queries), k), -np.inf, np.float32)
+    places = np.full((len(queries), k), -1)
+    for group in groups:
+        best = [next(found) for _ in parts]
+        values, where = (np.concatenate(several, axis=1) for several in zip(*best, strict=True))
+        order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts come in the order of places
+        scores[slice(*group), : order.shape[1]] = np.take_along_axis(values, order, axis=1)
+        places[slice(*group), : order.shape[1]] = np.take_along_axis(where, order, axis=1)
+    return scores, places
