@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NU
 PYTEST = $(ONE_THREAD) $(RUN) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser test demo check bench clean
+.PHONY: help setup browser test demo check docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,10 +59,14 @@ check: $(DEV_STAMP) ## lint, formatting, types
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
+# The variable silences the theme's notice about versions of mkdocs to come; warnings of the build itself are errors.
+docs: $(DEV_STAMP) ## build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+
 bench: $(DEV_STAMP) ## time the fits, and their growth with the sizes
 	$(RUN) benchmarks/fit.py
 	$(RUN) benchmarks/growth.py --picture docs/compute/growth.png
 
-clean: ## remove .venv and every cache
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+clean: ## remove .venv, the site and every cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

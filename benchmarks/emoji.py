@@ -1,7 +1,7 @@
 """The public benchmark: search emoji by text and texts by emoji, with every method, on data that anyone can rebuild.
 
     python recipes/emoji/build.py --work DIRECTORY
-    python benchmarks/emoji.py --work DIRECTORY [--docs docs/demo/emoji.md]
+    python benchmarks/emoji.py --work DIRECTORY [--docs docs/demo/emoji_tables.md]
 
 Without --work, the known catalogue that ships is measured alone, and what needs more is left out and said. Settings are
 chosen on `val`, printed, and written to DIRECTORY/chosen.json before anything is measured on `test`. --docs writes the

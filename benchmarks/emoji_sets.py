@@ -15,10 +15,10 @@ from unhub.data.draws import Drawn
 from unhub.data.relevance import Relevance
 from unhub.data.vectors import Vectors
 from unhub.demo.space import Descriptions, Space, Split
-from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.inputs import RAW, EvaluationInputs
 from unhub.evaluation.measures import parse_measures
 from unhub.multi.results import SetEvaluation
-from unhub.multi.scoring import Area, Labels, SetRow, areas_of, rows_of
+from unhub.multi.scoring import Area, Contenders, Scoring, SetRow, areas_of, rows_of
 from unhub.multi.set_places import Counts
 from unhub.tuning.outcome import Tuning
 
@@ -62,10 +62,10 @@ def compare(space: Space, work: Work) -> Compared:
             _placed(space, drawn, rows, work) for rows in (combined(space, asked, drawn), _joined(space, asked, drawn))
         ]
         counts[size] = Counts(*(np.stack(side) for side in zip(*both, strict=True)))
-    labels, measures = Labels((head, JOINED), (RAW, CORRECTED)), parse_measures(MEASURES)
-    every = (len(space.items), labels, measures, work.resamples, SEED)
-    rows = [row for size, drawn in sizes.items() for row in rows_of(size, drawn, counts[size], *every)]
-    return Compared(found, head, tuple(rows), tuple(areas_of(sizes, counts, *every)))
+    contenders = Contenders((head, JOINED), (RAW, CORRECTED))
+    scoring = Scoring(contenders, len(space.items), parse_measures(MEASURES), work.resamples, SEED)
+    rows = [row for size, drawn in sizes.items() for row in rows_of(size, drawn, counts[size], scoring)]
+    return Compared(found, head, tuple(rows), tuple(areas_of(sizes, counts, scoring)))
 
 
 def combined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
@@ -81,7 +81,7 @@ def _joined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
 
 def _placed(space: Space, drawn: Drawn, rows: Float32, work: Work) -> tuple[np.ndarray, np.ndarray]:
     """Return how many items are better than and equal to each set's emoji, raw and corrected, (rankings, sets) each."""
-    setting = Setting.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
+    setting = EvaluationInputs.of(rows, space.items, {CORRECTED: space.correction}, threads=work.threads)
     truth = setting.truth(wanted(space, drawn))
     placed = setting.place(truth, setting.rankings(), Workers(work.threads))
     return np.stack([one.better for one in placed]), np.stack([one.equal for one in placed])

@@ -130,7 +130,7 @@ def test_sets_of_any_form_are_the_same_and_stay_as_they_are(form: str) -> None:
     found = build(given, 6, "cosine")
     expected = Sets.of([one.astype(np.float32) for one in sets], 6, "cosine")
     assert_array_equal(found.queries, expected.queries)
-    assert found.sizes.tolist() == [1, 4]
+    assert found.counts.tolist() == [1, 4]
     for one, same in zip(sets, before, strict=True):
         assert_array_equal(one, same)
 
@@ -150,7 +150,7 @@ def test_sets_may_come_from_a_generator_or_one_array_of_equal_sizes() -> None:
 
 def test_some_sets_are_those_at_the_positions() -> None:
     sets = ragged([2, 1, 5, 3])
-    some = Sets.of(sets, 6, "dot").some(np.array([3, 0, 3]))
+    some = Sets.of(sets, 6, "dot").gather(np.array([3, 0, 3]))
     expected = Sets.of([sets[3], sets[0], sets[3]], 6, "dot")
     assert_array_equal(some.queries, expected.queries)
     assert_array_equal(some.starts, expected.starts)
@@ -198,9 +198,9 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: build([np.ones((2, 6)), np.ones((2, 5))], 6, "cosine"),
         r"sets\[1\] has 5 dimensions, items 6; embed both with one model",
     ),
-    "NaN": (lambda: build([np.ones((2, 6)), np.full((1, 6), np.nan)], 6, "dot"), r"sets\[1\]: row 0 holds nan"),
-    "zeros": (lambda: build([np.ones((9, 6)), np.zeros((2, 6))], 6, "cosine"), r"sets\[1\]: row 0 is all zeros"),
-    "too large": (lambda: build([np.full((1, 6), 1e300)], 6, "dot"), r"sets\[0\]: row 0 holds 1e\+300"),
+    "NaN": (lambda: build([np.ones((2, 6)), np.full((1, 6), np.nan)], 6, "dot"), r"sets\[1\] holds nan in row 0"),
+    "zeros": (lambda: build([np.ones((9, 6)), np.zeros((2, 6))], 6, "cosine"), r"sets\[1\] has only zeros in row 0"),
+    "too large": (lambda: build([np.full((1, 6), 1e300)], 6, "dot"), r"sets\[0\] holds 1e\+300 in row 0"),
     "rows of other lengths": (lambda: build([[[1, 2], [3]]], 2, "dot"), r"sets\[0\] is not a matrix"),
     "texts": (lambda: build([np.array([["a"]])], 1, "dot"), r"sets\[0\] must hold real numbers"),
     "a text": (lambda: build("sets.npy", 6, "dot"), "sets must be a list of .* got 'sets.npy'"),

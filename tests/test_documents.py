@@ -115,10 +115,23 @@ def test_a_block_is_run_or_says_that_it_is_text(page: Path) -> None:
     assert {block.language for block in blocks_of(page.read_text(encoding="utf-8"))} <= {"python", "console", "text"}
 
 
+def leads_somewhere(page: Path, target: str) -> bool:
+    """Tell whether a file is there that a page links to, and in it the heading, if the link names one."""
+    name, _, anchor = target.partition("#")
+    there = page.parent / name if name else page
+    return there.exists() and (not anchor or anchor in anchors_of(there.read_text(encoding="utf-8")))
+
+
+def anchors_of(text: str) -> set[str]:
+    """Return the anchors of a page's headings as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
-    missing = [one for one in targets if not one.startswith("https://") and not (page.parent / one).exists()]
+    missing = [one for one in targets if not one.startswith("https://") and not leads_somewhere(page, one)]
     assert not missing
 
 
@@ -140,23 +153,23 @@ def parameters_in(cell: str) -> dict[str, Value]:
 
 
 def test_the_table_of_methods_lists_all_with_their_defaults() -> None:
-    rows = table_rows((ROOT / "README.md").read_text(encoding="utf-8"), "method")
+    rows = table_rows((ROOT / "docs" / "methods" / "table.md").read_text(encoding="utf-8"), "method")
     listed = {name: parameters_in(cells[1]) for name, cells in rows.items()}
     assert list(listed) == list(METHODS)
     assert listed == {name: method.parameters() for name, method in METHODS.items()}
 
 
 def test_the_table_of_methods_says_what_each_needs() -> None:
-    rows = table_rows((ROOT / "README.md").read_text(encoding="utf-8"), "method")
+    rows = table_rows((ROOT / "docs" / "methods" / "table.md").read_text(encoding="utf-8"), "method")
     assert {name for name, cells in rows.items() if cells[2] == "all queries at once"} == {
         name for name, method in METHODS.items() if method.kind == "plan"
     }
     for needs, asked in {
-        "bank, training items": {name for name, method in METHODS.items() if method.dual},
-        "bank, perhaps training items": {name for name, method in METHODS.items() if method.joint},
+        "bank, bank items": {name for name, method in METHODS.items() if method.dual},
+        "bank, perhaps bank items": {name for name, method in METHODS.items() if method.joint},
     }.items():
         assert {name for name, cells in rows.items() if cells[2] == needs} == asked != set()
-    assert sum("training items" in cells[2] for cells in rows.values()) == 3
+    assert sum("bank items" in cells[2] for cells in rows.values()) == 3
 
 
 def test_the_page_of_methods_has_a_section_for_each_of_its_kind() -> None:
@@ -191,3 +204,12 @@ def test_the_table_of_upkeep_says_what_is_refused() -> None:
             else:
                 with pytest.raises(ValueError, match="refit"):
                     call()
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert releases[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", one) for one in releases[1:])
+    kinds = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

@@ -16,8 +16,12 @@ def run(folder: Path, script: str, *arguments: str) -> str:
     """Run a script in an empty folder and return what it printed."""
     done = subprocess.run(
         [sys.executable, str(ROOT / script), *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=180, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -51,6 +51,19 @@ LAYERS = (
 SHELVES = ("cli", "files")
 MOST_FILES = 16
 
+# What a method is asked by others; its class is known to its own file and to METHODS alone.
+METHOD_NAMES = {
+    "METHODS",
+    "ItemByItem",
+    "LookAgain",
+    "Method",
+    "Outcome",
+    "Streamed",
+    "Value",
+    "parse",
+    "stream",
+}
+
 # The public names come from everywhere, lazily.
 SEES_EVERYTHING = "__init__"
 
@@ -120,6 +133,44 @@ def test_every_module_has_a_layer() -> None:
 
 def test_imports_go_one_way() -> None:
     assert backward_imports(PACKAGE) == []
+
+
+def concrete_methods(package: Path) -> list[str]:
+    """List every import from methods/ by a file outside it that is more than what every method answers."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        if inside.parts[0] == "methods":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names if alias.name not in METHOD_NAMES]
+            else:
+                continue
+            found += [f"{inside.as_posix()}:{node.lineno}: {one}" for one in names if one.startswith("unhub.methods.")]
+    return found
+
+
+def test_no_method_is_known_by_its_class_outside_its_folder() -> None:
+    assert concrete_methods(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from unhub.methods.sinkhorn import Balanced",
+        "from unhub.methods.inverted_softmax import gate",
+        "from unhub.methods import sinkhorn",
+        "import unhub.methods.sinkhorn",
+        "def later():\n    from unhub.methods.plans import Transport",
+    ],
+)
+def test_a_method_that_is_known_by_its_class_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "upkeep.py").write_text(line)
+    (found,) = concrete_methods(tmp_path)
+    assert found.startswith("upkeep.py:")
 
 
 def imported_beside(path: Path) -> set[str]:

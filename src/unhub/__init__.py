@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from unhub.embed.embed import Embedded, embed_images, embed_texts, embed_videos
     from unhub.embed.encoder import Encoder, load_encoder
     from unhub.evaluation.evaluate import Evaluation, evaluate
-    from unhub.evaluation.hubness import Hubness, group_bias, hubness
-    from unhub.evaluation.hubs import Hubs, worst_hubs
+    from unhub.evaluation.group_bias import group_bias
+    from unhub.evaluation.hubness import Hubness, Hubs, hubness, worst_hubs
     from unhub.files import load, read_draws, read_relevance, read_run, read_texts, read_vectors, save, write_draws
     from unhub.fitting import fit
     from unhub.layouts import augment, augment_queries, augment_radius, augment_scores
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from unhub.multi.evaluate_sets import evaluate_sets
     from unhub.multi.results import SetEvaluation
     from unhub.reports.report import Report, report
-    from unhub.search.searcher import Hits, Searcher, searcher
+    from unhub.search.hits import Hits
+    from unhub.search.searcher import Searcher, searcher
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
     from unhub.studies.settings import study_k_and_alpha, study_temperature
@@ -105,8 +106,8 @@ _HOMES = {
     "banks.judging": ("BankReport", "judge_bank"),
     "data.draws": ("Draws",),
     "evaluation.evaluate": ("Evaluation", "evaluate"),
-    "evaluation.hubness": ("Hubness", "group_bias", "hubness"),
-    "evaluation.hubs": ("Hubs", "worst_hubs"),
+    "evaluation.group_bias": ("group_bias",),
+    "evaluation.hubness": ("Hubness", "Hubs", "hubness", "worst_hubs"),
     "data.relevance": ("Relevance",),
     "data.runs": ("Run",),
     "banks.sampling": ("sample_bank",),
@@ -123,7 +124,8 @@ _HOMES = {
     "fitting": ("fit",),
     "layouts": ("augment", "augment_queries", "augment_radius", "augment_scores"),
     "model": ("Model",),
-    "search.searcher": ("Hits", "Searcher", "searcher"),
+    "search.hits": ("Hits",),
+    "search.searcher": ("Searcher", "searcher"),
     "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),
     "data.vectors": ("Vectors",),

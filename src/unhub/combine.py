@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float32, Float64, Kind, spans
 from unhub.data.fingerprint import inspect
+from unhub.data.ragged import Ragged, starts_from
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 
 TEMPERATURE = 0.5  # of ts-wf, as in the authors' code
@@ -104,11 +105,12 @@ def as_combination(combine: CombinationLike, dimensions: int) -> Combination:
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
-    """Ragged sets of queries ready to multiply: set i is `queries[starts[i]:starts[i + 1]]`, at least one row."""
+class Sets(Ragged):
+    """Sets of queries ready to multiply: set i is row i of `queries`, (queries of all sets, d), at least one query."""
+
+    FLAT: ClassVar = ("queries",)
 
     queries: Float32
-    starts: NDArray[np.int64]
 
     @staticmethod
     def of(sets: Iterable[ArrayLike], dimensions: int, similarity: Kind) -> Sets:
@@ -123,9 +125,9 @@ class Sets:
                 raise ValueError(
                     f"sets[{number}] has {part.dimensions} dimensions, items {dimensions}; embed both with one model"
                 )
-        starts = np.cumsum([0, *map(len, parts)])
+        starts = starts_from([*map(len, parts)])
         if not parts:
-            return Sets(np.empty((0, dimensions), np.float32), starts)
+            return Sets(starts, np.empty((0, dimensions), np.float32))
         together = Vectors(np.arange(starts[-1]), np.concatenate([part.block(0, len(part)) for part in parts]))
         try:
             inspect(together, "sets", similarity)
@@ -133,28 +135,13 @@ class Sets:
             for number, part in enumerate(parts):
                 inspect(part, f"sets[{number}]", similarity)
             raise
-        return Sets(together.unit_block(0, len(together), similarity), starts)
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """How many queries each set has, (sets,)."""
-        return np.diff(self.starts)
-
-    def some(self, positions: NDArray[np.int64]) -> Sets:
-        """Return the sets at these positions, in this order."""
-        sizes = self.sizes[positions]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        rows = np.arange(starts[-1]) + np.repeat(self.starts[positions] - starts[:-1], sizes)
-        return Sets(self.queries[rows], starts)
+        return Sets(starts, together.unit_block(0, len(together), similarity))
 
     def combined(self, how: Combination) -> Float32:
         """Return one vector for each set, (sets, d)."""
         out = np.empty((len(self), self.queries.shape[1]), np.float32)
-        for size in np.unique(self.sizes):
-            alike = np.flatnonzero(self.sizes == size)
+        for size in np.unique(self.counts):
+            alike = np.flatnonzero(self.counts == size)
             for start, stop in spans(len(alike), max(1, BLOCK_ENTRIES // (int(size) * out.shape[1]))):
                 mine = alike[start:stop]
                 queries = self.queries[self.starts[mine][:, None] + np.arange(size)]

@@ -200,7 +200,7 @@ class Rescore(Fitted):
         named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
         if named or not np.array_equal(inspect(vectors, "items", self.source.similarity).hashes, self.item_hashes):
             raise ValueError("items are not those the correction was fitted on, in the same order")
-        return dataclasses.replace(self, items=vectors)
+        return dataclasses.replace(self, items=Vectors(vectors.ids, vectors.rows))  # without remembered hashes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

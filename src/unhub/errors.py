@@ -6,7 +6,8 @@ import difflib
 import importlib
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from numbers import Integral
 from pathlib import Path
@@ -35,6 +36,15 @@ class ArgumentError(ValueError):
     def of(self, name: str) -> ArgumentError:
         """Return the same error of an argument that is called otherwise, by a function or a shell."""
         return ArgumentError(name, self.problem, self.remedy)
+
+
+@contextmanager
+def naming_file() -> Iterator[None]:
+    """Raise an ArgumentError whose name is a file as a plain ValueError: it is no argument, so no shell renames it."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise ValueError(str(error)) from None
 
 
 def unknown(argument: str, value: object, names: Iterable[str], plural: str) -> ArgumentError:

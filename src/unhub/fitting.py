@@ -187,7 +187,8 @@ def _correction(
         return Bias(method, sets.ids, sets.item_hashes, source, cost, arrays, offset=offset)
     correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, source, cost, outcome.arrays)
     if isinstance(correction, Rescore) and sets.items is not None:
-        return dataclasses.replace(correction, items=sets.items)
+        # Not with the hashes that this call remembers: the correction may outlive what the array holds now.
+        return dataclasses.replace(correction, items=Vectors(sets.items.ids, sets.items.rows))
     return correction
 
 

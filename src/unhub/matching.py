@@ -1,7 +1,8 @@
-"""Inputs held against each other and against a correction: items are those of its fit, all sets are of one width."""
+"""Inputs checked against each other and against a correction, once: all of one width, the items those of its fit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -11,25 +12,45 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Float64, Ids, Kind
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
-from unhub.data.fingerprint import Fingerprint, Hashes, inspect
+from unhub.data.fingerprint import CheckedOnce, Fingerprint, Hashes, inspect
 from unhub.data.ids import positions_of
 from unhub.data.similarity import check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError
 from unhub.methods import Method
 
-ALTERED = ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
+ONE_MODEL = "embed both with one model"
+ALL_ROWS_DIFFER = ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
 
 
-class OtherContents(ValueError):
+class OtherContents(ArgumentError):
     """Items with the ids of those a correction was fitted on, but with other contents."""
+
+
+def checked_once(value: VectorsLike, name: str) -> CheckedOnce:
+    """Return what a user gives as vectors that are checked and hashed once, however many functions they reach.
+
+    Every public function that passes its vectors on to others begins with this.
+    """
+    vectors = as_vectors(value, name)
+    return vectors if isinstance(vectors, CheckedOnce) else CheckedOnce(vectors)
+
+
+def check_widths(sets: Mapping[str, Vectors], against: str) -> None:
+    """Raise unless all sets, by name, are as wide as the one of the name `against`."""
+    width = sets[against].dimensions
+    for name, vectors in sets.items():
+        if vectors.dimensions != width:
+            raise ArgumentError(name, f"has {vectors.dimensions} dimensions, {against} {width}", ONE_MODEL)
 
 
 def vector_similarity(correction: Correction) -> Kind:
     """Return the similarity of the vectors a correction was fitted on; one fitted on a given matrix has none."""
     if correction.source.similarity == "given":
-        raise ValueError(
-            f"this correction ({correction.spec}) was fitted on a given similarity matrix, which says nothing of "
-            "vectors; use correction.apply(scores)"
+        raise ArgumentError(
+            "correction",
+            f"{correction.spec} was fitted on a given similarity matrix, which says nothing of vectors",
+            "apply it to a matrix of scores",
         )
     return correction.source.similarity
 
@@ -50,9 +71,10 @@ def locate(
     """
     similarity = vector_similarity(correction)
     if items.dimensions != correction.source.dimensions:
-        raise ValueError(
-            f"items have {items.dimensions} dimensions, the correction was fitted on {correction.source.dimensions}; "
-            "use the model it was fitted with, or refit"
+        raise ArgumentError(
+            "items",
+            f"has {items.dimensions} dimensions, the correction was fitted on {correction.source.dimensions}",
+            "use the model it was fitted with, or refit",
         )
     places = _places(items.ids, correction.ids)
     unit_length = False
@@ -62,9 +84,11 @@ def locate(
     if len(differ):
         row = int(differ[0])
         raise OtherContents(
-            f"items: item {items.ids[row].item()!r} (row {row}) has other contents than it was fitted on, as have "
-            f"{len(differ) - 1} more of {len(items)}; refit or extend, or give the ids of rows in another order"
-            f"{ALTERED if len(differ) == len(items) else ''}"
+            "items",
+            f"has other contents in row {row}, item {items.ids[row].item()!r}, than the correction was fitted on, and "
+            f"in {len(differ) - 1} more of {len(items)} rows",
+            "refit or extend the correction, or give the ids of rows in another order"
+            f"{ALL_ROWS_DIFFER if len(differ) == len(items) else ''}",
         )
     return Located(places, unit_length)
 
@@ -75,9 +99,11 @@ def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
     if ids.dtype.kind == fitted.dtype.kind:
         unknown = np.flatnonzero(~np.isin(ids, fitted))
         if len(unknown):
-            raise ValueError(
-                f"items: {len(unknown)} of {len(ids)} items are not in the correction, for example "
-                f"{ids[unknown[0]].item()!r}; refit or extend, or give the ids that the items had: Vectors(ids, rows)"
+            raise ArgumentError(
+                "items",
+                f"has {len(unknown)} of {len(ids)} rows that are not in the correction, for example "
+                f"{ids[unknown[0]].item()!r}",
+                "refit or extend the correction, or give the ids that the items had in the fit",
             )
     return positions_of(ids, fitted, "items")
 
@@ -87,11 +113,13 @@ def in_fitted_order(items: Vectors, correction: Correction, threads: int | None 
     places, unit_length = locate(items, correction, threads)
     if len(items) < len(correction):
         missing = np.setdiff1d(np.arange(len(correction)), places)
-        raise ValueError(
-            f"items: {len(missing)} of the {len(correction)} items of the correction are missing, for example "
-            f"{correction.ids[missing[0]].item()!r}; give them all, or use unhub.remove"
+        raise ArgumentError(
+            "items",
+            f"lacks {len(missing)} of the {len(correction)} items of the correction, for example "
+            f"{correction.ids[missing[0]].item()!r}",
+            "give them all, or remove the missing ones from the correction",
         )
-    # Others than one number per item look for equal scores, which rows that are almost scaled do not give.
+    # Corrections other than a bias look for equal scores, which rows of almost length one do not give.
     items = items.seen(unit_length and isinstance(correction, Bias))
     return items if np.all(places[1:] > places[:-1]) else items.gather(np.argsort(places))
 
@@ -100,23 +128,29 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
     """Return queries ready to multiply, (queries, dimensions): finite, and of unit length under cosine."""
     similarity = vector_similarity(correction)
     if isinstance(queries, np.ndarray) and queries.ndim == 1:
-        raise ValueError(f"queries must be (queries, dimensions), got shape {queries.shape}; use queries[None] for one")
+        raise ArgumentError(
+            "queries", f"must be (queries, dimensions), got shape {queries.shape}", "give one query as a single row"
+        )
     if isinstance(queries, np.ndarray) and queries.shape == (0, correction.source.dimensions):
-        return np.empty(queries.shape, np.float32)  # no queries have no answers, which is no mistake
+        return np.empty(queries.shape, np.float32)  # no queries get no answers: not a mistake
     vectors = as_vectors(queries, "queries")
     if vectors.dimensions != correction.source.dimensions:
-        raise ValueError(
-            f"queries have {vectors.dimensions} dimensions, items {correction.source.dimensions}; "
-            "embed both with one model"
+        raise ArgumentError(
+            "queries", f"has {vectors.dimensions} dimensions, items {correction.source.dimensions}", ONE_MODEL
         )
     inspect(vectors, "queries", similarity)
     return vectors.unit_block(0, len(vectors), similarity)
 
 
 def check_whole(correction: Correction, weights: Float64) -> None:
-    """Raise a ValueError where a correction that is no bias shall be taken in part."""
+    """Raise where a correction that is not a bias gets a weight other than 1."""
     if not isinstance(correction, Bias) and np.any(weights != 1):
-        raise ValueError(f"strength must be 1 for {correction.spec}, which is not a bias that can be weighed")
+        raise not_weighed(correction)
+
+
+def not_weighed(correction: Correction) -> ArgumentError:
+    """Return the error of a strength other than 1 for a correction that is not a bias."""
+    return ArgumentError("strength", f"must be 1 for {correction.spec}, since only a bias can be weighed")
 
 
 def kind_of(fitted: Bias) -> Kind:
@@ -125,9 +159,13 @@ def kind_of(fitted: Bias) -> Kind:
 
 
 def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
-    """Raise a ValueError unless the vectors are as wide as those of the fit."""
+    """Raise unless the vectors are as wide as those of the fit."""
     if vectors.dimensions != fitted.source.dimensions:
-        raise ValueError(f"{name} has {vectors.dimensions} dimensions, the correction {fitted.source.dimensions}")
+        raise ArgumentError(
+            name,
+            f"has {vectors.dimensions} dimensions, the correction {fitted.source.dimensions}",
+            "embed it with the model of the fit",
+        )
 
 
 def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Hashes]:
@@ -136,7 +174,9 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
     check_dimensions(fitted, added, "new_items")
     if not isinstance(new_items, Vectors):
         if fitted.ids.dtype.kind != "i":
-            raise ValueError("new_items need ids, since the fitted items have names: Vectors(ids, rows)")
+            raise ArgumentError(
+                "new_items", "has no ids, and the fitted items have names", "give ids with the new items"
+            )
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
     return added, inspect(added, "new_items", kind_of(fitted)).hashes
 
@@ -144,9 +184,10 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
 def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:
     """Return a note on new items with the contents of old ones; the whole old gallery without names is a mistake."""
     if not named and len(fitted) > 1 and np.array_equal(hashes[: len(fitted)], fitted.item_hashes):
-        raise ValueError(
-            f"new_items begin with the {len(fitted)} items the correction has already; give the new ones alone, "
-            f"from row {len(fitted)} on"
+        raise ArgumentError(
+            "new_items",
+            f"begins with the {len(fitted)} items the correction has already",
+            f"give the new ones alone, from row {len(fitted)} on",
         )
     order = np.argsort(hashes)  # of the few new ones, not of the many old ones
     places = np.minimum(np.searchsorted(hashes, fitted.item_hashes, sorter=order), len(hashes) - 1)
@@ -163,13 +204,14 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
     gallery = as_vectors(items, "items")
     check_dimensions(fitted, gallery, "items")
     if len(gallery) != len(fitted):
-        raise ValueError(f"items has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
+        raise ArgumentError("items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
-        raise ValueError("items have other ids, or another order, than those the correction was fitted on")
+        raise ArgumentError("items", "has other ids, or another order, than the correction was fitted on")
     differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
     if len(differ):
-        raise ValueError(
-            f"items: {len(differ)} rows, the first at {differ[0]}, have other contents than those of the fit"
+        raise ArgumentError(
+            "items",
+            f"has other contents in {len(differ)} rows, the first at {differ[0]}, than the correction was fitted on",
         )
     return Vectors(fitted.ids, gallery.rows)
 
@@ -187,7 +229,7 @@ def same_bank_items(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | N
     if fitted.source.bank_items is None or not (method.dual or method.joint):
         return None
     if bank_items is None:
-        raise ValueError(f"{fitted.method.name} was fitted with bank_items; give them again")
+        raise ArgumentError("bank_items", f"is missing, and {fitted.method.name!r} was fitted with it", "give it again")
     targets = as_vectors(bank_items, "bank_items")
     _check_print(fitted, targets, fitted.source.bank_items, "bank_items")
     return targets
@@ -199,18 +241,19 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
     if stored is None:
         return  # raw may do without
     if given.count != stored.count:
-        raise ValueError(f"{name} has {given.count} rows, the correction was fitted on {stored.count}")
+        raise ArgumentError(name, f"has {given.count} rows, the correction was fitted on {stored.count}")
     if given != stored:
-        raise ValueError(f"{name} has other contents, or another order, than the one the correction was fitted on")
+        raise ArgumentError(name, "has other contents, or another order, than the one the correction was fitted on")
 
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """A bank, and items and queries where they are given: all of one width, with a hash of each row."""
+    """A bank, and items, queries and bank items where they are given: all of one width, with a hash of each row."""
 
-    bank: Vectors
-    items: Vectors | None
-    queries: Vectors | None
+    bank: CheckedOnce
+    items: CheckedOnce | None
+    queries: CheckedOnce | None
+    bank_items: CheckedOnce | None
     hashes: dict[str, Hashes]
     kind: Kind
 
@@ -221,24 +264,25 @@ class Matched:
         queries: VectorsLike | None,
         similarity: Kind,
         threads: int | None,
+        bank_items: VectorsLike | None = None,
     ) -> Matched:
-        """Check what a user gives."""
+        """Check what a user gives, every row of it."""
         check_similarity(similarity)
-        given = {"bank": bank, "items": items, "queries": queries}
-        sets = {name: as_vectors(value, name) for name, value in given.items() if value is not None}
-        for name, vectors in sets.items():
-            if vectors.dimensions != sets["bank"].dimensions:
-                raise ValueError(
-                    f"the bank has {sets['bank'].dimensions} dimensions, {name} have {vectors.dimensions}; "
-                    "embed both with one model"
-                )
+        given = {"bank": bank, "items": items, "queries": queries, "bank_items": bank_items}
+        sets = {name: checked_once(value, name) for name, value in given.items() if value is not None}
+        check_widths(sets, against="bank")
         workers = Workers(threads)
         hashes = {name: inspect(vectors, name, similarity, workers.map).hashes for name, vectors in sets.items()}
-        return Matched(sets["bank"], sets.get("items"), sets.get("queries"), hashes, similarity)
+        return Matched(sets["bank"], sets.get("items"), sets.get("queries"), sets.get("bank_items"), hashes, similarity)
+
+    @property
+    def leaked(self) -> int:
+        """How many queries are in the bank, number for number."""
+        return int(np.isin(self.hashes["queries"], self.hashes["bank"]).sum()) if self.queries is not None else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say where most bank queries are items, by mistake or for want of queries."""
+        """A note where most bank queries are items, by mistake or because there were no queries."""
         found = int(np.isin(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
         if 2 * found < len(self.bank):
             return ()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.passes import Want, reduce
+from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, check_correction
 from unhub.data.bank import vector_bank
@@ -18,6 +18,7 @@ from unhub.data.ids import join_ids, positions_of
 from unhub.data.kept_arrays import per_item
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError, check_whole
 from unhub.fitting import centred
 from unhub.matching import (
     check_dimensions,
@@ -29,15 +30,20 @@ from unhub.matching import (
     same_items,
 )
 from unhub.methods import Method
-from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, gate
-from unhub.methods.method import Outcome
-from unhub.methods.sinkhorn import Balanced
+from unhub.methods.method import LookAgain, Outcome
 
 
 def extend(
-    correction: Correction, new_items: VectorsLike, bank: VectorsLike, *, bank_items: VectorsLike | None = None,
-    items: VectorsLike | None = None, warm: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Correction:  # fmt: skip
+    correction: Correction,
+    new_items: VectorsLike,
+    bank: VectorsLike,
+    *,
+    bank_items: VectorsLike | None = None,
+    items: VectorsLike | None = None,
+    warm: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Correction:
     """Return the correction with more items, at the cost of those items alone; `bank` is the one it was fitted on.
 
     Equal to a refit, up to the one constant, for every method but sn and dbsn, whose new rows follow the old queries'
@@ -65,9 +71,16 @@ def extend(
 
 
 def remove(
-    correction: Correction, ids: ArrayLike, *, items: VectorsLike | None = None, bank: VectorsLike | None = None,
-    bank_items: VectorsLike | None = None, warm: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Correction:  # fmt: skip
+    correction: Correction,
+    ids: ArrayLike,
+    *,
+    items: VectorsLike | None = None,
+    bank: VectorsLike | None = None,
+    bank_items: VectorsLike | None = None,
+    warm: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Correction:
     """Return the correction without these items.
 
     Rows are dropped, which is equal to a refit, up to the one constant, for all but sn and dbsn (`warm` iterations mend
@@ -79,7 +92,7 @@ def remove(
     gone = positions_of(ids, correction.ids, "ids")
     stays = np.setdiff1d(np.arange(len(correction)), gone)
     if len(stays) == 0:
-        raise ValueError(f"ids names all {len(correction)} items; a correction needs at least one")
+        raise ArgumentError("ids", f"names all {len(correction)} items, and a correction needs at least one")
     if isinstance(correction, Plan):
         return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
     vectors_given = items is not None or bank is not None
@@ -90,8 +103,7 @@ def remove(
     given = fitted.source.similarity == "given"
     rows = per_item({**fitted.keeps, **_method(fitted).keeps(mergeable=True, given=given)})
     arrays = {name: array[stays] if name in rows else array for name, array in fitted.arrays.items()}
-    if isinstance(fitted.method, DynamicInvertedSoftmax):
-        arrays.update(_best_without(fitted, stays, left, queries, workers))
+    arrays.update(_method(fitted).removed(fitted.arrays, stays, _look_again(fitted, left, queries, workers)))
     smaller = dataclasses.replace(
         fitted,
         ids=fitted.ids[stays],
@@ -103,9 +115,14 @@ def remove(
 
 
 def merge(
-    correction: Correction, items: VectorsLike, more_bank: VectorsLike, *, bank_items: VectorsLike | None = None,
-    threads: int | None = None, progress: Progress | None = None,
-) -> Correction:  # fmt: skip
+    correction: Correction,
+    items: VectorsLike,
+    more_bank: VectorsLike,
+    *,
+    bank_items: VectorsLike | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Correction:
     """Return the correction as if its bank had `more_bank` after it; `items` are those it was fitted on.
 
     Equal to a refit with the parameters of the fit (a k that was clipped stays so), but for sn and dbsn: there the new
@@ -121,9 +138,11 @@ def merge(
     is_all = len(hashes) == old_bank.count
     # One query may well be asked again.
     if (is_all or old_bank.count > 1) and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
-        raise ValueError(
-            f"more_bank {'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the "
-            f"correction was fitted on; give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}"
+        raise ArgumentError(
+            "more_bank",
+            f"{'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the correction was "
+            "fitted on",
+            f"give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}",
         )
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
     new = vector_bank(gallery, more, targets, kind_of(fitted))
@@ -139,34 +158,29 @@ def merge(
     )
 
 
-def _best_without(
-    fitted: Bias, stays: NDArray[np.int64], left: Vectors | None, queries: Vectors | None, workers: Workers
-) -> dict[str, NDArray[np.generic]]:
-    """Return each bank query's best of the items that stay; those that lost one are looked up again."""
-    renumber = np.full(len(fitted), -1, np.int32)
-    renumber[stays] = np.arange(len(stays), dtype=np.int32)
-    known = cast("NDArray[np.int32]", fitted.arrays["best_items"])
-    best = np.where(known >= 0, renumber[known], -1)
-    scores = np.array(fitted.arrays["best_scores"], np.float32)
-    hurt = np.flatnonzero(((best < 0) & (known >= 0)).any(axis=1))
-    if len(hurt):
+def _look_again(fitted: Bias, left: Vectors | None, queries: Vectors | None, workers: Workers) -> LookAgain:
+    """Return what streams some bank queries over the items that are left, if both are at hand."""
+
+    def look_again(positions: NDArray[np.int64], want: Want) -> Found:
         if left is None or queries is None:
-            vectors = "give unhub.remove items= (as before the removal) and bank="
-            raise ValueError(
-                f"dis: {len(hurt)} bank queries had a removed item among their best and must look again; "
-                + ("refit on the matrix" if fitted.source.similarity == "given" else vectors)
+            given = fitted.source.similarity == "given"
+            raise ArgumentError(
+                "ids",
+                f"names items that were among the best of {len(positions)} bank queries, for which "
+                f"{fitted.method.name!r} must now find others",
+                "refit on the matrix without them" if given else "give the items, as before the removal, and the bank",
             )
-        found = reduce(Dot(queries.gather(hurt), left, kind_of(fitted)), Want(best_items=known.shape[1]), workers)
-        best[hurt], scores[hurt] = found.best_items, found.best_scores
-    return gate(best, scores, len(stays))
+        return reduce(Dot(queries.gather(positions), left, kind_of(fitted)), want, workers)
+
+    return look_again
 
 
 def _warmed(
     fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | None, warm: int, workers: Workers
 ) -> Bias:
-    """Run some Sinkhorn iterations from where the correction stands."""
+    """Run some iterations from where the correction stands."""
     bank = vector_bank(items, queries, targets, kind_of(fitted))
-    outcome = cast("Balanced", fitted.method).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, workers, warm)
+    outcome = _method(fitted).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, workers, warm)
     bias, offset = centred(cast("Float64", outcome.h))
     arrays = {**fitted.arrays, **outcome.arrays, "bias": bias}
     return dataclasses.replace(fitted, arrays=arrays, offset=offset, cost=_cost(workers, fitted, outcome))
@@ -176,24 +190,30 @@ def _bias(correction: Correction, verb: str, *, of_vectors: bool = True) -> Bias
     """Return the correction, which must be one number per item, and fitted on vectors where those are at hand."""
     check_correction(correction, verb)
     if not isinstance(correction, Bias):
-        raise ValueError(f"cannot {verb} a correction of {correction.spec}: refit")
+        raise ArgumentError(
+            "correction",
+            f"is of {correction.spec!r}, which is more than one number per item: cannot {verb} it",
+            "refit",
+        )
     if of_vectors and correction.source.similarity == "given":
-        raise ValueError(
-            f"cannot {verb} a correction that was fitted from a given matrix: refit on the matrix as it is now"
+        raise ArgumentError(
+            "correction",
+            f"was fitted on a given matrix, which says nothing of vectors: cannot {verb} it",
+            "refit on the matrix as it is now",
         )
     return correction
 
 
-def _warms(correction: Correction, warm: object, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
+def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
     """Return whether there are iterations to run; what they need is asked for before anything is computed."""
-    if isinstance(warm, bool) or not isinstance(warm, int | np.integer) or warm < 0:
-        raise ValueError(f"warm must be a whole number of at least 0, got {warm!r}")
-    method = correction.method
-    if warm == 0 or not isinstance(method, Balanced):
+    check_whole(warm, "warm", 0)
+    method = cast("Method", correction.method)
+    if warm == 0 or not method.iterates:
         return False
-    missing = [f"{name}=" for name, given in (("items", items), ("bank", bank)) if given is None]
+    missing = [f"the {name}" for name, given in (("items", items), ("bank", bank)) if given is None]
     if missing:
-        raise ValueError(f"{method.name}: warm={warm} iterations go over everything; give {' and '.join(missing)} too")
+        problem = f"asks for {warm} iterations of {method.name!r}, which go over everything"
+        raise ArgumentError("warm", problem, f"give {' and '.join(missing)} too")
     return True
 
 
@@ -203,9 +223,15 @@ def _method(fitted: Bias) -> Method:
 
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return what the change cost; how far the balance got, and on what, is stated only where it was run again."""
-    done = outcome or Outcome(kept="nothing" if isinstance(fitted.method, Balanced) else fitted.cost.kept)
+    done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
     return dataclasses.replace(
-        fitted.cost, passes=workers.passes, seconds=workers.seconds, peak_memory=workers.peak_memory, kept=done.kept,
-        iterations=done.iterations, row_error=done.row_error, column_error=done.column_error,
+        fitted.cost,
+        passes=workers.passes,
+        seconds=workers.seconds,
+        peak_memory=workers.peak_memory,
+        kept=done.kept,
+        iterations=done.iterations,
+        row_error=done.row_error,
+        column_error=done.column_error,
         notes=(*fitted.cost.notes, *notes),
-    )  # fmt: skip
+    )

@@ -154,11 +154,11 @@ def test_the_text_has_every_figure_and_the_conclusion() -> None:
 
 def test_mistakes_are_named() -> None:
     items, bank = some(5, 0), some(6, 1)
-    with pytest.raises(ValueError, match="the bank has 8 dimensions, items have 4"):
+    with pytest.raises(ValueError, match="items has 4 dimensions, bank 8"):
         unhub.judge_bank(items[:, :4], bank)
-    with pytest.raises(ValueError, match="the bank has 8 dimensions, queries have 4"):
+    with pytest.raises(ValueError, match="queries has 4 dimensions, bank 8"):
         unhub.judge_bank(items, bank, bank[:, :4])
-    with pytest.raises(ValueError, match="bank: row 5 is all zeros"):
+    with pytest.raises(ValueError, match="bank has only zeros in row 5"):
         unhub.judge_bank(items, np.concatenate([bank[:5], np.zeros((1, 8))]))
     with pytest.raises(ValueError, match="similarity"):
         unhub.judge_bank(items, bank, similarity="euclid")  # type: ignore[arg-type]

@@ -129,8 +129,8 @@ def test_no_sample_reaches_fewer_items_than_the_adversarial_nor_more_than_the_st
         ({"how": "stratified"}, "items are missing: 'stratified'"),
         ({"how": "adversarial", "queries": ITEMS}, "items are missing: 'adversarial'"),
         ({"how": "far"}, "queries are missing: 'far'"),
-        ({"how": "near", "items": np.eye(2)}, "the bank has 3 dimensions, items have 2"),
-        ({"how": "near", "items": np.zeros((1, 3))}, "items: row 0 is all zeros"),
+        ({"how": "near", "items": np.eye(2)}, "^items has 2 dimensions, bank 3; embed both"),
+        ({"how": "near", "items": np.zeros((1, 3))}, "items has only zeros in row 0"),
         ({"how": "near", "items": ITEMS, "similarity": "euclid"}, "similarity"),
     ],
 )

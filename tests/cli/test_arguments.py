@@ -35,14 +35,14 @@ def refused(call: Callable[[], object]) -> str:
     [
         (5, "among must be a collection of ids, got 5; write [5] for one"),
         ("a", "among must be a collection of ids, got 'a'; write ['a'] for one"),
-        ([1.5], "among: the ids are integers here, got float64; name the items as in the fit"),
-        ([True], "among: the ids are integers here, got bool; give the ids that a mask stands for, ids[mask]"),
+        ([1.5], "among has ids of type float64, the ids here are integers; name the items as in the fit"),
+        ([True], "among has ids of type bool, the ids here are integers; give the ids that the mask selects"),
         (
             np.ones(9, bool),
-            "among: the ids are integers here, got bool; give the ids that a mask stands for, ids[mask]",
+            "among has ids of type bool, the ids here are integers; give the ids that the mask selects",
         ),
-        ([[1, 2], [3]], "among must be a flat collection of ids, got one of collections"),
-        ([[1, 2]], "among must be a flat collection of ids, got one of collections"),
+        ([[1, 2], [3]], "among must be a flat list of ids, got a list of lists"),
+        ([[1, 2]], "among must be a flat list of ids, got a list of lists"),
     ],
 )
 def test_among_must_be_ids(among: Any, words: str) -> None:
@@ -54,7 +54,7 @@ def test_among_must_be_ids(among: Any, words: str) -> None:
     [
         (5, "exclude must have one entry (an id, ids or None) for each of 2 queries, got 5"),
         ([1.5, None], "exclude must have an id, ids or None for each query, got 1.5 for query 0"),
-        ([None, [1.5]], "exclude: the ids are integers here, got float64; name the items as in the fit"),
+        ([None, [1.5]], "exclude has ids of type float64, the ids here are integers; name the items as in the fit"),
     ],
 )
 def test_exclude_must_be_ids(exclude: Any, words: str) -> None:
@@ -64,7 +64,8 @@ def test_exclude_must_be_ids(exclude: Any, words: str) -> None:
 def test_numbers_are_no_names_of_named_items() -> None:
     named = unhub.Vectors(np.array([f"item {row}" for row in range(9)]), ITEMS)
     searcher = unhub.searcher(named, unhub.fit(named, BANK))
-    assert refused(lambda: searcher.search(QUERIES, among=cast("Any", [1.5]))).startswith("among: the ids are strings")
+    words = "among has ids of type float64, the ids here are strings"
+    assert refused(lambda: searcher.search(QUERIES, among=cast("Any", [1.5]))).startswith(words)
     as_objects = np.array(["item 3", "item 8"], dtype=object)
     assert set(searcher.search(QUERIES, k=2, among=cast("Any", as_objects)).ids.ravel()) == {"item 3", "item 8"}
 
@@ -131,7 +132,7 @@ def test_a_seed_must_be_a_whole_number(name: str, seed: Any, tmp_path: Path, mon
 
 def test_a_path_is_no_vectors() -> None:
     for path in ("gallery.npy", Path("gallery.npy")):
-        words = "must be vectors, got the text 'gallery.npy'; read a file with unhub.read_vectors('gallery.npy')"
+        words = "must be vectors, got the text 'gallery.npy'; read the file first"
         assert refused(lambda path=path: unhub.fit(path, BANK)) == f"items {words}"  # type: ignore[misc]
         assert refused(lambda path=path: unhub.fit(ITEMS, path)) == f"bank {words}"  # type: ignore[misc]
         assert refused(lambda path=path: SEARCHER.search(path)) == f"queries {words}"  # type: ignore[misc]
@@ -143,14 +144,14 @@ def test_a_method_in_capitals_is_recognised() -> None:
 
 
 def test_vectors_with_rows_first_say_so() -> None:
-    words = "ids are a matrix and rows are not: write Vectors(ids, rows), the ids first"
+    words = "ids is a matrix and rows is not; give the ids first, then the rows"
     assert refused(lambda: unhub.Vectors(cast("Any", ITEMS), np.arange(9))) == words
     assert refused(lambda: unhub.Vectors(cast("Any", ITEMS), cast("Any", ["a", "b"]))) == words
 
 
 @pytest.mark.parametrize(("ids", "nobody"), [([3, -1, 4], "-1"), (["a", "", "b"], "''")])
 def test_no_item_has_the_id_of_an_empty_place(ids: Any, nobody: str) -> None:
-    words = f"ids: no id may be {nobody}, which stands for a place that no item fills"
+    words = f"ids has the id {nobody}, which stands for an empty place in results; use another id"
     assert refused(lambda: unhub.Vectors(np.array(ids), ITEMS[:3])) == words
     assert refused(lambda: unhub.Dense(np.ones((2, 3)), item_ids=ids)) == f"item_{words}"
 

@@ -64,7 +64,7 @@ def test_similarity_is_passed_on(folder: Path) -> None:
     np.save(folder / "bank.npy", np.concatenate([BANK, np.zeros((1, 8))]))
     printed = json.loads(succeed(folder, *COMMAND, "--similarity", "dot", "--threads", "1", "--json"))
     assert printed["size"] == 91
-    assert "bank: row 90 is all zeros" in fail(folder, *COMMAND)
+    assert "bank has only zeros in row 90" in fail(folder, *COMMAND)
 
 
 @pytest.mark.parametrize(

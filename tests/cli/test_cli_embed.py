@@ -114,25 +114,25 @@ def test_mistakes_are_one_line_that_names_the_option(folder: Path) -> None:
     assert fail(folder, *texts, "--column", "text").startswith("--column is 'text', but only a table has columns")
     for source, wanted in (("captions.csv", "text"), ("lines.jsonl", "text")):
         said = fail(folder, "embed", source, *MODEL, "-o", "captions")
-        assert re.search(f"`{wanted}` is wanted.*; --column names the column that holds the texts$", said)
+        assert re.search(f"^--column must name the column that holds the texts: .*`{wanted}` is wanted", said)
     said = fail(folder, "embed", "captions.csv", *MODEL, "-o", "captions", "--column", "caption", "--id-column", "no")
-    assert said.endswith("`no` is wanted, once; --id-column names the column that holds the ids")
+    assert said.startswith("--id-column must name the column that holds the ids: ") and "`no` is wanted, once" in said
     assert fail(folder, "embed", "images", "--kind", "texts", *MODEL, "-o", "captions") == (
         "images: texts are read from .txt, .csv, .tsv, .jsonl, .parquet files, not from a folder"
     )
     assert fail(folder, *texts, "--frames", "3") == "--frames: is for videos; these are texts"
-    assert fail(folder, *texts, "--device", "toaster").startswith("--device: 'toaster' is not a device")
-    assert fail(folder, "embed", "images", "--model", "nothing", "-o", "x").startswith("--model: 'nothing' cannot")
+    assert fail(folder, *texts, "--device", "toaster").startswith("--device 'toaster' is unknown")
+    assert fail(folder, "embed", "images", "--model", "nothing", "-o", "x").startswith("--model 'nothing' cannot")
     assert fail(folder, "embed", "nowhere", *MODEL, "-o", "x") == "No such file or directory: nowhere"
-    assert fail(folder, "embed", "model/config.json", *MODEL, "-o", "x").endswith(
-        "say it: --kind images, --kind texts or --kind videos"
+    assert fail(folder, "embed", "model/config.json", *MODEL, "-o", "x").startswith(
+        "--kind is needed, since the name model/config.json does not tell what it holds"
     )
     assert fail(folder, "embed", "images", *MODEL, "-o", "captions.txt").startswith("--output: ")
     assert succeed(folder, *texts).startswith("wrote  ")
     assert succeed(folder, *texts).startswith("complete already  captions\n")
     assert json.loads(succeed(folder, *texts, "--json"))["already"] is True
     other = ("embed", "captions.txt", "--model", "other model", "-o", "captions")
-    assert "another model (model); name another output, or --restart" in fail(folder, *other)
+    assert "another model (model); name another output, or restart to begin again" in fail(folder, *other)
     before = (folder / "captions" / "embeddings.npy").read_bytes()
     succeed(folder, *other, "--restart")
     assert (folder / "captions" / "embeddings.npy").read_bytes() != before

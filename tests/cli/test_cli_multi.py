@@ -199,7 +199,7 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--save-draws", "one.png", "--curve", "./one.png"), "--curve: one.png is what --save-draws names too"),
         (("--sizes", "1;2"), "--sizes: whole numbers between commas are wanted, such as 1,2,3,5, got '1;2'"),
         (("--sizes", "0"), "--sizes must be a whole number of at least 1, got 0"),
-        (("--sizes", "9"), "--sizes: no item has 9 texts or more, the most is 4"),
+        (("--sizes", "9"), "--sizes must not all be over 4, the most texts that an item has, got 9"),
         (("--combine", "max"), "--combine must be sa, ra, mf, ts-wf or a trained Model, got 'max'"),
         (("--measures", "nope"), "--measures: unknown measure 'nope'"),
         (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is wanted"),
@@ -208,11 +208,11 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--load-draws", "items.npy"), "--load-draws: items.npy: holds no draws"),
         (("--load-draws", "none"), "--load-draws: "),
         (("--draws", "0"), "'--draws'"),
-        (("--curve", "curve.jpg"), "--curve: curve.jpg: a picture is a .png or a .svg file"),
+        (("--curve", "curve.jpg"), "--curve: curve.jpg is not the name of a picture; end it in .png or .svg"),
         (("--curve", "nowhere/curve.png"), "--curve: cannot write nowhere/curve.png: there is no folder"),
         (("--save-draws", "truth.csv"), "--save-draws: truth.csv is an input of this command"),
-        (("--text-ids", "names.txt"), "--text-ids: names.txt: 100 ids are needed"),
-        (("--texts", "bank.npy", "--text-ids", "texts.txt"), "--text-ids: texts.txt: 90 ids are needed"),
+        (("--text-ids", "names.txt"), "--text-ids: names.txt has 40 ids, 100 are needed"),
+        (("--texts", "bank.npy", "--text-ids", "texts.txt"), "--text-ids: texts.txt has 100 ids, 90 are needed"),
     ],
 )
 def test_a_mistake_in_eval_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
@@ -292,7 +292,7 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--queries", "wide.npy"), "--queries have 9 dimensions, items 8; embed both with one model"),
+        (("--queries", "wide.npy"), "--queries has 9 dimensions, items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
             "--queries has 9 dimensions, this tower was trained on 8",

@@ -60,8 +60,9 @@ def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
     succeed(folder, *EXTEND, "--new-item-ids", "numbers.txt")
     assert unhub.load(folder / "out.unhub").ids.tolist() == [*NAMES[:30], *map(str, range(10))]
     (folder / "few.txt").write_text("a\n")
-    assert fail(folder, *EXTEND, "--new-item-ids", "few.txt").startswith("--new-item-ids: few.txt: 10 ids are needed")
-    assert fail(folder, *EXTEND).startswith("--new-items need ids")
+    said = fail(folder, *EXTEND, "--new-item-ids", "few.txt")
+    assert said.startswith("--new-item-ids: few.txt has 1 ids, 10 are needed")
+    assert fail(folder, *EXTEND).startswith("--new-items has no ids")
 
 
 def test_extend_warms_up_a_balance(folder: Path) -> None:
@@ -108,15 +109,15 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
 @pytest.mark.parametrize(
     ("command", "change", "words"),
     [
-        (EXTEND, ("--new-items", "part.npy"), "--new-items begin with the 30 items the correction has already"),
+        (EXTEND, ("--new-items", "part.npy"), "--new-items begins with the 30 items the correction has already"),
         (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60"),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),
         (MERGE, ("--more-bank", "fitted.npy"), "--more-bank is the very bank of 60 queries"),
         (MERGE, ("--items", "new.npy"), "--items has 10 rows, the correction was fitted on 30"),
-        (MERGE, ("--item-ids", "gone.txt"), "--item-ids: gone.txt: 30 ids are needed"),
+        (MERGE, ("--item-ids", "gone.txt"), "--item-ids: gone.txt has 2 ids, 30 are needed"),
         (REMOVE, ("--ids", "none.txt"), "--ids: No such file or directory: none.txt"),
-        (REMOVE, ("--ids", "names.txt"), "--ids: the ids are integers here, got strings"),
+        (REMOVE, ("--ids", "names.txt"), "--ids has ids that are strings, the ids here are integers"),
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, command: tuple[str, ...], change: tuple[str, ...], words: str) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import unhub
-from unhub.data.draws import Captions, Drawn, Draws
+from unhub.data.captions import Captions
+from unhub.data.draws import Drawn, Draws
 from unhub.data.vectors import Vectors
 from unhub.files import read_draws, write_draws
 
@@ -121,8 +122,8 @@ def named(draws: Draws, drawn: Drawn) -> dict[object, Counter[frozenset[object]]
 @pytest.mark.parametrize(
     ("texts", "items", "words"),
     [
-        (range(1, 11), range(4), "draws were made for 10 texts, here are 10, and 0 is not among these; draw anew"),
-        (range(11), range(4), "draws were made for 10 texts, here are 11; draw anew"),
+        (range(1, 11), range(4), "draws were made for 10 texts, here are 10, and 0 is not among these; draw again"),
+        (range(11), range(4), "draws were made for 10 texts, here are 11; draw again"),
         (range(10), range(3), "draws were made for 4 items, here are 3, and 3 is not among these"),
         ([f"t{row}" for row in range(10)], range(4), "draws were made for 10 texts, here are 10, and '0' is not"),
     ],
@@ -136,9 +137,9 @@ def test_draws_for_other_texts_or_items_are_refused(texts: object, items: object
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({2: 1}, "text 2 described item 0, which by this relevance it does not, as with 1 more; draw anew"),
-        ({2: [0, 1]}, "text 2 did not describe item 1, which by this relevance it does, as with 0 more; draw anew"),
-        ({2: []}, "text 2 described item 0, which by this relevance it does not, as with 0 more; draw anew"),
+        ({2: 1}, "text 2 described item 0, but by this relevance it does not, and 1 more pairs differ; draw again"),
+        ({2: [0, 1]}, "text 2 did not describe item 1, but by this relevance it does, and 0 more pairs differ"),
+        ({2: []}, "text 2 described item 0, but by this relevance it does not, and 0 more pairs differ; draw again"),
     ],
 )
 def test_draws_for_other_captions_are_refused(change: dict[int, object], words: str) -> None:
@@ -221,7 +222,7 @@ def damaged(folder: Path, **changes: object) -> Path:
         ({"caption_items": [1, 1, 1, 0, 0, 0]}, "the sets of size 2, which are not of an item's captions"),
         ({"count": [1, 2]}, "damaged, its draws do not fit together"),
         ({"sizes": None}, r"damaged, its draws do not fit together \('sizes'\)"),
-        ({"text_ids": [0, 0, 1, 2, 3, 4]}, "damaged, .* ids repeat"),
+        ({"text_ids": [0, 0, 1, 2, 3, 4]}, "damaged, .* repeated ids"),
         ({"texts_of_2": [[0, 9], [0, 1], [3, 4], [3, 4]]}, "damaged, .*the sets of size 2"),
         ({"texts_of_2": [[1, 0], [0, 1], [3, 4], [3, 4]]}, "the sets of size 2"),
         ({"texts_of_2": [[0, 1]]}, "the sets of size 2"),

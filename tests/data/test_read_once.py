@@ -68,10 +68,10 @@ def test_a_bank_shorter_than_the_items_is_hashed_once(monkeypatch: pytest.Monkey
 def test_a_bad_row_stops_any_method(method: str, row: int, threads: int) -> None:
     bank = rows_of(900, 8, 1)
     bank[row, 3] = np.nan
-    with pytest.raises(ValueError, match=rf"^bank: row {row} holds nan; every number must be finite in float32$"):
+    with pytest.raises(ValueError, match=rf"^bank holds nan in row {row}; every number must be finite in float32$"):
         unhub.fit(rows_of(150, 8), bank, method=method, threads=threads)
     bank[row] = 0
-    with pytest.raises(ValueError, match=rf"^bank: row {row} is all zeros"):
+    with pytest.raises(ValueError, match=rf"^bank has only zeros in row {row}"):
         unhub.fit(rows_of(150, 8), bank, method=method, threads=threads)
 
 

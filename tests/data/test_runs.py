@@ -182,12 +182,12 @@ def test_a_run_of_other_queries_or_items_is_an_error(run: unhub.Run, words: str)
 def test_a_run_must_be_whole_and_well_named() -> None:
     with pytest.raises(ValueError, match="2 query ids, 1 item ids and 2 scores"):
         unhub.Run([0, 1], [1], [1.0, 2.0])
-    with pytest.raises(ValueError, match="scores must be finite, got nan"):
+    with pytest.raises(ValueError, match="has the score nan; scores must be finite"):
         unhub.Run([0], [1], [np.nan])
     with pytest.raises(ValueError, match="run is empty"):
         unhub.Run([], [], [])
     for scores in (3.0, ["high"], None):
-        with pytest.raises(ValueError, match="run: scores must be a list of numbers"):
+        with pytest.raises(ValueError, match=r"run has scores .*; scores must be a list of numbers"):
             unhub.Run([0], [1], scores)  # type: ignore[arg-type]
     run = unhub.Run([0], [1], [1.0])
     with pytest.raises(ValueError, match="another ranking is named 'raw'"):

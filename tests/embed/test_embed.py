@@ -153,7 +153,7 @@ def test_a_video_that_breaks_off_is_not_taken_for_whole(tmp_path: Path, far: flo
     path = media.write_video(tmp_path / "one.mp4", 40, options={"movflags": "faststart"})
     content = path.read_bytes()
     path.write_bytes(content[: content.index(b"mdat") + (len(content) - content.index(b"mdat")) // 2])
-    with pytest.raises(ValueError, match=r"it breaks off: the last frame is at \d\.\d s, one is wanted at [23]\.\d s"):
+    with pytest.raises(ValueError, match=r"it is cut off: the last frame is at \d\.\d s, one is needed at [23]\.\d s"):
         open_video(path, far=far)
 
 
@@ -326,7 +326,7 @@ def test_texts_are_read_from_a_column(tmp_path: Path, suffix: str) -> None:
 def test_ids_that_repeat_are_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "captions.csv").write_text("image,text\n1,a\n1,b\n")
     toy = Toy()
-    with pytest.raises(ValueError, match="ids repeat"):
+    with pytest.raises(ValueError, match="repeated ids"):
         unhub.embed_texts(tmp_path / "captions.csv", toy, tmp_path / "captions", id_column="image")
     assert toy.calls == 0
 
@@ -334,11 +334,11 @@ def test_ids_that_repeat_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_texts_in_memory_may_have_ids(tmp_path: Path) -> None:
     made = unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "captions", ids=["r", "b"])
     assert made.vectors.ids.tolist() == ["r", "b"]
-    with pytest.raises(ValueError, match="ids: 2 ids are needed"):
+    with pytest.raises(ValueError, match="ids has 1 ids, 2 are needed"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", ids=["r"])
     with pytest.raises(ValueError, match="only a table has columns"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", column="caption")
-    with pytest.raises(ValueError, match="texts: none are given"):
+    with pytest.raises(ValueError, match="texts is empty; give at least one text"):
         unhub.embed_texts([], Toy(), tmp_path / "others")
 
 
@@ -351,20 +351,22 @@ def test_what_a_folder_holds_is_told_by_the_names_in_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no videos"):
         unhub.embed_videos(tmp_path, Toy(), tmp_path.with_name("out"))
     (tmp_path / "two.mp4").touch()
-    with pytest.raises(ValueError, match="holds images and videos; say which"):
+    with pytest.raises(ValueError, match=r"kind is needed, since .* holds images and videos; give one of the two"):
         kind_of(tmp_path)
     for name, kind in (("a.txt", "texts"), ("b.Parquet", "texts"), ("c.webm", "videos"), ("d.jpeg", "images")):
         (tmp_path / name).touch()
         assert kind_of(tmp_path / name) == kind
     (tmp_path / "e.xyz").touch()
-    with pytest.raises(ValueError, match="cannot be told by its name"):
+    with pytest.raises(
+        ValueError, match=r"kind is needed, since the name .* does not tell what it holds; give images, texts or videos"
+    ):
         kind_of(tmp_path / "e.xyz")
     with pytest.raises(FileNotFoundError):
         kind_of(tmp_path / "absent.png")
 
 
 def test_the_output_may_not_lie_within_the_inputs(images: Path) -> None:
-    with pytest.raises(ValueError, match=r"output: .* lies within the inputs"):
+    with pytest.raises(ValueError, match=r"output .* is inside the folder of the inputs"):
         unhub.embed_images(images, Toy(), images / "gallery")
 
 
@@ -414,10 +416,10 @@ def test_a_model_without_some_of_its_weights_is_refused(clip: Path, tmp_path: Pa
     tensors = numpy_files.load_file(broken / "model.safetensors")
     del tensors["text_projection.weight"]
     numpy_files.save_file(tensors, broken / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ValueError, match=r"model: .* holds no weights for text_projection.weight .* random"):
+    with pytest.raises(ValueError, match=r"model .* holds no weights for text_projection.weight .* random"):
         unhub.load_encoder(broken)
     (broken / "model.safetensors").write_bytes(b"junk")
-    with pytest.raises(ValueError, match=r"model: .* cannot be loaded"):
+    with pytest.raises(ValueError, match=r"model .* cannot be loaded"):
         unhub.load_encoder(broken)
 
 
@@ -427,12 +429,12 @@ def test_a_model_that_is_no_dual_encoder_is_refused(tmp_path: Path) -> None:
         hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
     )
     transformers.BertModel(config).save_pretrained(tmp_path / "bert")
-    with pytest.raises(ValueError, match="model: BertModel has no get_text_features"):
+    with pytest.raises(ValueError, match="model is a BertModel, which has no get_text_features"):
         unhub.embed_texts(TEXTS, tmp_path / "bert", tmp_path / "captions")
 
 
 def test_a_model_that_cannot_be_found_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"model: 'no-one/nothing' cannot be loaded"):
+    with pytest.raises(ValueError, match=r"model 'no-one/nothing' cannot be loaded"):
         unhub.load_encoder("no-one/nothing")
 
 
@@ -446,7 +448,7 @@ def test_the_retries_of_a_download_say_nothing(monkeypatch: pytest.MonkeyPatch) 
 
     before = logging.getLogger("huggingface_hub").level
     monkeypatch.setattr(import_module("transformers").AutoModel, "from_pretrained", fail)
-    with pytest.raises(ValueError, match=r"^model: 'no-one/nothing' cannot be loaded: no network$"):
+    with pytest.raises(ValueError, match=r"^model 'no-one/nothing' cannot be loaded: no network$"):
         unhub.load_encoder("no-one/nothing")
     assert spoke == [False]
     assert logging.getLogger("huggingface_hub").level == before
@@ -456,7 +458,7 @@ def test_the_retries_of_a_download_say_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_a_device_that_is_not_there_is_said_so(clip: Path, device: str) -> None:
     if device != "toaster" and import_module("torch").cuda.is_available():
         device = "xpu"
-    with pytest.raises(ValueError, match=f"device: '{device}'"):
+    with pytest.raises(ValueError, match=f"device '{device}'"):
         unhub.load_encoder(clip, device=device)
 
 
@@ -516,5 +518,5 @@ def test_an_encoder_takes_a_list_of_texts_and_no_single_one(clip: Path, given: A
 
 
 def test_an_encoder_takes_a_list_of_paths_and_no_single_one(clip: Path) -> None:
-    with pytest.raises(ValueError, match=r"paths must be a list .*write \['a.png'\]"):
+    with pytest.raises(ValueError, match=r"paths must be a list .*; put it into a list"):
         unhub.load_encoder(clip, device="cpu").images("a.png")

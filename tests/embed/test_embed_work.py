@@ -14,7 +14,7 @@ from PIL import Image
 import unhub
 from tests.tiny_encoders import Toy
 from unhub.embed import work
-from unhub.embed.work import HEADER
+from unhub.embed.work import HEADER_BYTES
 from unhub.files.embedded import IDS, MANIFEST, ROWS
 
 pytestmark = [
@@ -142,7 +142,7 @@ def test_progress_goes_on_from_what_was_done(tmp_path: Path, whole: dict[str, ob
 def test_rows_that_were_damaged_are_made_again(tmp_path: Path, whole: dict[str, object]) -> None:
     rows = embed_a_part(tmp_path / "captions") / ROWS
     content = bytearray(rows.read_bytes())
-    content[HEADER + 4 * 6 * 2] ^= 1  # a row of the second of three batches
+    content[HEADER_BYTES + 4 * 6 * 2] ^= 1  # a row of the second of three batches
     rows.write_bytes(content)
     toy = Toy()
     unhub.embed_texts(TEXTS, toy, tmp_path / "captions", batch=BATCH)
@@ -196,7 +196,7 @@ def test_other_inputs_or_another_model_are_refused_until_told_to_restart(
         embed_a_part(output)
     with pytest.raises(ValueError, match=word) as refused:
         unhub.embed_texts(texts, Toy(name), output, batch=BATCH)
-    assert "restart=True" in str(refused.value)
+    assert "or restart to begin again" in str(refused.value)
     unhub.embed_texts(texts, Toy(name), output, batch=BATCH, restart=True)
     unhub.embed_texts(texts, Toy(name), other, batch=BATCH)
     assert contents(output) == contents(other)
@@ -228,14 +228,14 @@ def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
 def test_the_work_is_held_until_it_has_its_name(
     tmp_path: Path, whole: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_place = work._take_place
+    take_place = work.take_place
 
     def meet(folder: Path, output: Path) -> None:
         with pytest.raises(ValueError, match="another process is at work"):
             unhub.embed_texts(TEXTS, Toy(), tmp_path / "captions", restart=True)
         take_place(folder, output)
 
-    monkeypatch.setattr(work, "_take_place", meet)
+    monkeypatch.setattr(work, "take_place", meet)
     unhub.embed_texts(TEXTS, Toy(), tmp_path / "captions", batch=BATCH)
     assert contents(tmp_path / "captions") == whole
     assert sorted(os.listdir(tmp_path)) == ["captions"]
@@ -266,7 +266,7 @@ def test_rows_that_were_cut_meanwhile_are_not_given_the_name(
     def cut(path: Path, content: object) -> None:
         write(path, content)
         if path.name == MANIFEST:
-            os.truncate(path.with_name(ROWS), HEADER + 100)
+            os.truncate(path.with_name(ROWS), HEADER_BYTES + 100)
 
     with monkeypatch.context() as patch:
         patch.setattr(work, "_write", cut)

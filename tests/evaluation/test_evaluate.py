@@ -253,18 +253,18 @@ world = cache(World)
 MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "dimensions": (
         lambda w: call(w.q[:, :3], w.g, w.one),
-        "queries have 3 dimensions, items 16; embed both with one model",
+        "queries has 3 dimensions, items 16; embed both with one model",
     ),
     "empty queries": (lambda w: call(w.q[:0], w.g, w.one), "queries is empty"),
     "empty items": (lambda w: call(w.q, w.g[:0], w.one), "items is empty"),
     "no items": (lambda w: call(w.q, None, w.one), "items are missing"),
     "items beside a matrix": (lambda w: call(w.matrix, w.g, w.one), "items must be left out when queries is a Dense"),
-    "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries: row 0 holds nan"),
-    "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "has other contents than it was fitted on"),
+    "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries holds nan in row 0"),
+    "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "^items has other contents in row"),
     "fewer items": (lambda w: call(w.q, w.g[:9], w.one, w.bias), "fitted on 41 items, 9 are given; use unhub.remove"),
     "more items": (
         lambda w: call(w.q, np.vstack([w.g, w.g[:2] + 1]), w.one, w.bias),
-        "2 of 43 items are not in the correc",
+        "^items has 2 of 43 rows that are not in the correc",
     ),
     "a matrix of other items": (lambda w: call(unhub.Dense(np.eye(4)), None, w.one, w.given), "not fitted on a matrix"),
     "vectors for a matrix": (

@@ -122,10 +122,10 @@ def test_a_query_whose_every_answer_is_left_out_has_none() -> None:
         evaluate(unhub.Dense(SCORES), None, {0: 0, 1: 1}, exclude="self", resamples=5)
 
 
-def test_the_twin_of_what_is_left_out_is_ranked() -> None:
+def test_the_copy_of_what_is_left_out_is_ranked() -> None:
     rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]], np.float32)
     found = unhub.hubness(rows, rows, k=1, exclude="self")
-    assert found.counts.tolist() == [2, 1, 0]  # 1 for 0, 0 for 1, and of the twins that 2 has next the first one
+    assert found.counts.tolist() == [2, 1, 0]  # 1 for 0, 0 for 1, and of the two copies that 2 has next, the first
     relevance = {0: 1, 1: 0, 2: [0, 1]}
     assert evaluate(rows, rows, relevance, exclude="self", resamples=5).ranks.tolist() == [[1, 1, 1]]
 
@@ -196,8 +196,8 @@ def test_row_numbers_that_are_not_the_same_rows_are_told() -> None:
     [
         ("sel", "exclude must be 'self', or have one entry .* for each of 3 queries, got 'sel'"),
         ([0, 1], "for each of 3 queries, got 2 entries"),
-        ([0, 1, 9], r"exclude: 1 unknown id\(s\), for example 9"),
-        (["a", None, None], "exclude: the ids are integers here"),
+        ([0, 1, 9], r"exclude has 1 unknown id, for example 9"),
+        (["a", None, None], "exclude has ids that are strings, the ids here are integers"),
         ([1.5, None, None], "for query 0"),
     ],
 )

@@ -16,7 +16,8 @@ from tests.bank_cases import BIASES, GATED, drawn, fitted, whole
 from tests.compute.test_workers import Recorder
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors
-from unhub.evaluation.hubness import GroupBias, Hubness, figures_of, group_bias, hubness
+from unhub.evaluation.group_bias import GroupBias, group_bias
+from unhub.evaluation.hubness import Hubness, figures_of, hubness
 
 # Three queries that all return item 0, and the second of which ranks item 2 before item 1.
 SCORES = np.array([[0.9, 0.8, 0.1, 0.0], [0.9, 0.1, 0.8, 0.0], [0.9, 0.8, 0.1, 0.0]])
@@ -153,9 +154,9 @@ def test_group_bias_with_a_correction_and_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"group_a": [0, 9]}, r"group_a: 1 unknown id\(s\), for example 9"),
-        ({"group_b": ["x"]}, "group_b: the ids are integers here, got strings"),
-        ({"group_b": [1, 0]}, "group_a and group_b share items, for example 0"),
+        ({"group_a": [0, 9]}, r"group_a has 1 unknown id, for example 9"),
+        ({"group_b": ["x"]}, "group_b has ids that are strings, the ids here are integers"),
+        ({"group_b": [1, 0]}, "^group_b has items of group_a, for example 0; put each item into one group"),
         ({"n": 0}, "n must be a whole number of at least 1, got 0"),
     ],
 )

@@ -16,13 +16,13 @@ from tests.bank_cases import GATED, ON_A_BANK, PLANS, RESCORES, Sets, drawn, fit
 from unhub.arrays import Float32, Kind
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Scores
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dense, Dot, Similarity
 from unhub.data.vectors import Vectors, as_vectors
 from unhub.evaluation import placing
 from unhub.evaluation.evaluate import evaluate
-from unhub.evaluation.inputs import Setting
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, occurrences, place, raw_ranking, tile_rows
 
 
@@ -170,25 +170,25 @@ def test_items_that_are_the_same_are_level_however_they_are_multiplied(items: in
     rows, asked = rng.standard_normal((items, 513)), rng.standard_normal((queries, 513))
     rows[items // 2 + 1 :] = rows[: items // 2]  # each item twice, far apart, but for one
     corrections = unhub.fit(rows, rng.standard_normal((99, 513)), method=["nnn:k=8", "is"], threads=1)
-    setting = Setting.of(asked, rows, corrections, threads=1)
+    setting = EvaluationInputs.of(asked, rows, corrections, threads=1)
     truth = truth_of([[query % (items // 2)] for query in range(queries)])
     for found in setting.place(truth, setting.rankings(), Workers(2), best=2):
         assert_array_equal(found.equal, 2)
 
 
-def test_items_with_one_hash_but_other_contents_are_no_twins() -> None:
+def test_items_with_one_hash_but_other_contents_are_no_copies() -> None:
     rows = np.array([[1.0, 2], [3, 4], [1, 2], [5, 6]], np.float32)
     hashes = np.array([7, 7, 7, 9], np.uint64)
-    twins = Twins.among(as_vectors(rows, "items"), hashes)
-    assert (twins.copies.tolist(), twins.firsts.tolist()) == ([2], [0])
+    copies = Copies.among(as_vectors(rows, "items"), hashes)
+    assert (copies.positions.tolist(), copies.firsts.tolist()) == ([2], [0])
     tile = np.arange(8, dtype=np.float32).reshape(2, 4)
-    twins.level(tile)
+    copies.level(tile)
     assert tile.tolist() == [[0, 1, 0, 3], [4, 5, 4, 7]]
     h = np.array([0.5, 0, 0.5 + 1e-6, 0], np.float32)
-    assert twins.levelled(h)[2] == h[0] != h[2]
+    assert copies.levelled(h)[2] == h[0] != h[2]
     apart = np.array([0.5, 0, 0.6, 0], np.float32)  # for some reason, so it stays
-    assert_array_equal(twins.levelled(apart), apart)
-    assert Twins.among(as_vectors(rows, "items"), np.arange(4, dtype=np.uint64)) is NO_TWINS
+    assert_array_equal(copies.levelled(apart), apart)
+    assert Copies.among(as_vectors(rows, "items"), np.arange(4, dtype=np.uint64)) is NO_COPIES
 
 
 def test_tiles_of_millions_of_items_stay_small() -> None:
@@ -279,6 +279,9 @@ def test_strength_weighs_the_bias(spec: str, strength: float) -> None:
     answers = [query % 41 for query in range(60)]
     found = evaluate(sets.queries, sets.items, dict(enumerate(answers)), correction, strength=strength, resamples=5)
     assert_ranks(found.ranks[1], correction.apply(sets.query_scores, strength), answers, ROUNDING)
-    weighed = Setting.of(sets.queries, sets.items, correction).rankings(strength)[1], as_ranking(correction, strength)
+    weighed = (
+        EvaluationInputs.of(sets.queries, sets.items, correction).rankings(strength)[1],
+        as_ranking(correction, strength),
+    )
     one, two = (ranking.h for ranking in weighed if isinstance(ranking, Additive))
     assert_array_equal(one, two)

@@ -183,7 +183,7 @@ def test_wrong_contents_are_named(tmp_path: Path, spec: str, edit: Edit, words: 
     [
         ("ids.text", lambda text: text[:-1], "does not rise from 0 to the length"),
         ("ids.text", lambda text: text | 0xC0, "not UTF-8"),
-        ("ids.text", lambda text: text * 0 + 97, "ids repeat"),
+        ("ids.text", lambda text: text * 0 + 97, "repeated ids"),
         ("ids.starts", lambda starts: starts[:-1], r"ids.starts has shape \(11,\); \(12\)"),
         ("ids.starts", lambda starts: starts[::-1], "does not rise"),
         ("ids.starts", lambda starts: starts.astype(np.float64), "ids.starts is of float64"),

@@ -100,7 +100,7 @@ def test_encoding_keeps_ids_and_does_not_hang_on_the_blocks(monkeypatch: pytest.
     ("rows", "words"),
     [
         (np.ones((3, 4)), r"^texts has 4 dimensions, this tower was trained on 5; "),
-        (np.array([[1, 2, 3, 4, np.nan]]), "^texts: row 0 holds nan"),
+        (np.array([[1, 2, 3, 4, np.nan]]), "^texts holds nan in row 0"),
         (np.ones(5), "^texts must be a matrix"),
         ("file.npy", "^texts must be vectors"),
     ],
@@ -114,7 +114,7 @@ def test_a_row_that_loses_its_direction_is_named() -> None:
     zero = Tower("linear", 2, 2, {"linear.weight": np.eye(2, dtype=np.float32), "linear.bias": np.zeros(2, np.float32)})
     with pytest.raises(ValueError, match="items: row 1 has no direction after its tower"):
         zero.encode(np.array([[1, 2], [0, 0]]), "items")
-    with pytest.raises(ValueError, match="items: row 0 is all zeros"):
+    with pytest.raises(ValueError, match="items has only zeros in row 0"):
         Tower("none", 2, 2).encode(np.zeros((1, 2)), "items")
 
 

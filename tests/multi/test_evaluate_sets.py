@@ -155,10 +155,14 @@ def test_every_row_is_that_of_a_slow_loop(kind: Kind) -> None:
 
 
 @given(
-    seed=st.integers(0, 10_000), counts=st.lists(st.integers(0, 7), min_size=1, max_size=9).filter(any),
-    sizes=st.sets(st.integers(1, 5), min_size=1), draws=st.integers(1, 12), threads=st.integers(1, 3),
-    rows=st.integers(1, 9), name=st.sampled_from([*NAMES, HEAD.name]),
-)  # fmt: skip
+    seed=st.integers(0, 10_000),
+    counts=st.lists(st.integers(0, 7), min_size=1, max_size=9).filter(any),
+    sizes=st.sets(st.integers(1, 5), min_size=1),
+    draws=st.integers(1, 12),
+    threads=st.integers(1, 3),
+    rows=st.integers(1, 9),
+    name=st.sampled_from([*NAMES, HEAD.name]),
+)
 @settings(max_examples=25)  # each is some hundred combined queries of a slow loop
 def test_blocks_threads_and_shapes_change_nothing(
     seed: int, counts: list[int], sizes: set[int], draws: int, threads: int, rows: int, name: str
@@ -174,7 +178,7 @@ def test_blocks_threads_and_shapes_change_nothing(
             patch.setattr(placing, limit, rows * 4 * len(items))
         patch.setattr(placing, "FEWEST_QUERIES", 1)
         if not any(count >= min(sizes) for count in counts):
-            with pytest.raises(ValueError, match=f"no item has {min(sizes)} texts or more"):
+            with pytest.raises(ValueError, match=f"sizes must not all be over .* that an item has, got {min(sizes)}"):
                 data.evaluate(sizes=sizes, draws=draws)
             return
         combine = HasCombination(HEAD) if name == HEAD.name else name
@@ -217,7 +221,7 @@ def test_an_evaluation_by_hand() -> None:
     assert [two[name].value for name in ("R@1", "R@2", "MdR", "MnR")] == [0, 100, 2, 2]
     assert found["ra", "raw", 2].values == two
     assert found.targets == {1: 3, 2: 3} and found.left_out == {1: 0, 2: 0}
-    assert found.notes[0] == "1 item has no text and can only be found in place of others."
+    assert found.notes[0] == "1 item has no text: it is ranked, but no query asks for it."
     assert found.area("sa", "raw", 2, "R@2").value.value == pytest.approx((100 * 1.75 / 3 + 100) / 2)
 
 
@@ -323,7 +327,7 @@ def test_intervals_are_over_items_and_not_over_sets() -> None:
 @pytest.mark.once
 def test_the_spread_is_that_of_every_possible_repetition() -> None:
     """Three items with 3, 1 and 2 sets, all there are: six repetitions, each as likely as the others."""
-    drawn = Drawn(np.arange(3), np.array([0, 3, 4, 6]), np.zeros((6, 1), np.int64), np.ones(3, np.bool_), 0)
+    drawn = Drawn(np.array([0, 3, 4, 6]), np.arange(3), np.zeros((6, 1), np.int64), np.ones(3, np.bool_), 0)
     values = np.array([1.0, 5, 2, 7, 3, 8])
     means = [statistics.fmean(one) for one in itertools.product(values[:3], values[3:4], values[4:])]
     (found,) = repetitions(Measure("MnR"), values[None, None], drawn, 0)
@@ -339,10 +343,10 @@ def test_the_spread_is_that_of_every_possible_repetition() -> None:
 @pytest.mark.once
 def test_the_spread_of_draws_is_estimated_and_unknown_of_one() -> None:
     some = np.array([False, True])
-    drawn = Drawn(np.arange(2), np.array([0, 3, 4]), np.zeros((4, 1), np.int64), some, 0)
+    drawn = Drawn(np.array([0, 3, 4]), np.arange(2), np.zeros((4, 1), np.int64), some, 0)
     (found,) = repetitions(Measure("MnR"), np.array([[[1.0, 2, 6, 9]]]), drawn, 0)
     assert (found.mean, found.spread) == pytest.approx((6, np.sqrt(statistics.variance([1, 2, 6])) / 2))
-    one = Drawn(np.arange(2), np.array([0, 1, 2]), np.zeros((2, 1), np.int64), some, 0)
+    one = Drawn(np.array([0, 1, 2]), np.arange(2), np.zeros((2, 1), np.int64), some, 0)
     for measure in ("MnR", "MdR"):
         assert repetitions(Measure(measure), np.array([[[1.0, 9]]]), one, 0) == [Repeated(5, None)]
 
@@ -393,7 +397,7 @@ def test_areas_are_trapezoids_over_the_items_that_have_all_sizes() -> None:
         for over, other in ((one.over_raw, (name, "raw")), (one.over_first, ("sa", ranking))):
             assert (over is None) == (other == (name, ranking))
             assert over is None or over.value == pytest.approx(area - found.area(*other, last).value.value)
-    assert "AUC_5 has no sets of 4: the curve is taken as straight there." in found.notes
+    assert "AUC_5: no sets of 4 were measured; the curve is straight there." in found.notes
     assert any(note.startswith("AUC_5 is over the 5 items with at least 5 texts") for note in found.notes)
 
 
@@ -401,7 +405,7 @@ def test_areas_are_trapezoids_over_the_items_that_have_all_sizes() -> None:
 def test_an_area_begins_at_one_query() -> None:
     found = world().evaluate(sizes=(2, 3))
     assert not found.areas
-    assert "There is no area under the curve, which begins at size 1." in found.notes
+    assert "There is no area under the curve: it starts at size 1, which was not measured." in found.notes
     with pytest.raises(KeyError, match=r"no area up to 3 of sa, raw; areas are of R@k"):
         found.area("sa", "raw", 3)
     assert not any("area" in note for note in world().evaluate(sizes=(2, 3), measures="MdR").notes)
@@ -418,16 +422,16 @@ def test_what_is_left_out_is_counted_and_said() -> None:
     found = evaluate_sets(texts, items, relevance, (1, 2, 3, 7), draws=2, combine="sa", resamples=5)
     assert found.targets == {1: 38, 2: 38, 3: 4} and found.left_out == {1: 0, 2: 0, 3: 34}
     assert found.notes == (
-        "2 items have no text and can only be found in place of others.",
+        "2 items have no text: they are ranked, but no query asks for them.",
         "3 texts describe no item and are left out.",
-        "2 pairs name an item that is not there.",
-        "Size 3 is over 4 items; 34 items with fewer texts are left out of it.",
+        "2 pairs name an item that is not among the items.",
+        "Size 3 is measured on 4 items; 34 items with fewer texts are left out.",
         "No item has 7 texts: size 7 is left out.",
-        "There are only 4 items at some size; intervals are rough under 30.",
-        "Size 3: every set of an item's texts, each once.",
-        "Size 1: 2 random sets of 4 items, every set of the others, seed 0.",
-        "Size 2: 2 random sets of 4 items, every set of the others, seed 0.",
-        "AUC_3 is over the 4 items with at least 3 texts, at every size.",
+        "One size has only 4 items; intervals are rough with fewer than 30.",
+        "Size 3: every possible set of an item's texts, each once.",
+        "Size 1: 2 random sets for each of 4 items, every set for the others (seed 0).",
+        "Size 2: 2 random sets for each of 4 items, every set for the others (seed 0).",
+        "AUC_3 is over the 4 items with at least 3 texts, the same at every size.",
     )
     assert str(found).endswith("\n".join(found.notes))
 
@@ -442,13 +446,13 @@ def test_a_text_of_two_items_asks_for_each() -> None:
 def test_one_item_alone_has_no_interval() -> None:
     found = call(np.eye(3)[:2], np.eye(3), {0: 0, 1: 0}, sizes=(1, 2), combine="sa", measures="R@1", resamples=5)
     assert "[?, ?]" in str(found)
-    assert "One item alone tells no interval." in found.notes
+    assert "A single item has no interval." in found.notes
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["rows"][0]["values"]["R@1"]["low"] is None
 
 
 @pytest.mark.parametrize("items", [13, 65])
 def test_items_that_are_the_same_are_level(items: int) -> None:
-    """A multiply of eight rows rounds columns unlike: twins differ by the last bit where nothing levels them."""
+    """A multiply of eight rows rounds columns unlike: copies differ by the last bit where nothing levels them."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((items, 257))
     twice = np.vstack([rows, rows])
@@ -519,12 +523,12 @@ def test_the_curve_is_drawn(tmp_path: Path) -> None:
     found = world().evaluate(sizes=(1, 2, 3))
     found.picture(tmp_path / "curve.svg")
     drawn = (tmp_path / "curve.svg").read_text()
-    for words in ("R@1 against the number of queries", "queries of one target", *NAMES, *found.rankings):
+    for words in ("R@1 against the number of queries", "queries for one target", *NAMES, *found.rankings):
         assert words in drawn
     found.picture(tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert found.chart.words.startswith("R@1 against the number of queries. Best at 3: ")
-    with pytest.raises(ValueError, match=r"a picture is a \.png or a \.svg file"):
+    with pytest.raises(ValueError, match=r"curve\.jpg is not the name of a picture; end it in \.png or \.svg"):
         found.picture(tmp_path / "curve.jpg")
 
 
@@ -568,12 +572,18 @@ def crossed() -> tuple[Floats, Floats, dict[int, int]]:
 
 MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts have 3 dimensions, items 16"),
-    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts: row 0 holds nan"),
+    "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts holds nan in row 0"),
     "no texts": (lambda d: call(d.texts[:0], d.items, d.relevance), "texts is empty"),
-    "a matrix": (lambda d: call(unhub.Dense(np.eye(3)), None, {0: 0}), "texts must be vectors, got a Dense matrix"),
+    "a matrix": (
+        lambda d: call(unhub.Dense(np.eye(3)), None, {0: 0}),
+        "texts must be vectors, got a matrix",
+    ),
     "no relevance": (lambda d: call(d.texts, d.items, {}), "relevance holds no pair"),
     "other ids": (lambda d: call(d.texts, d.items, {"a": 1}), "query ids are integers here"),
-    "too large": (lambda d: d.evaluate(sizes=(6, 9)), "sizes: no item has 6 texts or more, the most is 5"),
+    "too large": (
+        lambda d: d.evaluate(sizes=(6, 9)),
+        "sizes must not all be over 5, .*, got 6",
+    ),
     "no sizes": (lambda d: d.evaluate(sizes=()), "sizes is empty"),
     "no draws": (lambda d: d.evaluate(draws=0), "draws must be a whole number of at least 1"),
     "no combination": (lambda d: d.evaluate(combine=[]), "combine is empty"),
@@ -582,7 +592,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, the queries have 16"),
     "a plan": (
         lambda d: d.evaluate(correction=unhub.fit(d.items, d.items, method="hn")),
-        "correction: hn:zeros=raw balances one batch of queries, and draws are many",
+        "correction 'hn:zeros=raw' balances one batch of queries, and many sets are drawn here",
     ),
     "a text": (lambda d: d.evaluate(correction="is"), "corrections must be what unhub.fit"),
     "a measure": (lambda d: d.evaluate(measures="R"), "measure R needs a cut-off"),
@@ -591,11 +601,11 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for gc"),
     "cancelling": (
         lambda d: call(*crossed(), sizes=(2,), combine="mf"),
-        r"texts \[0, 1\] of item 1 cancel out under mf: their sum has no direction; combine with 'sa'",
+        r"texts \[0, 1\] of item 1 cancel out under 'mf': their sum has no direction; combine with 'sa'",
     ),
     "sizes of draws": (
         lambda d: d.evaluate(sizes=(1, 4), draws=Draws.of(d.texts, d.items, d.relevance, (1, 2))),
-        "sizes: the draws have none of size 4, but of 1, 2",
+        "sizes must be among those of the draws, 1, 2, got 4",
     ),
     "draws of others": (
         lambda d: d.evaluate(draws=Draws.of(d.texts[1:], d.items, {0: 0}, (1,))),
@@ -692,9 +702,15 @@ def test_five_captions_of_real_embeddings_find_far_more_than_one() -> None:
     correction = unhub.fit(data.test_images, data.bank_texts, method="nnn:k=32,alpha=0.5")
     relevance = dict(enumerate(data.truth.tolist()))
     found = evaluate_sets(
-        data.test_texts, data.test_images, relevance, (1, 5), combine=["sa", "ra"], correction=correction,
-        measures="R@1,R@10", resamples=100,
-    )  # fmt: skip
+        data.test_texts,
+        data.test_images,
+        relevance,
+        (1, 5),
+        combine=["sa", "ra"],
+        correction=correction,
+        measures="R@1,R@10",
+        resamples=100,
+    )
     plain = unhub.evaluate(data.test_texts, data.test_images, relevance, correction, "R@1", resamples=2, hubness_k=None)
     for row in plain.rows:
         assert found["sa", row.name, 1].values["R@1"].value == pytest.approx(row.values["R@1"].value)

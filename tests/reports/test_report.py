@@ -17,15 +17,14 @@ from PIL import Image
 import unhub
 from tests import oracles, shapes
 from unhub.data.vectors import as_vectors
-from unhub.evaluation.inputs import Setting
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.reports.before_after import changed, examples, worst_hubs
-from unhub.reports.choice import choose
 from unhub.reports.findings import Findings
-from unhub.reports.labels import Labels
+from unhub.reports.labels import Labels, Thumbnails
 from unhub.reports.markup import Markup, join, tag
 from unhub.reports.plots import raw_best, sample, scores_of, similarities
 from unhub.reports.report import STEMS
-from unhub.reports.thumbnails import Thumbnails
+from unhub.reports.report_inputs import ReportInputs, choose
 from unhub.reports.verdict import strength_of, verdict_on
 
 pytestmark = pytest.mark.once
@@ -33,8 +32,15 @@ pytestmark = pytest.mark.once
 DATA = shapes.generate(bank=1200)
 EVIL = '<script>alert("x")</script> & <img src=x onerror=alert(1)>'
 VOID = {"meta", "img", "wbr", "br", "link", "input"}
-SECTIONS = ["Before and after", "Who gets returned", "The worst hubs", "The same queries, before and after",
-            "How much depends on the setting", "Similarities", "How this was made"]  # fmt: skip
+SECTIONS = [
+    "Before and after",
+    "Which items are returned",
+    "The worst hubs",
+    "The same queries, before and after",
+    "How much depends on the settings",
+    "Similarities",
+    "How this report was made",
+]
 
 
 class Reader(HTMLParser):
@@ -82,10 +88,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labelled(folder: Path) -> unhub.Report:
     """A report with labels, texts that try to be markup, and charts as files."""
     return unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=folder / "labelled.html", figures=folder / "figures",
-        item_texts=[f"picture {row} {EVIL}" for row in range(90)], query_texts={3: EVIL, 4: "four"}, title=EVIL,
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance,
+        path=folder / "labelled.html",
+        figures=folder / "figures",
+        item_texts=[f"picture {row} {EVIL}" for row in range(90)],
+        query_texts={3: EVIL, 4: "four"},
+        title=EVIL,
         command=f"unhub report {EVIL}",
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +186,15 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
     alike = {row: [row, row ^ 1] for row in range(90)}
     gated = unhub.fit(DATA.items, DATA.bank, method="dis:tau=0.1")
     made = unhub.report(
-        DATA.items, DATA.bank, DATA.items, alike, path=tmp_path / "page.html", corrections=gated, measures="R@1,MnR",
+        DATA.items,
+        DATA.bank,
+        DATA.items,
+        alike,
+        path=tmp_path / "page.html",
+        corrections=gated,
+        measures="R@1,MnR",
         exclude="self",
-    )  # fmt: skip
+    )
     expected = unhub.evaluate(DATA.items, DATA.items, alike, gated, "R@1,MnR", exclude="self")
     for ours, row in zip(made.findings.rows, expected.rows, strict=True):
         assert ours.values == row.values
@@ -190,7 +209,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
     some = np.arange(0, 90, 7)
     assert raw_best(made.findings, some).tolist() == some.tolist()
     assert (made.findings.best[0][some, 0] != some).all()
-    with pytest.raises(ValueError, match="exclude needs corrections to look at"):
+    with pytest.raises(ValueError, match=r"exclude cannot be used .*; give the corrections to show"):
         unhub.report(DATA.items, DATA.bank, DATA.items, path=tmp_path / "other.html", exclude="self")
 
 
@@ -227,7 +246,7 @@ def test_without_labels_the_page_says_so_and_claims_no_gain(unlabelled: unhub.Re
 
 
 def found(corrections: Any, relevance: Any = None, **more: Any) -> Findings:
-    return Findings.of(Setting.of(DATA.queries, DATA.items, corrections), relevance, **more)
+    return Findings.of(EvaluationInputs.of(DATA.queries, DATA.items, corrections), relevance, **more)
 
 
 @pytest.mark.parametrize(
@@ -268,10 +287,11 @@ def test_the_correction_is_what_tune_chooses_without_labels(labelled: unhub.Repo
 
 def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> None:
     items, bank, queries = (as_vectors(one, "rows") for one in (DATA.items, DATA.bank[:30], DATA.queries))
-    choice = choose(items, bank, queries, "cosine", 0, 1, None)
-    assert [one.spec for one in choice.corrections] == ["nnn:k=30,alpha=0.5"]
+    choice = choose(ReportInputs(items, bank, queries, None, None, "cosine", 0, 1))
+    assert [one.spec for one in choice.corrections.values()] == ["nnn:k=30,alpha=0.5"]
     assert not choice.advised
     assert choice.reason == unhub.tune(DATA.items, DATA.bank[:30], DATA.queries).reason
+    assert choice.note is not None
     assert choice.note.startswith("tune advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
     assert "chosen" not in choice.note
 
@@ -279,35 +299,33 @@ def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> No
 def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_path: Path) -> None:
     bank = np.concatenate([DATA.bank[:500], DATA.queries[:100]])
     fitted = unhub.fit(DATA.items, bank, method="sn")
-    report = unhub.report(
-        DATA.items, bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=fitted
-    )  # fmt: skip
+    report = unhub.report(DATA.items, bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=fitted)
     assert report.to_dict()["queries_in_bank"] == 100
-    assert report.notes[0].startswith("100 of the 180 queries stand in the bank as they are.")
+    assert report.notes[0].startswith("100 of the 180 queries are also in the bank.")
     words = Reader(report.html).words
     assert report.notes[0] in words
-    assert "100 queries stand in the bank Hubness is" in words  # beside the word of the verdict
+    assert "100 queries are also in the bank Hubness is" in words  # beside the word of the verdict
     assert report.verdict.word == "gain"
     assert "so use the correction" not in report.verdict.sentences[2]
     assert "measure it on queries that are not in the bank before you use the correction" in report.verdict.sentences[2]
-    assert "100 of the 180 queries stand in the bank" in report.verdict.sentences[2]
+    assert "100 of the 180 queries are also in the bank" in report.verdict.sentences[2]
     unlabelled = verdict_on(found(fitted), leaked=7).sentences[2]
-    assert unlabelled.endswith("; 7 of the 180 queries stand in the bank, which flatters a correction fitted on it.")
+    assert unlabelled.endswith("; 7 of the 180 queries are also in the bank, which flatters a correction fitted on it.")
 
 
 def test_raw_is_shown_alone_and_said_to_be(tmp_path: Path) -> None:
     raw = unhub.fit(DATA.items, DATA.bank, method="raw")
     report = unhub.report(
         DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html", corrections=raw
-    )  # fmt: skip
+    )
     page = Reader(report.html)
     assert (report.verdict.word, report.findings.names, report.to_dict()["shown"]) == ("none", ("raw",), "raw")
-    assert "The correction that was given is raw" in report.verdict.sentences[1]
+    assert "The correction given is raw, which changes nothing" in report.verdict.sentences[1]
     assert f"R@1 at {DATA.recall(DATA.scores, 1):.2f} [" in report.verdict.sentences[1]
     assert "corrected" not in page.words
     assert "before and after" not in page.words.lower()
     assert page.tags["figure"] == 5  # no scores once corrected
-    assert "Everything is of the raw ranking." in page.words
+    assert "All figures are of the raw ranking." in page.words
     assert "fill raw" in page.values("class")
     assert "fill" not in page.values("class")
     unlabelled = unhub.report(DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", corrections=[raw])
@@ -323,7 +341,7 @@ def test_a_correction_that_changes_nothing_leaves_skewness_as_it_is() -> None:
 @pytest.mark.parametrize(("items", "words"), [(149, "the most returned item takes"), (150, "1% of the items take")])
 def test_one_per_cent_of_few_items_is_one_item(items: int, words: str) -> None:
     rows = np.random.default_rng(0).normal(size=(items, 6))
-    findings = Findings.of(Setting.of(rows, rows, unhub.fit(rows, rows)), None)
+    findings = Findings.of(EvaluationInputs.of(rows, rows, unhub.fit(rows, rows)), None)
     assert f": {words} {findings.hubness[0].figures.top_share:.1%} of" in verdict_on(findings).sentences[0]
 
 
@@ -335,8 +353,12 @@ def test_a_measure_that_falls_is_a_gain_when_it_does() -> None:
 
 def test_strength_is_told_over_chance() -> None:
     assert [strength_of(one, 0.5) for one in (0.5, 0.99, 1.0, 1.99, 2.0)] == [
-        "slight", "slight", "mild", "mild", "strong",
-    ]  # fmt: skip
+        "slight",
+        "slight",
+        "mild",
+        "mild",
+        "strong",
+    ]
 
 
 def test_the_worst_hubs_are_those_returned_most_often(labelled: unhub.Report) -> None:
@@ -367,7 +389,7 @@ def test_examples_are_drawn_from_all_that_gained_and_all_that_lost(labelled: unh
     assert [one.word for one in shown] == ["gained"] * min(4, len(gained)) + ["lost"] * min(4, len(lost))
     assert all(one.ranks == (before[one.query], after[one.query]) for one in shown)
     words = Reader(labelled.html).words
-    assert f"of the {len(gained)} queries that have their answer in first place now" in words
+    assert f"from the {len(gained)} queries that have their answer in first place now" in words
     assert f"{len(lost)} lost it" in words
     assert f"{180 - len(gained) - len(lost)} neither gained nor lost it" in words
     assert {one.query for seed in range(300) for one in examples(labelled.findings, seed)} == {*gained, *lost}
@@ -404,11 +426,15 @@ def test_charts_are_written_as_files(labelled: unhub.Report, folder: Path) -> No
 @pytest.mark.parametrize("name", ["shares.png", "similarities-corrected.svg", "bank-size.png"])
 def test_a_picture_of_someone_else_is_seen_before_anything_is_computed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=rf"figures: .*{name} exists and is not an? [A-Z]+ picture"):
+    with pytest.raises(ValueError, match=rf"{name} exists and is not an? [A-Z]+ picture"):
         unhub.report(
-            DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", figures=tmp_path,
+            DATA.items,
+            DATA.bank,
+            DATA.queries,
+            path=tmp_path / "r.html",
+            figures=tmp_path,
             progress=lambda done, total: pytest.fail("it began"),
-        )  # fmt: skip
+        )
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -418,9 +444,15 @@ def test_pictures_are_put_into_the_page_and_missing_ones_are_said(tmp_path: Path
         Image.new("RGB", (400, 300), (row, 0, 200)).save(path)
     paths[80].write_text("not a picture")
     report = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance[:100], path=tmp_path / "r.html", item_images=paths,
-        item_texts=[f'"{row}"' for row in range(90)], corrections=unhub.fit(DATA.items, DATA.bank),
-    )  # fmt: skip
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance[:100],
+        path=tmp_path / "r.html",
+        item_images=paths,
+        item_texts=[f'"{row}"' for row in range(90)],
+        corrections=unhub.fit(DATA.items, DATA.bank),
+    )
     page = Reader(report.html)
     assert "80 queries have no answer among the items" in page.words
     sources = [value for key, name, value in page.attributes if (key, name) == ("img", "src")]
@@ -452,9 +484,13 @@ def test_items_have_names_and_missing_pictures_are_no_reason_to_fail(tmp_path: P
     items = unhub.Vectors(np.array([f"n°{row}" for row in range(90)]), DATA.items)
     fitted = unhub.fit(items, DATA.bank, method="gc")
     report = unhub.report(
-        items, DATA.bank, DATA.queries, path=tmp_path / "r.html", corrections=fitted,
+        items,
+        DATA.bank,
+        DATA.queries,
+        path=tmp_path / "r.html",
+        corrections=fitted,
         item_images={"n°0": tmp_path / "nothing.jpg"},
-    )  # fmt: skip
+    )
     page = Reader(report.html)
     assert "item n°" in page.words
     assert "no picture" in page.words
@@ -490,9 +526,7 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
     def progress(done: int, total: int) -> None:
         seen.append(done / total)
 
-    again = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", threads=2, progress=progress
-    )  # fmt: skip
+    again = unhub.report(DATA.items, DATA.bank, DATA.queries, path=tmp_path / "r.html", threads=2, progress=progress)
     first, second = (
         re.sub(r"in \d+\.\d+ s|\d{4}-\d\d-\d\dT[\d:]+Z", "", page) for page in (unlabelled.html, again.html)
     )
@@ -504,16 +538,20 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"item_texts": ["one"]}, ValueError, "item_texts: 1 are given, 90 are needed"),
+        ({"item_texts": ["one"]}, ValueError, "item_texts has 1 entries for 90 rows; give one per row"),
         ({"query_texts": "texts.txt"}, ValueError, "query_texts must be a list"),
         ({"item_images": 5}, ValueError, "item_images must be a list"),
-        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images: none is of an id there is, such as 0"),
-        ({"item_texts": {}}, ValueError, "item_texts: none is of an id there is, such as 0"),
-        ({"item_texts": list(range(90))}, ValueError, "item_texts: each must be a text, or None where there is none"),
-        ({"item_images": {0: 1.5}}, ValueError, "item_images: each must be a path, or None where there is none, got"),
-        ({"bank": DATA.queries}, ValueError, "queries all stand in the bank, so they can choose no correction"),
+        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, which are such as 0; name"),
+        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, which are such as 0; name"),
+        ({"item_texts": list(range(90))}, ValueError, "item_texts must hold a text for each row, or None, got 0"),
+        ({"item_images": {0: 1.5}}, ValueError, "item_images must hold a path for each row, or None, got 1.5"),
+        (
+            {"bank": DATA.queries},
+            ValueError,
+            "queries are all in the bank, so they cannot be used",
+        ),
         ({"seed": -1}, ValueError, "seed must be a whole number of at least 0, got -1"),
-        ({"figures": "no/such"}, FileNotFoundError, "figures: no/such cannot be made, there is no folder no;"),
+        ({"figures": "no/such"}, FileNotFoundError, "no/such cannot be made: there is no folder no; create"),
         ({"corrections": []}, ValueError, "corrections is empty"),
         ({"measures": "recall"}, ValueError, "unknown measure"),
         ({"relevance": [(0, 5000)]}, ValueError, "none of the items that answer"),
@@ -546,9 +584,13 @@ def test_the_page_comes_after_its_charts(tmp_path: Path) -> None:
     (tmp_path / "shares.svg").mkdir()
     with pytest.raises(IsADirectoryError):
         unhub.report(
-            DATA.items[:9], DATA.bank, DATA.queries, path=tmp_path / "r.html", figures=tmp_path,
+            DATA.items[:9],
+            DATA.bank,
+            DATA.queries,
+            path=tmp_path / "r.html",
+            figures=tmp_path,
             corrections=unhub.fit(DATA.items[:9], DATA.bank),
-        )  # fmt: skip
+        )
     assert not (tmp_path / "r.html").exists()
 
 
@@ -565,14 +607,23 @@ def test_what_is_transparent_is_white(mode: str, tmp_path: Path) -> None:
 def test_every_rule_of_the_style_is_used(labelled: unhub.Report, tmp_path: Path) -> None:
     Image.new("RGB", (9, 9)).save(tmp_path / "0.png")
     pictured = unhub.report(
-        DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=tmp_path / "r.html",
-        item_images=dict.fromkeys(range(90), tmp_path / "0.png"), corrections=unhub.fit(DATA.items, DATA.bank),
-    )  # fmt: skip
+        DATA.items,
+        DATA.bank,
+        DATA.queries,
+        DATA.relevance,
+        path=tmp_path / "r.html",
+        item_images=dict.fromkeys(range(90), tmp_path / "0.png"),
+        corrections=unhub.fit(DATA.items, DATA.bank),
+    )
     style = re.search(r"<style>(.*)</style>", labelled.html, re.DOTALL)
     assert style is not None
     named = set(re.findall(r"\.([a-z]+)\b(?=[^{}]*\{)", style[1]))
-    used = {kind for report in (labelled, pictured) for value in Reader(report.html).values("class")
-            for kind in value.split()}  # fmt: skip
+    used = {
+        kind
+        for report in (labelled, pictured)
+        for value in Reader(report.html).values("class")
+        for kind in value.split()
+    }
     assert named - used <= {"harm", "unsure", "up", "down", "gain", "bad"}  # as the figures happen to be
 
 

@@ -72,8 +72,9 @@ def test_the_page_is_quiet_and_asks_for_nothing_but_itself(
     assert page.value("document.querySelectorAll('h2').length") == 7
     assert page.complaints == []
     assert {re.match(r"file:.*/|data:", address)[0] for address in page.requests} == {  # type: ignore[index]
-        f"{pages[name].parent.as_uri()}/", "data:",
-    }  # fmt: skip
+        f"{pages[name].parent.as_uri()}/",
+        "data:",
+    }
     assert [address for address in page.requests if address.startswith("file:")] == [pages[name].as_uri()]
 
 

@@ -23,7 +23,8 @@ from unhub.combine import COMBINATIONS, Combination, Sets, softmax
 from unhub.correction import Bias, Correction, Plan, Scores
 from unhub.data.vectors import Vectors
 from unhub.search import mean_ranks
-from unhub.search.searcher import Hits, Searcher
+from unhub.search.hits import Hits
+from unhub.search.searcher import Searcher
 
 pytestmark = pytest.mark.once
 
@@ -202,7 +203,7 @@ def test_neither_order_nor_repetition_changes_an_answer(name: str) -> None:
     twice = searcher.search_sets([np.repeat(one, 2, axis=0) for one in sets()], k=20, combine=name)
     assert_array_equal(turned.ids, plain.ids)
     assert_allclose(turned.scores, plain.scores, atol=1e-6)
-    if name != "ts-wf":  # which looks at how alike the others are, and twins are
+    if name != "ts-wf":  # which looks at how alike the others are, and copies are
         assert_array_equal(twice.ids, plain.ids)
         assert_allclose(twice.scores, plain.scores, atol=1e-6)
 
@@ -292,7 +293,7 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "no places": ({"k": 0}, "k must be a whole number of at least 1"),
     "strengths": ({"strength": [1.0, 2.0]}, rf"one per query \({COUNT}\)"),
     "exclude": ({"exclude": [1]}, f"exclude must have one entry .* for each of {COUNT}"),
-    "among": ({"among": [N + 1]}, "among: 1 unknown id"),
+    "among": ({"among": [N + 1]}, "among has 1 unknown id"),
 }
 
 

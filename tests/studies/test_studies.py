@@ -88,13 +88,34 @@ def test_every_study_of_dbsn_balances_the_bank_items_too() -> None:
         "bank-source": unhub.study_bank_source(
             DATA.items, {"few": DATA.bank[:20], "all": DATA.bank}, *GIVEN[2:], bank_items=TRAINING, methods=BALANCED
         ).lines[BALANCED[1]][1],
-        "growth": unhub.study_growth(
-            *GIVEN, bank_items=TRAINING, methods=BALANCED, sizes=[90]
-        ).lines[BALANCED[1]][0],
-    }  # fmt: skip
+        "growth": unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=BALANCED, sizes=[90]).lines[BALANCED[1]][0],
+    }
     assert {name: value.value for name, value in found.items()} == pytest.approx(dict.fromkeys(found, whole))
     single = DATA.recall(DATA.scores - oracles.sn(DATA.bank_scores, 0.1, 10)[0], 1)
     assert whole != pytest.approx(single)  # or this would not tell them apart
+
+
+def test_a_table_shows_a_method_with_all_its_parameters() -> None:
+    short, full = ["dbsn", "is"], ["dbsn:tau=0.01,iterations=10", "is:tau=0.05"]
+    more: dict[str, Any] = {"bank_items": TRAINING, "methods": short}
+    for study in (
+        unhub.study_bank_size(*GIVEN, sizes=[30], seeds=1, **more),
+        unhub.study_bank_source(DATA.items, {"all": DATA.bank}, *GIVEN[2:], **more),
+        unhub.study_growth(*GIVEN, sizes=[90], **more),
+    ):
+        assert list(study.lines)[-2:] == short  # a caller finds a line by the name they gave
+        assert study.cells()[0][-2:] == full
+    by_bank = unhub.study_bank_source(DATA.items, {"all": DATA.bank}, *GIVEN[2:])
+    assert by_bank.notes == (f"all: 260 queries, with {' and '.join(usual_methods(DATA.items, DATA.bank))}.",)
+
+
+@pytest.mark.parametrize(("measure", "shown"), [("R@5", "R@5 (%)"), ("MnR", "MnR (rank)"), ("skewness", "skewness@10")])
+def test_a_title_and_an_axis_have_the_unit(measure: str, shown: str) -> None:
+    study = unhub.study_temperature(*GIVEN, temperatures=[0.1], methods=["is"], measure=measure)
+    assert study.title == f"Temperature: {shown} against tau"
+    figure = Figure()
+    study.chart.draw(figure)
+    assert figure.axes[0].get_ylabel() == f"{shown}{', lower is better' if study.falls else ''}"
 
 
 def test_a_part_of_the_bank_is_beside_all_bank_items() -> None:
@@ -130,16 +151,21 @@ def test_every_study_leaves_items_out_that_ask_for_each_other() -> None:
 def test_what_is_left_out_of_a_growing_gallery_need_not_be_there_yet() -> None:
     alike = {row: [row, row ^ 1] for row in range(90)}
     study = unhub.study_growth(
-        DATA.items, DATA.bank, DATA.items, alike, methods=["nnn:k=8,alpha=0.5"], sizes=[30, 90],
+        DATA.items,
+        DATA.bank,
+        DATA.items,
+        alike,
+        methods=["nnn:k=8,alpha=0.5"],
+        sizes=[30, 90],
         exclude=[[row, (row + 1) % 90] for row in range(90)],
-    )  # fmt: skip
+    )
     # Where the next item is left out too, an even item has no answer.
     asked, note = study.notes
     assert int(asked.split()[0]) <= 30
     assert (
         note == f"{2 * int(asked.split()[0])} items are left out, for {asked.split()[0]} of {asked.split()[0]} queries."
     )
-    with pytest.raises(ValueError, match="exclude: 1 unknown id"):
+    with pytest.raises(ValueError, match="exclude has 1 unknown id"):
         unhub.study_growth(*GIVEN, exclude=[999, *[None] * (len(DATA.queries) - 1)])
 
 
@@ -205,8 +231,11 @@ def test_k_and_alpha_gives_the_recall_of_each_cell() -> None:
             assert isinstance(k, int)
             corrected = DATA.scores - oracles.nnn(DATA.bank_scores, k, float(alpha))
             assert value.value == pytest.approx(DATA.recall(corrected, 1))
-    every = [(value.value, name, k) for name, line in study.lines.items()
-             for k, value in zip(study.settings, line, strict=True)]  # fmt: skip
+    every = [
+        (value.value, name, k)
+        for name, line in study.lines.items()
+        for k, value in zip(study.settings, line, strict=True)
+    ]
     assert study.best[2].value == max(every)[0]
 
 
@@ -268,13 +297,13 @@ def test_more_items_never_help_the_raw_ranking() -> None:
     raw = [value.value for value in study.lines["raw"]]
     assert raw == sorted(raw, reverse=True)
     assert raw[0] > raw[-1]
-    assert study.notes == ("40 queries at every size.",)  # two for each of the 20 items that come first
+    assert study.notes == ("40 queries are asked at every size.",)  # two for each of the 20 items that come first
     assert study.raw is None
 
 
 def test_growth_starts_with_the_items_that_answer() -> None:
     study = unhub.study_growth(*GIVEN[:3], [(0, 80), (1, 81)], sizes=(2, 90), methods=["is"])
-    assert study.notes == ("2 queries at every size.",)
+    assert study.notes == ("2 queries are asked at every size.",)
 
 
 def test_growth_without_labels_asks_every_query() -> None:
@@ -340,8 +369,12 @@ def ticks(settings: Sequence[float]) -> list[str]:
 
 def test_the_least_and_the_greatest_setting_are_named_on_an_axis() -> None:
     assert ticks([0.0284, 0.0567, 0.0851, 0.113, 0.17, 0.227, 0.34, 0.454]) == [
-        "0.0284", "0.0567", "0.113", "0.227", "0.454"
-    ]  # fmt: skip
+        "0.0284",
+        "0.0567",
+        "0.113",
+        "0.227",
+        "0.454",
+    ]
     assert ticks([10, 32, 100, 316, 1000, 3162, 10_000, 12_000]) == [
         "10",
         "32",
@@ -413,7 +446,7 @@ def test_a_picture_is_the_same_file_every_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["study.pdf", "study"])
 def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.png or a \.svg"):
+    with pytest.raises(ValueError, match=r"end it in \.png or \.svg"):
         STUDIES["temperature"](*GIVEN).picture(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -428,7 +461,7 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         (lambda: unhub.study_temperature(*GIVEN, temperatures=["hot"]), "temperatures must be numbers"),  # type: ignore[list-item]
         (
             lambda: unhub.study_temperature(*GIVEN, methods=["is:tau=.1"]),
-            "method 'is:tau=.1' has parameters; give",
+            "methods must be names without parameters in this study, got 'is:tau=.1'; give 'is'",
         ),
         (lambda: unhub.study_temperature(*GIVEN, seed=-1), "seed must be a whole number of at least 0, got -1"),
         (lambda: unhub.study_k_and_alpha(*GIVEN, ks=[]), "ks is empty"),
@@ -438,13 +471,19 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         (lambda: unhub.study_bank_size(*GIVEN, sizes=[300]), "sizes must be from 1 to 260"),
         (lambda: unhub.study_bank_size(*GIVEN, seeds=0), "seeds must be a whole number of at least 1, got 0"),
         (lambda: unhub.study_bank_source(DATA.items, {}, *GIVEN[2:]), "banks is empty"),
-        (lambda: unhub.study_bank_size(*GIVEN, methods=BALANCED), "dbsn needs bank_items, the training items beside"),
-        (lambda: unhub.study_growth(*GIVEN, methods=["dualis"]), "dualis needs bank_items, the training items beside"),
-        (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "and without them is sn"),
-        (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "needs bank_"),
+        (
+            lambda: unhub.study_bank_size(*GIVEN, methods=BALANCED),
+            "bank_items are missing: 'dbsn' needs them; give",
+        ),
+        (
+            lambda: unhub.study_growth(*GIVEN, methods=["dualis"]),
+            "bank_items are missing: 'dualis' needs them; give",
+        ),
+        (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "or study 'sn', which it is without them"),
+        (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "'dbsn' needs"),
         (
             lambda: unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=["is", "nnn"]),
-            "bank_items are used by none of is, nnn; name a method that does, such as dbsn",
+            "bank_items are used by none of 'is', 'nnn'; name a method that does, such as 'dbsn'",
         ),
         (lambda: unhub.study_growth(*GIVEN, sizes=[0, 10]), "sizes must be from 1 to 90"),
         (lambda: unhub.study_growth(DATA.items, DATA.bank, DATA.queries[:, :5]), "dimensions"),

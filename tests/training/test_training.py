@@ -21,11 +21,13 @@ import unhub
 from tests.captioned import Captioned, captioned
 from unhub.arrays import unit
 from unhub.combine import distinct_weights
+from unhub.data.captions import Captions
 from unhub.model import Model, Preparation, Training
+from unhub.training import prepare
+from unhub.training.batches import NOBODY, batches, validation_sets
 from unhub.training.curve import curve
 from unhub.training.heads import HEADS, Weighing, exported
 from unhub.training.loop import Step
-from unhub.training.pairs import NOBODY, Pairs
 from unhub.training.rows import Rows
 from unhub.training.settings import RATE, RATES, Settings
 from unhub.training.towers import TOWERS, Side
@@ -154,12 +156,13 @@ def test_numpy_encodes_as_torch_does(kind: str) -> None:
 
 def test_pairs_find_the_captions_of_each_item_and_count_what_is_left_out() -> None:
     texts, items = np.array(["a", "b", "c", "d"]), np.array([10, 20, 30])
-    pairs = Pairs.of([("a", 30), ("c", 10), ("d", 30), ("d", 10)], texts, items)
-    assert pairs.items.tolist() == [0, 2]
-    assert [pairs.texts[slice(*pairs.starts[at : at + 2])].tolist() for at in (0, 1)] == [[2, 3], [0, 3]]
-    assert pairs.notes == (
-        "1 of 3 items without a caption are left out",
-        "1 of 4 captions of no item are left out",
+    rows = unhub.Vectors(texts, np.eye(4)), unhub.Vectors(items, np.eye(3))
+    data = prepare.read(*rows, [("a", 30), ("c", 10), ("d", 30), ("d", 10)], Settings(queries=1))
+    assert data.captions.items.tolist() == [0, 2]
+    assert [data.captions.texts[data.captions.span(at, at + 1)].tolist() for at in (0, 1)] == [[2, 3], [0, 3]]
+    assert data.notes == (
+        "1 of 3 items have no caption and are left out",
+        "1 of 4 captions describe no item and are left out",
     )
 
 
@@ -172,11 +175,12 @@ def test_an_epoch_has_every_item_once_with_captions_of_its_own(
     counts: list[int], size: int, queries: int, combination: bool, seed: int, epoch: int
 ) -> None:
     starts = np.cumsum([0, *counts])
-    pairs = Pairs(np.arange(len(counts)) * 2, starts, np.arange(starts[-1]) + 100)
-    batches = list(pairs.batches(seed, epoch, size, queries, combination))
-    assert sorted(np.concatenate([one.items for one in batches]).tolist()) == pairs.items.tolist()
-    assert all(len(one.items) <= size for one in batches)
-    for batch in batches:
+    captions = Captions(starts, np.arange(len(counts)) * 2, np.arange(starts[-1]) + 100)
+    chosen = Settings(seed=seed, batch=size, queries=queries, combination=combination)
+    drawn_batches = list(batches(captions, chosen, epoch))
+    assert sorted(np.concatenate([one.items for one in drawn_batches]).tolist()) == captions.items.tolist()
+    assert all(len(one.items) <= size for one in drawn_batches)
+    for batch in drawn_batches:
         for item, texts in zip(batch.items.tolist(), batch.texts, strict=True):
             drawn = texts[texts != NOBODY]
             assert len(set(drawn.tolist())) == len(drawn)
@@ -186,28 +190,30 @@ def test_an_epoch_has_every_item_once_with_captions_of_its_own(
 
 
 def test_combination_draws_one_caption_about_as_often_as_all() -> None:
-    pairs = Pairs(np.arange(1000), np.arange(0, 5001, 5), np.arange(5000))
-    sizes = np.concatenate([(one.texts != NOBODY).sum(axis=1) for one in pairs.batches(0, 1, 48, 5, True)])
+    captions = Captions(np.arange(0, 5001, 5), np.arange(1000), np.arange(5000))
+    drawn = batches(captions, Settings(batch=48, queries=5, combination=True), 1)
+    sizes = np.concatenate([(one.texts != NOBODY).sum(axis=1) for one in drawn])
     assert set(sizes.tolist()) == {1, 5}
     assert 0.45 < (sizes == 1).mean() < 0.55
 
 
 def test_captions_are_drawn_evenly_and_anew_in_every_epoch() -> None:
-    pairs = Pairs(np.arange(200), np.arange(0, 1001, 5), np.arange(1000))
+    captions = Captions(np.arange(0, 1001, 5), np.arange(200), np.arange(1000))
+    chosen = Settings(seed=3, batch=50, queries=2, combination=False)
     seen = np.zeros(5)
     for epoch in range(1, 11):
-        for batch in pairs.batches(3, epoch, 50, 2, False):
+        for batch in batches(captions, chosen, epoch):
             seen += np.bincount(batch.texts.ravel() % 5, minlength=5)
     assert np.all(np.abs(seen / seen.sum() - 0.2) < 0.02)
 
 
 def test_validation_sets_are_disjoint_and_of_the_size() -> None:
-    pairs = Pairs(np.array([4, 5, 6]), np.array([0, 2, 3, 10]), np.arange(10))
-    sets = pairs.sets(3, seed=0)
+    captions = Captions(np.array([0, 2, 3, 10]), np.array([4, 5, 6]), np.arange(10))
+    sets = validation_sets(captions, 3, seed=0)
     assert sets.items.tolist() == [4, 5, 6, 6]
     assert [sorted(row[row != NOBODY].tolist()) for row in sets.texts[:2]] == [[0, 1], [2]]
     assert len(set(sets.texts[2:].ravel().tolist())) == 6 and sets.texts[2:].min() >= 3
-    assert sorted(pairs.sets(1, 0).texts[:, 0].tolist()) == list(range(10))
+    assert sorted(validation_sets(captions, 1, 0).texts[:, 0].tolist()) == list(range(10))
 
 
 def test_the_rate_rises_from_above_zero_and_falls_along_a_cosine() -> None:
@@ -219,13 +225,11 @@ def test_the_rate_rises_from_above_zero_and_falls_along_a_cosine() -> None:
 
 
 def test_the_loss_is_the_sum_of_the_two_cross_entropies() -> None:
-    from unhub.training import prepare
-
     settings_ = Settings(head="mf", dimensions=D, hidden=24, queries=3)
     data = prepare.read(*DATA.all, settings_)
     with prepare.own_randomness(torch.device("cpu"), 0):
         network, _ = prepare.build(data, settings_, None, torch.device("cpu"))
-    batch = next(iter(data.pairs.batches(0, 1, 10, 3, True)))
+    batch = next(iter(batches(data.captions, replace(settings_, batch=10), 1)))
     got = network.loss(data, batch, settings_).item()
     model = prepare.export(network, data, settings_, Training())
     texts, items = rows_of(model.encode_texts(DATA.texts)), rows_of(model.encode_items(DATA.items))
@@ -486,8 +490,8 @@ def with_nan(data: Captioned) -> Captioned:
         (DATA, {"towers": (nn.Linear(12, 4), nn.Linear(20, 4)), "rate": None}, "rate must be given for modules"),
         (DATA, {"device": "abacus"}, "device must be one that torch can use here, got 'abacus'"),
         (DATA, {"threads": 0}, "threads must be"),
-        (with_nan(DATA), {}, "texts: row 3 holds nan"),
-        (DATA, {"validation": with_nan(OTHERS).all}, "texts of validation: row 3 holds nan"),
+        (with_nan(DATA), {}, "texts holds nan in row 3"),
+        (DATA, {"validation": with_nan(OTHERS).all}, "texts of validation holds nan in row 3"),
         (DATA, {"validation": captioned(features=(9, 20)).all}, "texts of validation have 9 dimensions, .* on 12"),
         (replace(DATA, relevance=[("x", "item 1")]), {}, "relevance names none of the"),
         (replace(DATA, relevance=[("caption 1", "y")]), {}, "none of the items that answer a query are among"),
@@ -507,11 +511,11 @@ def test_what_is_left_out_is_counted_and_said() -> None:
     model = small(replace(DATA, relevance=[*named, ("caption 0", "x"), ("x", "item 0"), ("x", "x")]),
                   validation=OTHERS.all, epochs=1, queries=2)  # fmt: skip
     assert model.notes == (
-        f"3 of {len(named) + 3} pairs name a caption or an item that is not there, and are left out",
-        "2 of 40 items without a caption are left out",
-        f"{lost} of {len(DATA.relevance)} captions of no item are left out",
-        "9 of 38 items have fewer than 2 captions, and come with all",
-        "6 of 24 items of validation have fewer than 2 captions, and come with all",
+        f"3 of {len(named) + 3} pairs name a caption or an item that was not given, and are left out",
+        "2 of 40 items have no caption and are left out",
+        f"{lost} of {len(DATA.relevance)} captions describe no item and are left out",
+        "9 of 38 items have fewer than 2 captions; all of theirs are used",
+        "6 of 24 items of validation have fewer than 2 captions; all of theirs are used",
     )
     assert model.training.data["training"]["items"] == 38  # type: ignore[index]
 
@@ -519,7 +523,7 @@ def test_what_is_left_out_is_counted_and_said() -> None:
 def test_items_that_no_caption_of_validation_asks_for_are_in_the_way_and_said() -> None:
     alone = replace(OTHERS, relevance=[pair for pair in OTHERS.relevance if pair[1] != "item 3"])
     model = small(validation=alone.all, epochs=1, queries=1)
-    assert model.notes[0] == "1 of 24 items of validation without a caption are not asked for, but may be found"
+    assert model.notes[0] == "1 of 24 items of validation have no caption and are not searched for, but can be returned"
 
 
 def test_a_curve_is_drawn(tmp_path: Path) -> None:

@@ -17,11 +17,13 @@ import unhub
 from tests.captioned import Captioned, captioned
 from tests.training.test_training import DATA, OTHERS, D, assert_same_bits, rows_of, small, stop_at, unit_queries, weigh
 from unhub.arrays import unit
+from unhub.data.captions import Captions
+from unhub.data.relevance import as_relevance
 from unhub.model import Model, Tower
 from unhub.training import prepare
+from unhub.training.batches import NOBODY, validation_sets
 from unhub.training.heads import HEADS
 from unhub.training.network import Data, Network
-from unhub.training.pairs import NOBODY, Pairs
 from unhub.training.rows import Rows
 from unhub.training.settings import Settings
 from unhub.training.towers import TOWERS, Side
@@ -34,7 +36,8 @@ def recall_of(model: Model, data: Captioned, sizes: tuple[int, ...], seed: int =
     texts, items = rows_of(model.encode_texts(data.texts)), rows_of(model.encode_items(data.items))
     shares = []
     for size in sizes:
-        sets = Pairs.of(data.relevance, data.texts.ids, data.items.ids).sets(size, seed)
+        truth = as_relevance(data.relevance).against(data.texts.ids, data.items.ids)
+        sets = validation_sets(Captions.of(truth), size, seed)
         found = []
         for item, row in zip(sets.items.tolist(), sets.texts, strict=True):
             queries = texts[row[row != NOBODY]]

@@ -149,7 +149,7 @@ def judge_bank(
     if asked is not None:
         moved = shift(past, asked, similarity)
         near = nearness(past, asked, similarity, seed=seed, threads=threads, progress=steps.next())
-        leaked = int(np.isin(sets.hashes["queries"], sets.hashes["bank"]).sum())
+        leaked = sets.leaked
     carried: Transport | None = None
     notes = [*sets.notes]
     if distances:

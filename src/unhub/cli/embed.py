@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, progress, table
-from unhub.cli.errors import saying_how_to_go_on
+from unhub.cli.errors import argument, saying_how_to_go_on
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
@@ -75,8 +75,11 @@ def embed(
     """Embed images, texts or videos; stopped at any moment, the same command goes on where it was."""
     from unhub.embed.embed import embed_images, embed_texts, embed_videos
     from unhub.embed.inputs import kind_of
+    from unhub.embed.output import check_output
     from unhub.embed.pictures import FRAMES
 
+    with argument("--output"):
+        check_output(output, source)
     chosen = kind_of(source) if kind is Inputs.auto else kind.value
     _refuse({"--column": column, "--id-column": id_column}, "texts", chosen)
     _refuse({"--frames": frames}, "videos", chosen)

@@ -19,7 +19,7 @@ from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.arrays import Ids
-    from unhub.search.searcher import Hits
+    from unhub.search.hits import Hits
 
 # Asked for by these ids, which are of queries or of sets; the word for one says which.
 Write: TypeAlias = "Callable[[Ids, Hits, TextIO, str], None]"

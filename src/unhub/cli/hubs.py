@@ -17,7 +17,7 @@ from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.arrays import Ids
-    from unhub.evaluation.hubs import Hub, Hubs
+    from unhub.evaluation.hubness import Hub, Hubs
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "skewness": (".2f", "how lopsided the counts are; 0 is even"),
@@ -56,7 +56,7 @@ def hubs(
     """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
-    from unhub.evaluation.hubs import worst_hubs
+    from unhub.evaluation.hubness import worst_hubs
 
     with argument("--correction"):
         fitted = None if correction is None else files.load(correction, "correction")

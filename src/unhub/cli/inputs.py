@@ -41,11 +41,12 @@ def check_methods(specs: Iterable[str], option: str) -> None:
 
 
 def read_given(path: Path, option: str) -> Vectors:
-    """Read the vectors of an option."""
+    """Read the vectors of an option; whatever the command calls with them, each row is checked and hashed once."""
     from unhub import files
+    from unhub.matching import checked_once
 
     with argument(option):
-        return files.read_vectors(path)
+        return checked_once(files.read_vectors(path), option)
 
 
 def read_optional(path: Path | None, option: str) -> Vectors | None:
@@ -58,6 +59,7 @@ def read_named(
 ) -> Vectors:
     """Read vectors whose ids may stand in a file of their own, with `text` as strings whatever they look like."""
     from unhub import files
+    from unhub.matching import checked_once
 
     if ids is None:
         return read_given(path, option)
@@ -66,7 +68,7 @@ def read_named(
     with argument(option):
         rows = files.read_rows(path)
     with argument(ids_option):
-        return files.name_rows(rows, names, str(ids))
+        return checked_once(files.name_rows(rows, names, str(ids)), option)
 
 
 def read_followed(

@@ -57,7 +57,7 @@ def report(
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measures
-    from unhub.reports.report import PAGE_FILE, TITLE
+    from unhub.reports.report import PAGE_FILE, TITLE, check_figures
     from unhub.reports.report import report as write_report
 
     if exclude_self and not correction:
@@ -65,6 +65,9 @@ def report(
     with argument("--output"):
         inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
         files.check_target(output, *inputs, *(correction or ()), kind=PAGE_FILE)
+    with argument("--figures"):
+        if figures is not None:
+            check_figures(figures)
     with argument("--measures"):
         chosen = parse_measures(measures)
     with argument("--relevance"):

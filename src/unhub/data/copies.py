@@ -1,53 +1,56 @@
-"""Copies: items with the same contents, which are level in every ranking however a multiply rounds."""
+"""Copies: items with the same contents, which tie in every ranking however a multiply rounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unhub.arrays import Float32, rows_per_block, spans
 from unhub.data.fingerprint import Hashes
+from unhub.data.ragged import Positions
 from unhub.data.vectors import Vectors, take
 
-ROUNDING = 1e-5  # of h, or of 1: twins whose h differ by more do so for a reason
+ROUNDING_SHARE = 1e-5  # of h, or of 1: copies whose h differ by more do so for a reason
 
 
 @dataclass(frozen=True, eq=False)
-class Twins:
+class Copies:
     """The positions of items that are copies, and of the first item that each is a copy of, (copies,)."""
 
-    copies: NDArray[np.int64]
-    firsts: NDArray[np.int64]
+    positions: Positions
+    firsts: Positions
 
     @staticmethod
-    def among(items: Vectors, hashes: Hashes) -> Twins:
-        """Return the twins among items with these hashes of their rows."""
+    def among(items: Vectors, hashes: Hashes) -> Copies:
+        """Return the copies among items with these hashes of their rows."""
         if len(np.unique(hashes)) == len(hashes):
-            return NO_TWINS
+            return NO_COPIES
         _, first, back = np.unique(hashes, return_index=True, return_inverse=True)
-        copies = np.flatnonzero(first[back] != np.arange(len(hashes)))
-        firsts = first[back][copies]
-        same = np.empty(len(copies), bool)  # two rows may share a hash by chance
-        for start, stop in spans(len(copies), rows_per_block(items.dimensions)):
-            one, other = (take(items.rows, of[start:stop]).astype(np.float32) for of in (copies, firsts))
+        positions = np.flatnonzero(first[back] != np.arange(len(hashes)))
+        firsts = first[back][positions]
+        same = np.empty(len(positions), bool)  # two rows may share a hash by chance
+        for start, stop in spans(len(positions), rows_per_block(items.dimensions)):
+            one, other = (take(items.rows, of[start:stop]).astype(np.float32) for of in (positions, firsts))
             same[start:stop] = (one == other).all(axis=1)
-        return Twins(copies[same], firsts[same])
+        return Copies(positions[same], firsts[same])
 
     def level(self, tile: Float32) -> None:
-        """Write the first twins' scores over those of the copies, (queries, items): BLAS rounds columns unlike."""
-        if len(self.copies):
-            tile[:, self.copies] = tile[:, self.firsts]
+        """Write the scores of the first items over those of their copies, (queries, items).
+
+        BLAS may round the columns of one product differently.
+        """
+        if len(self.positions):
+            tile[:, self.positions] = tile[:, self.firsts]
 
     def levelled(self, h: Float32) -> Float32:
-        """Return h with that of the first twins for the copies, where they differ by rounding."""
-        if not len(self.copies):
+        """Return h where each copy has the value of its first item, if the two differ only by rounding."""
+        if not len(self.positions):
             return h
         level = h.copy()
-        close = np.isclose(h[self.copies], h[self.firsts], rtol=ROUNDING, atol=ROUNDING)
-        level[self.copies[close]] = h[self.firsts[close]]
+        close = np.isclose(h[self.positions], h[self.firsts], rtol=ROUNDING_SHARE, atol=ROUNDING_SHARE)
+        level[self.positions[close]] = h[self.firsts[close]]
         return level
 
 
-NO_TWINS = Twins(np.empty(0, np.int64), np.empty(0, np.int64))
+NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64))

@@ -1,99 +1,48 @@
-"""Draws: which texts of each item are asked together, for each number of them; the same on every machine."""
+"""Draws: which texts of each item are used together as one set of queries, by size; the same on every machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from math import comb
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids
-from unhub.data.relevance import RelevanceLike, Truth, as_relevance, matching, places_of
+from unhub.data.captions import Captions
+from unhub.data.ragged import Positions, Ragged, starts_from
+from unhub.data.relevance import RelevanceLike, as_relevance, matching, places_of
 from unhub.data.vectors import VectorsLike, as_vectors
-from unhub.errors import check_seed, check_whole
+from unhub.errors import ArgumentError, check_seed, check_whole
 
 SIZES = (1, 2, 3, 5)
 DRAWS = 100  # as in Wang et al. 2022
 
-Positions = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
-class Captions:
-    """The texts of each item that has any: those of `items[i]` are `texts[starts[i]:starts[i + 1]]`, as positions."""
-
-    items: Positions
-    starts: Positions
-    texts: Positions
-
-    @staticmethod
-    def of(truth: Truth) -> Captions:
-        """Turn which items answer each text into which texts each item has; a text may be one of several items."""
-        return Captions.paired(truth.positions, truth.owners)
-
-    @staticmethod
-    def paired(items: Positions, texts: Positions) -> Captions:
-        """Group pairs of an item and a text that describes it."""
-        order = np.lexsort((texts, items))
-        each, first = np.unique(items[order], return_index=True)
-        return Captions(each, np.append(first, len(order)), texts[order])
-
-    @property
-    def counts(self) -> Positions:
-        """How many texts each of the items has."""
-        return np.diff(self.starts)
-
-    @property
-    def owners(self) -> Positions:
-        """The position of the item that each of the texts describes."""
-        return np.repeat(self.items, self.counts)
-
-    def keys(self, texts: int) -> Positions:
-        """Return a number for each text of an item, rising, where there are so many texts."""
-        return self.owners * texts + self.texts
-
-    def moved(self, texts: Positions, items: Positions) -> Captions:
-        """Return the same captions where text i stands at `texts[i]` and item i at `items[i]`."""
-        return Captions.paired(items[self.owners], texts[self.texts])
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """The sets of one size: those of `items[i]` are `texts[starts[i]:starts[i + 1]]`, positions of texts, (sets, size).
+class Drawn(Ragged):
+    """The sets of one size: those of `items[i]` are row i of `texts`, positions of texts, (sets, size).
 
     whole: whether they are all the subsets of the item's texts, each once, (items,). short: how many items have a text
     but fewer than the size, and are left out.
     """
 
+    FLAT: ClassVar = ("texts",)
+    PER_ROW: ClassVar = ("items", "whole")
+
     items: Positions
-    starts: Positions
     texts: Positions
     whole: NDArray[np.bool_]
     short: int
 
-    @property
-    def counts(self) -> Positions:
-        """How many sets each item has."""
-        return np.diff(self.starts)
-
-    @property
-    def owners(self) -> Positions:
-        """The number of the item, among `items`, that each set is of."""
-        return np.repeat(np.arange(len(self.items)), self.counts)
-
     def moved(self, texts: Positions, items: Positions) -> Drawn:
-        """Return the same sets where text i stands at `texts[i]` and item i at `items[i]`."""
-        order = np.argsort(items[self.items])
-        counts = self.counts[order]
-        starts = np.append(0, np.cumsum(counts))
-        sets = np.arange(starts[-1]) + np.repeat(self.starts[:-1][order] - starts[:-1], counts)
-        return Drawn(
-            items[self.items][order], starts, np.sort(texts[self.texts[sets]], axis=1), self.whole[order], self.short
-        )
+        """Return the same sets where text i is now at `texts[i]` and item i at `items[i]`."""
+        ordered = self.gather(np.argsort(items[self.items]))
+        return replace(ordered, items=items[ordered.items], texts=np.sort(texts[ordered.texts], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +62,18 @@ class Draws:
 
     @staticmethod
     def of(
-        texts: VectorsLike, items: VectorsLike, relevance: RelevanceLike, sizes: Iterable[int] = SIZES,
-        draws: int = DRAWS, seed: int = 0,
-    ) -> Draws:  # fmt: skip
-        """Draw sets for the items that `relevance`, from a text's id to those of the items it describes, gives texts.
+        texts: VectorsLike,
+        items: VectorsLike,
+        relevance: RelevanceLike,
+        sizes: Iterable[int] = SIZES,
+        draws: int = DRAWS,
+        seed: int = 0,
+    ) -> Draws:
+        """Draw sets of texts for every item that has texts by `relevance`, which maps a text's id to its items' ids.
 
-        Every draw picks a set anew, so that one may come twice. An item with at most `draws` different sets of a size
-        gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and sets are the
-        positions of the smallest of them: no later numpy draws otherwise.
+        Every draw is independent, so the same set may come twice. An item with at most `draws` different sets of a size
+        gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and a set is the
+        positions of the smallest of them, so no later version of numpy draws other sets.
         """
         text_ids, item_ids = as_vectors(texts, "texts").ids, as_vectors(items, "items").ids
         captions = Captions.of(as_relevance(relevance).against(text_ids, item_ids))
@@ -145,10 +98,11 @@ class Draws:
         if len(strange):
             item, text = divmod(int(strange[0]), len(text_ids))
             then, today = ("described", "does not") if strange[0] in before else ("did not describe", "does")
-            raise ValueError(
-                f"the draws were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, "
-                f"which by this relevance it {today}, as with {len(strange) - 1} more; draw anew, or give that "
-                "relevance"
+            raise ArgumentError(
+                "draws",
+                f"were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, but by "
+                f"this relevance it {today}, and {len(strange) - 1} more pairs differ",
+                "draw again, or give the relevance of the draws",
             )
         sizes = {size: one.moved(texts, items) for size, one in self.sizes.items()}
         return Draws(text_ids, item_ids, captions, sizes, self.count, self.seed)
@@ -158,22 +112,24 @@ def check_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
     """Return sizes that a user gives, rising, each once."""
     given: object = sizes  # whatever a caller without types may give
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"sizes must be a list of whole numbers such as (1, 2, 3, 5), got {given!r}")
+        raise ArgumentError("sizes", f"must be a list of whole numbers such as (1, 2, 3, 5), got {given!r}")
     each = {check_whole(size, "sizes", 1) for size in given}
     if not each:
-        raise ValueError("sizes is empty; give at least one number of texts to ask together")
+        raise ArgumentError("sizes", "is empty", "give at least one number of texts per set")
     return tuple(sorted(each))
 
 
 def _moves(before: Ids, now: Ids, what: str) -> Positions:
-    """Return where each id of the draws stands now."""
+    """Return the position now of each id of the draws."""
     names = matching(before, now, what, "draws")
     places = places_of(names, now)
     if len(before) != len(now) or (places < 0).any():
         strange = names[places < 0]
         example = f", and {strange[0].item()!r} is not among these" if len(strange) else ""
-        raise ValueError(
-            f"draws were made for {len(before)} {what}s, here are {len(now)}{example}; draw anew, or give those"
+        raise ArgumentError(
+            "draws",
+            f"were made for {len(before)} {what}s, here are {len(now)}{example}",
+            f"draw again, or give the {what}s of the draws",
         )
     return places
 
@@ -184,8 +140,8 @@ def _draw(captions: Captions, size: int, count: int, seed: int) -> Drawn:
     sets = [*_sets(captions, enough, size, count, bits)]
     whole = np.array([comb(int(texts), size) <= count for texts in captions.counts[enough]], np.bool_)
     return Drawn(
+        starts_from([*map(len, sets)]),
         captions.items[enough],
-        np.cumsum([0, *map(len, sets)]),
         np.concatenate(sets) if sets else np.empty((0, size), np.int64),
         whole,
         len(captions.items) - len(enough),
@@ -195,7 +151,7 @@ def _draw(captions: Captions, size: int, count: int, seed: int) -> Drawn:
 def _sets(captions: Captions, numbers: Positions, size: int, count: int, bits: np.random.PCG64) -> Iterator[Positions]:
     """Yield the sets of some of the items, (sets, size) each."""
     for number in numbers:
-        texts = captions.texts[captions.starts[number] : captions.starts[number + 1]]
+        texts = captions.texts[captions.span(number, number + 1)]
         if comb(len(texts), size) <= count:
             yield texts[_every(len(texts), size)]
         else:

@@ -1,4 +1,4 @@
-"""Fingerprints: check every row of a set at the door and hash its contents, so that another set is told apart."""
+"""Fingerprints: check every row of a set when it is read, and hash its contents to recognise the set again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Kind, rows_per_block, spans
 from unhub.data.vectors import LARGEST, Rows, Vectors, not_finite
+from unhub.errors import ArgumentError
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
@@ -47,39 +48,90 @@ class Inspected(NamedTuple):
 Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
 
 
-class ReadOnce(Vectors):
-    """Vectors whose rows are checked and hashed when they are first read, so that they need not be read before.
+@dataclass(frozen=True, eq=False)
+class RowRecord:
+    """What is known of each row of a set under one similarity: its hash, and whether it is of length one and was read.
 
-    A row may be read again, and by several threads at once.
+    The hash and the length of a row mean nothing until it was read, which also means that it was checked.
+    """
+
+    hashes: Hashes
+    unit: NDArray[np.bool_]
+    read: NDArray[np.bool_]
+
+    @staticmethod
+    def empty(rows: int) -> RowRecord:
+        """Return the record of rows of which none was read."""
+        return RowRecord(np.empty(rows, np.uint64), np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))
+
+    def gather(self, positions: NDArray[np.int64]) -> RowRecord:
+        """Return the record of the rows at these positions."""
+        return RowRecord(self.hashes[positions], self.unit[positions], self.read[positions])
+
+
+class CheckedOnce(Vectors):
+    """Vectors that remember, for each similarity, which of their rows were checked, and the hashes of these rows.
+
+    One is made where a public function or a command takes vectors, and passed on to everything that it calls. Nothing
+    that is returned to a user holds one: its hashes would be out of date once the user writes into the array.
+    """
+
+    _records: dict[Kind, RowRecord]
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.__dict__.update(ids=vectors.ids, rows=vectors.rows, unit_length=False, _records={})
+
+    def record(self, similarity: Kind) -> RowRecord:
+        """Return what is known under a similarity, for whoever reads more rows to add to."""
+        return self._records.setdefault(similarity, RowRecord.empty(len(self)))
+
+    def again(self) -> Vectors:
+        return self.seen(False)
+
+    def gather(self, positions: NDArray[np.int64]) -> Vectors:
+        """Return the vectors at these positions, with what is known of them now."""
+        some = CheckedOnce(super().gather(positions))
+        some._records.update({kind: record.gather(positions) for kind, record in self._records.items()})
+        return some.seen(self.unit_length)
+
+
+class ReadOnce(Vectors):
+    """Vectors whose rows are checked and hashed when they are first read, so that no pass of its own is needed.
+
+    A row may be read again, and by several threads at once. Of CheckedOnce, the rows it knows are not checked again.
     """
 
     _name: str
     _similarity: Kind
     _keys: Hashes
-    _hashes: Hashes
-    _unit: NDArray[np.bool_]
-    _read: NDArray[np.bool_]
+    _record: RowRecord
     _trusts_lengths: bool
 
     def __init__(self, vectors: Vectors, name: str, similarity: Kind) -> None:
+        known = vectors.record(similarity) if isinstance(vectors, CheckedOnce) else None
         self.__dict__.update(  # past the guard of a frozen class
-            ids=vectors.ids, rows=vectors.rows, unit_length=False, _name=name, _similarity=similarity,
-            _keys=_keys(vectors.dimensions), _hashes=np.empty(len(vectors), np.uint64),
-            _unit=np.zeros(len(vectors), np.bool_), _read=np.zeros(len(vectors), np.bool_), _trusts_lengths=True,
-        )  # fmt: skip
+            ids=vectors.ids,
+            rows=vectors.rows,
+            unit_length=False,
+            _name=name,
+            _similarity=similarity,
+            _keys=_keys(vectors.dimensions),
+            _record=known or RowRecord.empty(len(vectors)),
+            _trusts_lengths=True,
+        )
 
     def block(self, start: int, stop: int) -> Float32:
         block = super().block(start, stop)
-        if not self._read[start:stop].all():
+        if not self._record.read[start:stop].all():
             hashes, squares = _hash_rows(block, self._keys)
             _check_block(block, squares, self.rows, start, self._name, self._similarity)
-            self._hashes[start:stop] = hashes
-            self._unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
-            self._read[start:stop] = True
+            self._record.hashes[start:stop] = hashes
+            self._record.unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
+            self._record.read[start:stop] = True
         return block
 
     def are_unit(self, start: int, stop: int) -> bool:
-        return self._trusts_lengths and bool(self._unit[start:stop].all())
+        return self._trusts_lengths and bool(self._record.unit[start:stop].all())
 
     def seen(self, unit_length: bool) -> Vectors:
         """Return the same vectors; with False, every row of them is scaled."""
@@ -88,45 +140,51 @@ class ReadOnce(Vectors):
         return known
 
     def inspected(self, run: Run = map) -> Inspected:
-        """Read the rows that were not read yet, and return what is known of all."""
+        """Read the rows that were not read yet, and return what was found in all of them."""
 
         def read(span: Span) -> None:
             self.block(*span)
 
         blocks = spans(len(self), rows_per_block(self.dimensions))
-        for _ in run(read, [span for span in blocks if not self._read[slice(*span)].all()]):
+        for _ in run(read, [span for span in blocks if not self._record.read[slice(*span)].all()]):
             pass
-        return Inspected(self._hashes, bool(self._unit.all()))
+        return Inspected(self._record.hashes, bool(self._record.unit.all()))
 
 
 def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> Inspected:
     """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
 
-    The hash is of the float32 values, so the same numbers in another dtype or order of memory hash alike, as do the
-    two zeros.
+    The hash is of the float32 values: the same numbers in another dtype or memory order have the same hash, and so do
+    the two zeros. Rows that CheckedOnce knows already are not read.
     """
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
 def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
-    """Raise a ValueError where a row cannot be used; `source` are the rows before they became float32."""
+    """Raise where a row cannot be used; `source` are the rows before they became float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
-    for row in suspects:
+    for row in suspects.tolist():
         given = source[first + row : first + row + 1][0]
         if not np.isfinite(block[row]).all():
-            raise ValueError(f"{name}: row {first + row} holds {not_finite(given, block[row])}")
+            raise not_finite(name, first + row, given)
         if similarity == "cosine" and not block[row].any():
             if np.any(given):
-                raise ValueError(
-                    f"{name}: row {first + row} is all zeros in float32, since its largest number is "
-                    f"{np.abs(given).max():g}; scale the rows"
+                raise ArgumentError(
+                    name,
+                    f"has only zeros in row {first + row} as float32: its largest number is {np.abs(given).max():g}",
+                    "scale the rows",
                 )
-            raise ValueError(
-                f"{name}: row {first + row} is all zeros, which has no direction under cosine; "
-                "remove it or use similarity='dot'"
+            raise ArgumentError(
+                name,
+                f"has only zeros in row {first + row}, which has no direction under cosine",
+                "remove the row or use dot similarity",
             )
         if similarity == "dot" and squares[row] > 0:
-            raise ValueError(f"{name}: row {first + row} is so long that dot products overflow float32; scale the rows")
+            raise ArgumentError(
+                name,
+                f"has a vector in row {first + row} that is so long that dot products overflow float32",
+                "scale the rows",
+            )
 
 
 def _keys(dimensions: int) -> Hashes:

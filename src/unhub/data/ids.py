@@ -11,45 +11,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids
+from unhub.errors import ArgumentError
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_integer(text: str) -> bool:
-    """Return whether a text is an integer as one is written ("7", not "007"), of 64 bits."""
+    """Return whether a text is a plain 64-bit integer ("7", not "007")."""
     return INTEGER.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
 
 
 def as_ids(ids: object, count: int, name: str) -> Ids:
-    """Return ids as a read-only array of int64 or strings; they must number `count` and not repeat."""
+    """Return ids as a read-only array of int64 or strings; there must be `count` of them, none repeated."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
-        raise ValueError(f"{name}: {count} ids are needed, one for each, got shape {array.shape}")
+        found = f"{len(array)} ids" if array.ndim == 1 else f"ids of shape {array.shape}"
+        raise ArgumentError(name, f"has {found}, {count} are needed", "give one id for each")
     _check_one_kind(ids, name)
     if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
-        raise ValueError(f"{name}: ids must be integers or strings, got {array.dtype}")
+        raise ArgumentError(name, f"has ids of type {array.dtype}", "ids must be integers or strings")
     if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name}: id {array.max()} is over {np.iinfo(np.int64).max}, the largest there may be")
+        raise ArgumentError(
+            name, f"has the id {array.max()}, over {np.iinfo(np.int64).max}, the largest integer", "use strings as ids"
+        )
     array = array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(array.dtype.newbyteorder("="))
     nobody = no_id(array.dtype)
     if (array == nobody).any():
-        raise ValueError(f"{name}: no id may be {nobody!r}, which stands for a place that no item fills")
+        raise ArgumentError(
+            name, f"has the id {nobody!r}, which stands for an empty place in results", "use another id"
+        )
     if array.dtype.kind == "U" and count and array.view(np.uint32).max() > sys.maxunicode:
-        raise ValueError(f"{name}: an id holds a number that is no character; the file it is from is damaged")
+        raise ArgumentError(name, "has an id that is not valid text", "the file it was read from is damaged")
     if count and not _is_increasing(array):
         values, counts = np.unique(array, return_counts=True)
         if len(values) < count:
-            raise ValueError(
-                f"{name}: ids repeat, for example {values[counts > 1][0].item()!r}; each id must occur once"
-            )
+            example = values[counts > 1][0].item()
+            raise ArgumentError(name, f"has repeated ids, for example {example!r}", "each id must occur once")
     array.setflags(write=False)
     return cast("Ids", array)
 
 
 def no_id(dtype: np.dtype[np.generic]) -> int | str:
-    """Return what stands in the place of an id where there is no item."""
+    """Return what results hold instead of an id where there is no item."""
     return "" if dtype.kind == "U" else -1
 
 
@@ -57,31 +62,32 @@ def _is_increasing(ids: NDArray[np.generic]) -> bool:
     return bool(np.greater(ids[1:], ids[:-1]).all())
 
 
-def join_ids(first: Ids, second: Ids) -> Ids:
-    """Return the ids of two sets, one after the other; they must be of one type and share none."""
-    if first.dtype.kind != second.dtype.kind:
-        raise ValueError(f"ids must be all integers or all strings, got {_words(first)} and {_words(second)}")
-    return as_ids(np.concatenate([first, second]), len(first) + len(second), "ids")
+def join_ids(ids: Ids, new: Ids, name: str = "new_items") -> Ids:
+    """Return ids followed by new ones, which must be of the same type and all different; errors call them `name`."""
+    if ids.dtype.kind != new.dtype.kind:
+        raise ArgumentError(
+            name, f"has {_described(new)}, the ids before are {_plural(ids)}", "give all integers or all strings as ids"
+        )
+    return as_ids(np.concatenate([ids, new]), len(ids) + len(new), name)
 
 
 def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
-    """Return where each wanted id stands in `ids`; an id that is not there is an error."""
+    """Return the place of each wanted id in `ids`; an id that is not there is an error."""
     asked = _flat(list(wanted) if isinstance(wanted, Set) else wanted, name)
     if len(asked) == 0:
         return np.empty(0, np.int64)
     if (asked.dtype.kind, ids.dtype.kind) not in (("i", "i"), ("u", "i"), ("U", "U")):
-        remedy = (
-            "give the ids that a mask stands for, ids[mask]"
-            if asked.dtype.kind == "b"
-            else "name the items as in the fit"
-        )
-        raise ValueError(f"{name}: the ids are {_words(ids)} here, got {_words(asked)}; {remedy}")
+        remedy = "give the ids that the mask selects" if asked.dtype.kind == "b" else "name the items as in the fit"
+        raise ArgumentError(name, f"has {_described(asked)}, the ids here are {_plural(ids)}", remedy)
     order = np.argsort(ids, kind="stable")
     places = np.searchsorted(ids, asked, sorter=order)
     found = order[np.minimum(places, len(ids) - 1)]
     missing = ids[found] != asked
     if missing.any():
-        raise ValueError(f"{name}: {int(missing.sum())} unknown id(s), for example {asked[missing][0].item()!r}")
+        count = int(missing.sum())
+        raise ArgumentError(
+            name, f"has {count} unknown id{'s' if count > 1 else ''}, for example {asked[missing][0].item()!r}"
+        )
     return found
 
 
@@ -92,19 +98,21 @@ def _flat(ids: object, name: str) -> NDArray[np.generic]:
     except ValueError:
         array = np.empty((0, 0))  # lists of different lengths
     if array.ndim != 1:
-        raise ValueError(f"{name} must be a flat collection of ids, got one of collections")
+        raise ArgumentError(name, "must be a flat list of ids, got a list of lists")
     _check_one_kind(ids, name)
     return array.astype(np.str_) if array.dtype.kind == "O" and _all_text(array) else array
 
 
 def _check_one_kind(ids: object, name: str) -> None:
-    """Raise a ValueError where a list, or an array of objects, is of several kinds: numpy would make them one."""
+    """Raise where a list, or an array of objects, has ids of several types: numpy would turn them all into one."""
     listed = isinstance(ids, list | tuple) or (isinstance(ids, np.ndarray) and ids.dtype.kind == "O")
     types = {type(one): one for one in cast("Sequence[object]", ids)} if listed else {}
     kinds = {_kind(found): one for found, one in types.items()}
     if len(kinds) > 1:
         first, second = list(kinds.values())[:2]
-        raise ValueError(f"{name}: ids must be all integers or all strings, got {first!r} and {second!r}")
+        raise ArgumentError(
+            name, f"has ids of several types, for example {first!r} and {second!r}", "give all integers or all strings"
+        )
 
 
 def _kind(found: type) -> type:
@@ -116,5 +124,9 @@ def _all_text(array: NDArray[np.generic]) -> bool:
     return all(isinstance(one, str) for one in array.tolist())
 
 
-def _words(ids: NDArray[np.generic]) -> str:
-    return "integers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind == "U" else str(ids.dtype)
+def _described(ids: NDArray[np.generic]) -> str:
+    return f"ids of type {ids.dtype}" if ids.dtype.kind not in "iuU" else f"ids that are {_plural(ids)}"
+
+
+def _plural(ids: NDArray[np.generic]) -> str:
+    return "strings" if ids.dtype.kind == "U" else "integers"

@@ -1,4 +1,4 @@
-"""Kept arrays: what a method, a correction or a model declares of those it holds, and the check that they are so."""
+"""Kept arrays: what a method, a correction or a model declares about its arrays, and the check that it holds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 ITEMS = "items"
-PERHAPS_NONE = ("bank_items",)  # sides that may be of no length where their size is not known
+EMPTY_SIDES = ("bank_items",)  # sides that may have length 0 where their size is not known
 
 
 @dataclass(frozen=True)
 class Kept:
-    """An array by its type and its sides: numbers, or names of what is counted, such as items, bank and dimensions.
+    """The type and sides of an array; a side is a number, or the name of what is counted (items, bank, dimensions).
 
-    dtype: as numpy names it, or `floating` for any of those. Such numbers are finite, with `unfilled` perhaps -inf too,
-    with `narrow` also as float32. least: the smallest whole number there may be; below: the side whose positions they
-    are.
+    dtype: as numpy names it, or `floating` for any float type. Floats must be finite; `unfilled` allows -inf too, and
+    `narrow` asks that they are finite as float32. least: the smallest whole number allowed. below: the side whose
+    positions the numbers are.
     """
 
     dtype: str
@@ -40,7 +40,7 @@ def per_item(declared: Declared) -> set[str]:
 
 
 def check_arrays(arrays: Arrays, declared: Declared, sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError unless these are the arrays declared; a side of no known size must be one in all of them."""
+    """Raise a ValueError unless these are the declared arrays; a named side must have one size in all of them."""
     for name in sorted({*arrays} ^ {*declared}):
         raise ValueError(f"the array {name} is {'missing' if name in declared else 'one that it cannot have'}")
     known = dict(sizes)
@@ -60,7 +60,7 @@ def _check_type(name: str, array: NDArray[np.generic], kept: Kept) -> None:
 def _check_shape(name: str, array: NDArray[np.generic], kept: Kept, sizes: dict[str, int]) -> None:
     wanted: list[int | str] = [sizes.get(side, side) if isinstance(side, str) else side for side in kept.sides]
     sound = array.ndim == len(wanted) and all(
-        (length > 0 or side in PERHAPS_NONE) if isinstance(side, str) else side == length
+        (length > 0 or side in EMPTY_SIDES) if isinstance(side, str) else side == length
         for side, length in zip(wanted, array.shape, strict=True)
     )
     if not sound:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids
 from unhub.data.ids import is_integer
+from unhub.data.ragged import Positions, Ragged, starts_of
+from unhub.errors import ArgumentError
 
-EXACT = 1 << 53  # from here on a float may stand for several integers
+EXACT_FLOATS = 1 << 53  # from here on a float may stand for several integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +32,20 @@ class Relevance:
         queries, items = as_names(query_ids, "query ids"), as_names(item_ids, "item ids")
         given = np.ones(len(queries)) if grades is None else as_numbers(grades, "grades")
         if not len(queries) == len(items) == len(given):
-            raise ValueError(
-                f"relevance: {len(queries)} query ids, {len(items)} item ids and {len(given)} grades; "
-                "one of each is needed for a pair"
+            raise ArgumentError(
+                "relevance",
+                f"has {len(queries)} query ids, {len(items)} item ids and {len(given)} grades",
+                "give one of each for every pair",
             )
         if not np.isfinite(given).all():
             bad = int(np.flatnonzero(~np.isfinite(given))[0])
-            raise ValueError(f"relevance: pair {bad} has the grade {given[bad]}; grades must be finite")
+            raise ArgumentError("relevance", f"has the grade {given[bad]} in pair {bad}", "grades must be finite")
         kept = _first_of_each(queries, items, given)
         for name, array in (("query_ids", queries[kept]), ("item_ids", items[kept]), ("grades", given[kept])):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if len(self) == 0:
-            raise ValueError("relevance holds no pair with a grade over 0, so there is nothing to find")
+            raise ArgumentError("relevance", "holds no pair with a grade over 0, so there is nothing to find")
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -56,45 +58,50 @@ class Relevance:
         return Relevance(self.item_ids, self.query_ids, self.grades)
 
     def against(self, queries: Ids, items: Ids) -> Truth:
-        """Return where the answers to these queries stand among these items."""
+        """Return the positions among these items of the answers to these queries."""
         query_names, item_names = matching(self.query_ids, queries, "query"), matching(self.item_ids, items, "item")
         query_places, item_places = places_of(query_names, queries), places_of(item_names, items)
         asked = query_places >= 0
         if not asked.any():
-            raise ValueError(
-                f"relevance names none of the {len(queries)} queries: it has {query_names[0].item()!r}, "
-                f"the queries have {queries[0].item()!r}; give the queries the ids of the table"
+            raise ArgumentError(
+                "relevance",
+                f"names none of the {len(queries)} queries: it has {query_names[0].item()!r}, the queries have "
+                f"{queries[0].item()!r}",
+                "give the queries the ids of the table",
             )
         usable = asked & (item_places >= 0)
         if not usable.any():
-            raise ValueError(
-                f"none of the items that answer a query are among the {len(items)} items: relevance has "
-                f"{item_names[asked][0].item()!r}, the items have {items[0].item()!r}; "
-                "give the items the ids of the table"
+            raise ArgumentError(
+                "relevance",
+                f"names none of the {len(items)} items as an answer to these queries: it has "
+                f"{item_names[asked][0].item()!r}, the items have {items[0].item()!r}",
+                "give the items the ids of the table",
             )
         order = np.argsort(query_places[usable], kind="stable")  # which keeps the order of the table
-        owners = query_places[usable][order]
-        starts = np.searchsorted(owners, np.arange(len(queries) + 1))
         strange = asked & (item_places < 0)
         return Truth(
-            starts, item_places[usable][order], self.grades[usable][order], int(strange.sum()),
+            starts_of(query_places[usable][order], len(queries)),
+            item_places[usable][order],
+            self.grades[usable][order],
+            absent=int(strange.sum()),
             unknown_items=len(np.unique(self.item_ids[strange])),
             unknown_queries=len(np.unique(self.query_ids[~asked])),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
-    """The answers to some queries as positions of items: those of query i are `positions[starts[i]:starts[i + 1]]`.
+class Truth(Ragged):
+    """The answers to some queries as positions of items: those of query i are row i of `positions`.
 
-    They stand in the order of the table, so that which one is first does not hang on the order of the items.
+    They are in the order of the table, so that which one is first does not depend on the order of the items.
     absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
-    unknown_items: how many different items those absent are. unknown_queries: how many queries of the table are not
-    among these.
+    unknown_items: how many different items the absent answers are. unknown_queries: how many queries of the table are
+    not among these.
     """
 
-    starts: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    FLAT: ClassVar = ("positions", "grades")
+
+    positions: Positions
     grades: Float64
     absent: int = 0
     excluded: int = 0
@@ -102,19 +109,9 @@ class Truth:
     unknown_queries: int = 0
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many answers each query has, (queries,)."""
-        return np.diff(self.starts)
-
-    @property
     def answered(self) -> NDArray[np.int64]:
         """The positions of the queries that have an answer."""
         return np.flatnonzero(self.counts)
-
-    @property
-    def owners(self) -> NDArray[np.int64]:
-        """The position of the query each answer belongs to, (answers,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
     @property
     def groups(self) -> NDArray[np.int64]:
@@ -129,13 +126,6 @@ class Truth:
         groups[self.answered] = np.argsort(np.argsort(first))[back]
         return groups
 
-    def of(self, queries: NDArray[np.int64]) -> Truth:
-        """Return the answers to some of the queries, in this order."""
-        counts = self.counts[queries]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        places = np.arange(starts[-1]) - np.repeat(starts[:-1], counts) + np.repeat(self.starts[queries], counts)
-        return dataclasses.replace(self, starts=starts, positions=self.positions[places], grades=self.grades[places])
-
 
 RelevanceLike: TypeAlias = (
     Relevance | Mapping[int, object] | Mapping[str, object] | Sequence[object] | NDArray[np.generic]
@@ -143,7 +133,7 @@ RelevanceLike: TypeAlias = (
 
 
 def as_relevance(value: RelevanceLike) -> Relevance:
-    """Return relevance from what a user has at hand.
+    """Return relevance from what a user gives.
 
     A Relevance; a mapping from a query id to an item id, several, or a mapping of item id to grade; or rows of
     (query id, item id) or (query id, item id, grade).
@@ -155,7 +145,9 @@ def as_relevance(value: RelevanceLike) -> Relevance:
         return Relevance(*_columns(rows, 3))
     if isinstance(value, np.ndarray):
         if value.ndim != 2 or value.shape[1] not in (2, 3):
-            raise ValueError(f"relevance must have 2 or 3 columns (query id, item id, grade), got shape {value.shape}")
+            raise ArgumentError(
+                "relevance", f"must have 2 or 3 columns (query id, item id, grade), got shape {value.shape}"
+            )
         return Relevance(*(value[:, column] for column in range(value.shape[1])))
     listed: object = value  # whatever a caller without types may give
     if isinstance(listed, Sequence) and not isinstance(listed, str):
@@ -163,10 +155,14 @@ def as_relevance(value: RelevanceLike) -> Relevance:
         if widths <= {2} or widths == {3}:
             return Relevance(*_columns(listed, max(widths, default=2)))
         if widths <= {2, 3}:
-            raise ValueError("relevance has rows of 2 and rows of 3 (query id, item id, grade); grade all or none")
-    raise ValueError(
-        f"relevance must be a Relevance, a mapping of query id to item ids, or rows of (query id, item id[, grade]), "
-        f"got {type(value).__name__}; a file is read by unhub.read_relevance"
+            raise ArgumentError(
+                "relevance", "has rows of 2 and rows of 3 (query id, item id, grade)", "grade all or none"
+            )
+    raise ArgumentError(
+        "relevance",
+        "must be a Relevance, a mapping of query id to item ids, or rows of (query id, item id[, grade]), "
+        f"got {type(value).__name__}",
+        "if it names a file, read the file first",
     )
 
 
@@ -183,40 +179,42 @@ def _columns(rows: Sequence[Sequence[object]], width: int) -> list[NDArray[np.ge
     try:
         return [np.array([row[column] for row in rows]) for column in range(width)]
     except ValueError:
-        raise ValueError("relevance: each id must be an integer or a string, some are lists") from None
+        raise ArgumentError("relevance", "has lists as ids", "each id must be an integer or a string") from None
 
 
 def as_names(ids: ArrayLike, what: str, source: str = "relevance") -> Ids:
-    """Return the ids of a table as integers or strings, which nobody else holds; errors call the table `source`."""
+    """Return a copy of the ids of a table as integers or strings; errors call the table `source`."""
     array = np.asarray(ids)
     if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.tolist()):
         array = array.astype(np.str_)
     if array.dtype.kind == "f" and np.isfinite(array).all() and np.array_equal(array, np.trunc(array)):
-        _check_size(array, EXACT, f"{source}: {what} that are floats must be under 2**53, where floats tell them apart")
+        _check_size(array, EXACT_FLOATS, source, f"{what} that are floats must be under 2**53, to be exact")
         array = array.astype(np.int64)  # a table of numbers has one type for ids and grades
     if array.ndim != 1 or (array.dtype.kind not in "iuU" and len(array)):
-        raise ValueError(
-            f"{source}: {what} must be a list of integers or strings, got {array.dtype}, shape {array.shape}"
+        raise ArgumentError(
+            source,
+            f"has {what} of type {array.dtype} and shape {array.shape}",
+            f"{what} must be a list of integers or strings",
         )
     if array.dtype.kind == "u":
-        _check_size(array, 1 << 63, f"{source}: {what} must be under 2**63")
+        _check_size(array, 1 << 63, source, f"{what} must be under 2**63")
     return cast("Ids", array.astype(np.int64 if array.dtype.kind != "U" else array.dtype))
 
 
-def _check_size(numbers: NDArray[np.generic], end: int, message: str) -> None:
+def _check_size(numbers: NDArray[np.generic], end: int, source: str, rule: str) -> None:
     large = np.abs(numbers) >= end
     if large.any():
-        raise ValueError(f"{message}, got {numbers[large][0]}; give them as strings")
+        raise ArgumentError(source, f"has the id {numbers[large][0]}", f"{rule}; give them as strings")
 
 
 def as_numbers(values: ArrayLike, what: str, source: str = "relevance") -> Float64:
-    """Return the numbers of a table, which nobody else holds; errors call the table `source`."""
+    """Return a copy of the numbers of a table; errors call the table `source`."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.empty(())
     if array.ndim != 1:
-        raise ValueError(f"{source}: {what} must be a list of numbers, one for each pair, got {values!r}")
+        raise ArgumentError(source, f"has {what} {values!r}", f"{what} must be a list of numbers, one for each pair")
     return array
 
 
@@ -229,9 +227,11 @@ def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int6
     differ = np.flatnonzero(grades != grades[first][back])
     if len(differ):
         pair = differ[0]
-        raise ValueError(
-            f"relevance: query {queries[pair].item()!r} and item {items[pair].item()!r} have two grades, "
-            f"{grades[first[back[pair]]]:g} and {grades[pair]:g}"
+        raise ArgumentError(
+            "relevance",
+            f"has two grades for query {queries[pair].item()!r} and item {items[pair].item()!r}, "
+            f"{grades[first[back[pair]]]:g} and {grades[pair]:g}",
+            "give each pair one grade",
         )
     return np.sort(first[grades[first] > 0])
 
@@ -245,14 +245,15 @@ def matching(names: Ids, ids: Ids, what: str, source: str = "relevance") -> Ids:
     strange = next((name for name in names.tolist() if not is_integer(name)), None)
     if strange is None:
         return names.astype(np.int64)
-    raise ValueError(
-        f"{source} has the {what} id {strange!r}, but {what} ids are integers here, such as "
-        f"{ids[0].item()!r}; give the vectors their ids, or the table the row numbers"
+    raise ArgumentError(
+        source,
+        f"has the {what} id {strange!r}, but {what} ids are integers here, such as {ids[0].item()!r}",
+        "give the vectors their ids, or use row numbers in the table",
     )
 
 
 def places_of(names: Ids, ids: Ids) -> NDArray[np.int64]:
-    """Return where each name stands in ids, -1 where it does not."""
+    """Return the place of each name in ids, -1 where it is not there."""
     order = np.argsort(ids, kind="stable")
     spots = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
     found = order[spots]

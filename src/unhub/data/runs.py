@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids
+from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.data.relevance import as_names, as_numbers, matching, places_of
+from unhub.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +26,15 @@ class Run:
         queries, items = as_names(query_ids, "query ids", "run"), as_names(item_ids, "item ids", "run")
         given = as_numbers(scores, "scores", "run")
         if not len(queries) == len(items) == len(given):
-            raise ValueError(
-                f"run: {len(queries)} query ids, {len(items)} item ids and {len(given)} scores; one of each is needed"
+            raise ArgumentError(
+                "run",
+                f"has {len(queries)} query ids, {len(items)} item ids and {len(given)} scores",
+                "give one of each for every item returned",
             )
         if not len(given):
-            raise ValueError("run is empty: no item was returned for any query")
+            raise ArgumentError("run", "is empty: no item was returned for any query")
         if not np.isfinite(given).all():
-            raise ValueError(f"run: scores must be finite, got {given[~np.isfinite(given)][0]}")
+            raise ArgumentError("run", f"has the score {given[~np.isfinite(given)][0]}", "scores must be finite")
         for name, array in (("query_ids", queries), ("item_ids", items), ("scores", given)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -46,36 +50,41 @@ class Run:
         asked = places_of(matching(self.query_ids, queries, "query", name), queries)
         known = asked >= 0
         if not known.any():
-            raise ValueError(
-                f"{name} answers none of the {len(queries)} queries: it has {self.query_ids[0].item()!r}, "
-                f"the queries have {queries[0].item()!r}; give the queries the ids of the run"
+            raise ArgumentError(
+                name,
+                f"answers none of the {len(queries)} queries: it has {self.query_ids[0].item()!r}, the queries have "
+                f"{queries[0].item()!r}",
+                "give the queries the ids of the run",
             )
         owners = asked[known]
         positions = places_of(matching(self.item_ids[known], items, "item", name), items)
         if positions.min() < 0:
             strange = self.item_ids[known][positions < 0]
-            raise ValueError(
-                f"{name} returns {len(strange)} items that are not among the {len(items)} items, for example "
-                f"{strange[0].item()!r}; give the items the ids of the run"
+            raise ArgumentError(
+                name,
+                f"returns {len(strange)} items that are not among the {len(items)} items, for example "
+                f"{strange[0].item()!r}",
+                "give the items the ids of the run",
             )
         order = np.lexsort((positions, -self.scores[known], owners))
-        returned = Returned(owners[order], positions[order], self.scores[known][order], len(queries), items)
+        starts = starts_of(owners[order], len(queries))
+        returned = Returned(starts, positions[order], self.scores[known][order], items)
         codes = np.sort(returned.codes)
         twice = codes[1:][codes[1:] == codes[:-1]]
         if len(twice):
             query, item = divmod(int(twice[0]), len(items))
-            raise ValueError(f"{name} returns item {items[item].item()!r} twice for query {queries[query].item()!r}")
+            raise ArgumentError(name, f"returns item {items[item].item()!r} twice for query {queries[query].item()!r}")
         return returned
 
 
 @dataclass(frozen=True, eq=False)
-class Returned:
-    """The items of a run as positions, best first within each query; `owners` are the positions of the queries."""
+class Returned(Ragged):
+    """The items of a run as positions: those of query i are row i, best first."""
 
-    owners: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    FLAT: ClassVar = ("positions", "scores")
+
+    positions: Positions
     scores: Float64
-    queries: int
     item_ids: Ids
 
     @property
@@ -84,10 +93,8 @@ class Returned:
         return self.owners * len(self.item_ids) + self.positions
 
     def without(self, codes: NDArray[np.int64], name: str) -> Returned:
-        """Return what was returned less the pairs of these codes; errors call the run `name`."""
+        """Return what was returned without the pairs of these codes; errors call the run `name`."""
         kept = ~np.isin(self.codes, codes)
         if not kept.any():
-            raise ValueError(f"{name} returns nothing but items that exclude leaves out")
-        return dataclasses.replace(
-            self, owners=self.owners[kept], positions=self.positions[kept], scores=self.scores[kept]
-        )
+            raise ArgumentError(name, "returns only items that are excluded")
+        return self.keep(kept)

@@ -217,9 +217,7 @@ class Dense:
             kernels.choose(self._device).are_finite(block, finite)
             if not finite.all():
                 row = start + int(finite.argmin())
-                with np.errstate(over="ignore"):
-                    held = not_finite(self.matrix[row], self.matrix[row].astype(np.float32))
-                raise ValueError(f"the similarity matrix: row {row} holds {held}")
+                raise not_finite("the similarity matrix", row, self.matrix[row])
             self._finite[start:stop] = True
 
     def rounding(self, items: Block, queries: Block) -> Float32:

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from unhub.arrays import Float32, Ids, Kind, rows_per_block, spans, unit
 from unhub.data.ids import as_ids, join_ids
+from unhub.errors import ArgumentError
 
 LARGEST = float(np.finfo(np.float32).max)
-HARMLESS = 1e30  # taken off any number of float32, it leaves one that is finite: the largest are 2e31 apart
+HARMLESS = 1e30  # subtracted from any finite float32, it gives a finite one: the largest are 2e31 apart
 CHECKED_ENTRIES = 1 << 18  # numbers at a time
 
 
@@ -35,10 +36,10 @@ class Stacked:
     def __init__(self, parts: Sequence[Rows]) -> None:
         self.parts = tuple(parts)
         if not self.parts:
-            raise ValueError("Stacked needs at least one part, got none")
+            raise ArgumentError("parts", "is empty", "give at least one")
         widths = {part.shape[1] for part in self.parts}
         if len(widths) > 1:
-            raise ValueError(f"the parts have different numbers of dimensions: {sorted(widths)}")
+            raise ArgumentError("parts", f"have different numbers of dimensions: {sorted(widths)}")
         self.starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
         self.shape = (int(self.starts[-1]), self.parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in self.parts))
@@ -76,7 +77,7 @@ class Gathered:
 def _in_memory(rows: Rows, dtype: DTypeLike | None, copy: bool | None) -> NDArray[np.generic]:
     """Return all rows as one array, as numpy asks for it."""
     if copy is False:
-        raise ValueError("these rows lie apart, and an array of them is a copy; leave copy=False out")
+        raise ArgumentError("copy", "is False, but one array of rows from several sources is a copy", "leave it out")
     return np.asarray(rows[:], dtype)
 
 
@@ -102,7 +103,7 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
 class Vectors:
     """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "").
 
-    `unit_length` says that every row was seen to have length one, so that none need be scaled under cosine.
+    `unit_length` says that every row is known to have length one, so that none needs scaling under cosine.
     """
 
     ids: Ids
@@ -111,9 +112,11 @@ class Vectors:
 
     def __post_init__(self) -> None:
         if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
-            raise ValueError("ids are a matrix and rows are not: write Vectors(ids, rows), the ids first")
+            raise ArgumentError("ids", "is a matrix and rows is not", "give the ids first, then the rows")
         if not hasattr(self.rows, "shape"):
-            raise ValueError(f"rows must be an array (n, d), got {type(self.rows).__name__}: use numpy.asarray(rows)")
+            raise ArgumentError(
+                "rows", f"must be an array (n, d), got {type(self.rows).__name__}", "make it a numpy array"
+            )
         object.__setattr__(self, "ids", as_ids(self.ids, len(self.rows.shape) and self.rows.shape[0], "ids"))
 
     def __len__(self) -> int:
@@ -129,28 +132,32 @@ class Vectors:
             yield start, self.block(start, stop)
 
     def block(self, start: int, stop: int) -> Float32:
-        """Return rows start..stop in float32, C order; perhaps a view of the source, so not to be written to."""
+        """Return rows start..stop in float32, C order; it may be a view of the source, so do not write to it."""
         with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite, which `inspect` refuses
             return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
 
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
-        """Return rows start..stop ready to multiply, of length one under cosine; perhaps a view, as of `block`."""
+        """Return rows start..stop ready to multiply, of length one under cosine; it may be a view, as from `block`."""
         block = self.block(start, stop)
         return unit(block) if self.want_scaling(start, stop, similarity) else block
 
     def want_scaling(self, start: int, stop: int, similarity: Kind) -> bool:
-        """Whether rows start..stop, which were read, must be scaled before they are multiplied."""
+        """Whether rows start..stop, which have been read, must be scaled before they are multiplied."""
         return similarity == "cosine" and not self.are_unit(start, stop)
 
     def are_unit(self, start: int, stop: int) -> bool:
-        """Whether rows start..stop, which were read, are known to have length one."""
+        """Whether rows start..stop, which have been read, are known to have length one."""
         return self.unit_length
 
     def seen(self, unit_length: bool) -> Vectors:
-        """Return the same vectors, of which it is known whether every row has length one."""
+        """Return the same vectors, noting whether every row is known to have length one."""
         known = copy.copy(self)
         object.__setattr__(known, "unit_length", unit_length)
         return known
+
+    def again(self) -> Vectors:
+        """Return the same vectors as a function takes them from its caller, of whose lengths nothing is known."""
+        return Vectors(self.ids, self.rows)
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
         """Return the vectors at these positions, in this order."""
@@ -174,32 +181,29 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
     if isinstance(rows, np.ma.MaskedArray):
-        raise ValueError(f"{name} is a masked array, whose mask would be ignored; fill it, or drop the masked rows")
+        raise ArgumentError(name, "is a masked array, whose mask would be ignored", "fill it, or drop the masked rows")
     if len(rows.shape) != 2:
-        raise ValueError(f"{name} must be a matrix {axes}, got shape {tuple(rows.shape)}")
+        raise ArgumentError(name, f"must be a matrix {axes}, got shape {tuple(rows.shape)}")
     if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
-        raise ValueError(f"{name} must hold real numbers (float16, float32 or float64), got {rows.dtype}")
+        raise ArgumentError(name, f"must hold real numbers (float16, float32 or float64), got {rows.dtype}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
-        raise ValueError(f"{name} is empty: shape {tuple(rows.shape)} {axes}; at least one of each is needed")
-    return Vectors(given.ids if given else np.arange(rows.shape[0]), rows)
+        raise ArgumentError(name, f"is empty: shape {tuple(rows.shape)} {axes}", "give at least one of each")
+    return given.again() if given else Vectors(np.arange(rows.shape[0]), rows)
 
 
 def _as_rows(value: object, name: str) -> Rows:
     if isinstance(value, str | os.PathLike):
-        path = os.fspath(value)
-        raise ValueError(
-            f"{name} must be vectors, got the text {path!r}; read a file with unhub.read_vectors({path!r})"
-        )
+        raise ArgumentError(name, f"must be vectors, got the text {os.fspath(value)!r}", "read the file first")
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
-        return cast("Rows", value)  # such as an HDF5 data set: it is read block by block as it is
+        return cast("Rows", value)  # for example an HDF5 data set, which is read block by block
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} is not a matrix: its rows differ in length ({error})") from None
+        raise ArgumentError(name, f"is not a matrix: its rows differ in length ({error})") from None
 
 
 def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
-    """Return texts as an array, which would drop a NUL at the end of one: such a text is a ValueError."""
+    """Return texts as an array; a text that ends in NUL, which the array would drop, is a ValueError."""
     if "\0" in "".join(texts) and any(text.endswith("\0") for text in texts):
         raise ValueError("an id ends in NUL, which an array of texts cannot hold")
     return np.array(texts, np.str_)
@@ -214,21 +218,24 @@ def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
     return None
 
 
-def not_finite(given: NDArray[np.generic], row: Float32) -> str:
-    """Say what a row holds that is not finite in float32, for an error; `given` is the row before it became that."""
+def not_finite(name: str, number: int, given: NDArray[np.generic]) -> ArgumentError:
+    """Return the error of a set, called `name`, whose row of this number, as given, is not finite in float32."""
+    with np.errstate(over="ignore"):
+        row = given.astype(np.float32)
     at = int(np.isfinite(row).argmin())
     if np.isfinite(given[at]):
-        return f"{given[at]:g}, which is beyond float32 ({LARGEST:.6g} at most); scale the numbers"
-    return f"{row[at]}; every number must be finite in float32"
+        problem = f"holds {given[at]:g} in row {number}, which is beyond float32 ({LARGEST:.6g} at most)"
+        return ArgumentError(name, problem, "scale the numbers")
+    return ArgumentError(name, f"holds {row[at]} in row {number}", "every number must be finite in float32")
 
 
 def check_range(corrected: NDArray[np.floating]) -> None:
-    """Raise a ValueError where scores of finite similarities and biases, (queries, items), have left float32's range.
+    """Raise where scores of finite similarities and biases, (queries, items), are outside the range of float32.
 
-    It is called where they may have: where strength * bias is above HARMLESS.
+    That can only be so where strength * bias is above HARMLESS, so it is called only there.
     """
     if row_not_finite(corrected) is not None:
         raise ValueError(
             f"some corrected scores go beyond {LARGEST:.6g}, the largest number of float32: similarity and strength * "
-            "bias are too large together; scale the vectors and refit, or give a smaller strength"
+            "bias are too large together; use a smaller strength, or scale the vectors and refit"
         )

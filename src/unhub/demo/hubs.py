@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import unhub
 from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
-from unhub.evaluation.hubs import Hub, Hubs
+from unhub.evaluation.hubness import Hub, Hubs
 
 K = 10  # an emoji is shown where it is among so many best
 COUNT = 5

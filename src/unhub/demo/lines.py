@@ -11,7 +11,7 @@ from unhub.demo.examples import Example, Examples
 from unhub.demo.finding import Answer, Hit
 from unhub.demo.hubs import Swallowed
 from unhub.demo.space import Descriptions, Space
-from unhub.evaluation.hubs import Hubs
+from unhub.evaluation.hubness import Hubs
 from unhub.multi.results import SetEvaluation
 
 NAME = 11  # columns for the name of a ranking

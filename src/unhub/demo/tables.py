@@ -9,7 +9,7 @@ import unhub
 from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
 from unhub.evaluation.confidence import Interval
-from unhub.evaluation.hubs import Hubs
+from unhub.evaluation.hubness import Hubs
 from unhub.evaluation.measures import Measure
 from unhub.multi.results import SetEvaluation
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -18,10 +17,11 @@ from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors
 from unhub.embed.encoder import Encoder, Kind, Precision, load_encoder
 from unhub.embed.inputs import Inputs, Source, find_files, find_texts
+from unhub.embed.output import check_output
 from unhub.embed.pictures import FRAMES, open_image, open_video, pillow
 from unhub.embed.run import batches
-from unhub.embed.work import REMEDY, Work, check_output, difference
-from unhub.errors import check_whole, optional
+from unhub.embed.work import REMEDY, Work, difference
+from unhub.errors import ArgumentError, check_whole, optional
 from unhub.files.embedded import FORMAT, Left, Manifest, Task, is_embedded, read_embedding_manifest
 from unhub.files.readers import read_vectors
 
@@ -31,7 +31,7 @@ LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Embedded:
-    """What was written: the vectors, mapped from `path`, and what the manifest says of them.
+    """What was written: the vectors, mapped from `path`, and the manifest that describes them.
 
     already: it was complete before, and nothing had to be done.
     """
@@ -48,7 +48,7 @@ class Embedded:
 
     @property
     def truncated(self) -> int:
-        """How many texts were longer than what the model reads of them."""
+        """How many texts were longer than the model reads, and cut."""
         return self.manifest["truncated"]
 
     def __repr__(self) -> str:
@@ -68,18 +68,20 @@ def embed_images(
     restart: bool = False,
     progress: Progress | None = None,
 ) -> Embedded:
-    """Embed the images below a folder, by their paths in it, or those of a list, and write them to a new folder.
+    """Embed images and write the vectors to a new folder.
 
-    model: a name on the Hugging Face hub, a folder, or an encoder that is loaded.
-    batch: how many are put through the model at a time; threads: how many files are opened at a time.
-    Work that was stopped goes on where it was; `restart` begins anew, and replaces what was finished before. A restart
-    that was stopped goes on too.
+    images: a folder, whose images are named by their paths in it, or a list of files.
+    model: a name on the Hugging Face hub, a folder, or a loaded encoder.
+    batch: how many images the model takes at a time; threads: how many files are opened at a time.
+    Work that was stopped continues where it stopped. `restart` begins again and replaces finished work; a restart that
+    was stopped continues too.
     """
     pillow("Image")
     inputs = find_files(images, "images", open_image)
-    _check_apart(output, images)
+    target = check_output(output, images)  # before a model is loaded, which takes a while
     encoder = _encoder(model, device, precision)
-    return _embed("images", inputs, encoder, output, {}, check_whole(batch, "batch", 1), threads, restart, progress)
+    job = Job("images", inputs, encoder, target, check_whole(batch, "batch", 1))
+    return _embed(job, threads, restart, progress)
 
 
 def embed_videos(
@@ -95,18 +97,18 @@ def embed_videos(
     restart: bool = False,
     progress: Progress | None = None,
 ) -> Embedded:
-    """Embed videos as `embed_images` does images: each is the mean of its frames, evenly spread over its length.
+    """Embed videos as `embed_images` embeds images: each is the mean of `frames` frames, evenly spread over it.
 
-    A batch is of as many frames, not videos.
+    batch: how many frames, not videos, the model takes at a time.
     """
     pillow("Image")
     optional("av", "embed", "reading videos")
     each = check_whole(frames, "frames", 1)
     inputs = find_files(videos, "videos", functools.partial(open_video, frames=each))
-    _check_apart(output, videos)
+    target = check_output(output, videos)
     size = max(1, check_whole(batch, "batch", 1) // each)
     encoder = _encoder(model, device, precision)
-    return _embed("videos", inputs, encoder, output, {"frames": each}, size, threads, restart, progress)
+    return _embed(Job("videos", inputs, encoder, target, size, {"frames": each}), threads, restart, progress)
 
 
 def embed_texts(
@@ -124,52 +126,58 @@ def embed_texts(
     restart: bool = False,
     progress: Progress | None = None,
 ) -> Embedded:
-    """Embed texts as `embed_images` does images: a list of them, the lines of a .txt file, or a column of a table.
+    """Embed texts as `embed_images` embeds images: a list of them, the lines of a .txt file, or a column of a table.
 
-    The column is `text` unless it is given. The ids are `ids`, else the column `id_column` of the table, else numbers
-    from 0. Empty texts are skipped.
+    The column is `text` by default. The ids are `ids`, else the column `id_column` of the table, else numbers from 0.
+    Empty texts are skipped.
     """
     inputs = find_texts(texts, column, id_column, ids)
-    _check_apart(output, texts)
+    target = check_output(output, texts)
     encoder = _encoder(model, device, precision)
-    return _embed("texts", inputs, encoder, output, {}, check_whole(batch, "batch", 1), threads, restart, progress)
+    return _embed(Job("texts", inputs, encoder, target, check_whole(batch, "batch", 1)), threads, restart, progress)
 
 
-def _embed(
-    kind: Kind,
-    inputs: Inputs,
-    encoder: Encoder,
-    output: Source,
-    settings: dict[str, str | int | None],
-    size: int,
-    threads: int | None,
-    restart: bool,
-    progress: Progress | None,
-) -> Embedded:
-    encoder.check(kind)
-    target = _target(output)
-    task: Task = {
-        "format": FORMAT,
-        "kind": kind,
-        "model": encoder.identity,
-        "settings": {**encoder.settings(kind), **settings},
-        "inputs": inputs.given,
-    }
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What to embed and where to: `size` inputs at a time; `settings` are those of the inputs, not of the encoder."""
+
+    kind: Kind
+    inputs: Inputs
+    encoder: Encoder
+    target: Path
+    size: int
+    settings: Mapping[str, str | int | None] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task:
+        """What decides the vectors, to compare with work that was begun or finished before."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "model": self.encoder.identity,
+            "settings": {**self.encoder.settings(self.kind), **self.settings},
+            "inputs": self.inputs.given,
+        }
+
+
+def _embed(job: Job, threads: int | None, restart: bool, progress: Progress | None) -> Embedded:
+    job.encoder.check(job.kind)
+    task, target, inputs = job.task, job.target, job.inputs
     if is_embedded(target) and not restart:
         differs = difference(task, read_embedding_manifest(target))
         if differs:
-            raise ValueError(f"output: {target} was made with {differs}; {REMEDY}")
+            raise ArgumentError("output", f"{target} was made with {differs}", REMEDY)
         return _read(target, already=True)
     work = Work(target, task, restart)
     try:
-        with closing(batches(inputs, encoder, work.done, size, threads, progress)) as made:
+        with closing(batches(inputs, job.encoder, work.done, job.size, threads, progress)) as made:
             for batch in made:
                 work.add(batch)
         skipped = work.skipped
         if not work.rows:
             first = next(iter(skipped))
             raise ValueError(
-                f"{inputs.source}: none of {len(skipped):,} {kind} could be embedded; the first, "
+                f"{inputs.source}: none of {len(skipped):,} {job.kind} could be embedded; the first, "
                 f"{inputs.ids[first].item()!r}: {skipped[first]}"
             )
         kept = np.ones(len(inputs.ids), bool)
@@ -202,17 +210,8 @@ def _encoder(model: Source | Encoder, device: str | None, precision: Precision) 
     if not isinstance(model, Encoder):
         return load_encoder(model, device=device, precision=precision)
     if device is not None or precision != "auto":
-        raise ValueError("model is loaded already: give the device and precision to load_encoder")
+        raise ArgumentError("model", "is loaded already", "choose the device and the precision when loading it")
     return model
-
-
-def _check_apart(output: Source, inputs: object) -> None:
-    """Check the output before a model is loaded, which takes a while."""
-    check_output(_target(output), Path(inputs) if isinstance(inputs, str | os.PathLike) else None)
-
-
-def _target(output: Source) -> Path:
-    return Path(os.path.realpath(output))
 
 
 def _version(name: str) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32, unit
 from unhub.embed.pictures import open_image
-from unhub.errors import optional
+from unhub.errors import ArgumentError, optional
 from unhub.files.embedded import Encoded
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ FEATURES: Mapping[Kind, str] = {
     "texts": "get_text_features",
     "videos": "get_image_features",
 }
-# These were trained on texts filled up to one length, and lose much without it. Others read up to their longest.
-FILLED: Mapping[str, int] = {"align": 64, "siglip": 64, "siglip2": 64, "tipsv2": 64}
-NEW_BACKENDS = (5, 4)  # the version of transformers that calls its image processors by their backend
-NO_MEMORY = "DefaultCPUAllocator"  # torch names it where a tensor finds no room
-NO_END = 1_000_000  # a tokenizer that knows no length says a number far beyond this
+# Models trained on texts padded to one length, in tokens, which lose much without it; others are padded to the longest.
+PADDED_TOKENS: Mapping[str, int] = {"align": 64, "siglip": 64, "siglip2": 64, "tipsv2": 64}
+BACKEND_VERSION = (5, 4)  # of transformers: from here on an image processor is chosen by its backend
+OUT_OF_MEMORY_WORD = "DefaultCPUAllocator"  # in torch's message when the processor's memory is full
+UNLIMITED_TOKENS = 1_000_000  # a tokenizer without a limit gives a number far above this
 
 
 class Unusable(ValueError):
@@ -45,7 +45,7 @@ class Unusable(ValueError):
 
 
 class Encoder:
-    """A model on its device, with what prepares its inputs; `load_encoder` makes one."""
+    """A model on its device, with its tokenizer and image processor; `load_encoder` makes one."""
 
     def __init__(self, name: str, model: Any, device: str, half: bool) -> None:
         self.name, self.device, self.half = name, device, half
@@ -61,7 +61,7 @@ class Encoder:
 
     @cached_property
     def identity(self) -> Encoded:
-        """The name and class of the model and a hash of its weights, wherever they lie."""
+        """The name and class of the model and a hash of its weights."""
         content = hashlib.blake2b(digest_size=16)
         for name, tensor in sorted(self._model.state_dict().items()):
             content.update(f"\0{name}\0{tuple(tensor.shape)}\0".encode())
@@ -71,13 +71,14 @@ class Encoder:
     def check(self, kind: Kind) -> None:
         """Raise where the model cannot embed inputs of this kind."""
         if not hasattr(self._model, FEATURES[kind]):
-            raise ValueError(
-                f"model: {type(self._model).__name__} has no {FEATURES[kind]}; a dual encoder such as CLIP or SigLIP "
-                "is wanted"
+            raise ArgumentError(
+                "model",
+                f"is a {type(self._model).__name__}, which has no {FEATURES[kind]}",
+                "use a dual encoder such as CLIP or SigLIP",
             )
 
     def settings(self, kind: Kind) -> dict[str, str | int | None]:
-        """Return what, beside the weights, decides about the vectors of a kind."""
+        """Return what decides the vectors of a kind besides the weights."""
         precision: dict[str, str | int | None] = {"precision": self._precision}
         if kind == "texts":
             return {**precision, "longest": self._longest, "padding": str(self._padding)}
@@ -85,23 +86,23 @@ class Encoder:
         return {**precision, "processor": hashlib.blake2b(written.encode(), digest_size=8).hexdigest()}
 
     def prepare(self, pictures: Sequence[Picture]) -> Pixels:
-        """Return pictures as the model takes them, a row each; this may run on any thread."""
-        # Older processors guess where the colours are, wrongly for a picture of few pixels.
-        layout = {} if _version() >= NEW_BACKENDS else {"input_data_format": "channels_last"}
+        """Return pictures as the model takes them, a row each; safe on any thread."""
+        # Older processors guess which axis holds the colours, wrongly for a picture of few pixels.
+        layout = {} if _version() >= BACKEND_VERSION else {"input_data_format": "channels_last"}
         return dict(self._processor(images=list(pictures), return_tensors="np", **layout))
 
     def pictures(self, prepared: Sequence[Pixels]) -> Float32:
-        """Return a unit vector for each set of prepared pictures: that of its only one, or of the mean of its frames.
+        """Return a unit vector for each set of prepared pictures: of its only picture, or of the mean of its frames.
 
-        Frames are scaled to length one before their mean is taken, as CLIP4Clip's parameter-free form does. All must be
-        of one shape, as most processors make them; those that are not are Unusable together.
+        Frames are scaled to length one before their mean is taken, as in CLIP4Clip's parameter-free form. All pictures
+        must have one shape, as most processors make them; otherwise the whole batch is Unusable.
         """
         if len({tuple((name, rows.shape[1:]) for name, rows in one.items()) for one in prepared}) > 1:
-            raise Unusable("its shape is another than that of others")
+            raise Unusable("its shape differs from that of the others")
         joined = {name: np.concatenate([one[name] for one in prepared]) for name in prepared[0]}
         sizes = [len(next(iter(one.values()))) for one in prepared]
         frames = unit_or_zero(self._features("images", joined))
-        return unit_or_zero(np.add.reduceat(frames, np.cumsum([0, *sizes[:-1]]), axis=0))  # a sum is as good as a mean
+        return unit_or_zero(np.add.reduceat(frames, np.cumsum([0, *sizes[:-1]]), axis=0))  # scaled, a sum is a mean
 
     def images(self, paths: Sequence[str | os.PathLike[str]]) -> Float32:
         """Return a unit vector for each image, all in one batch."""
@@ -109,21 +110,21 @@ class Encoder:
         return self.pictures([self.prepare(open_image(path)) for path in paths])
 
     def texts(self, texts: Sequence[str]) -> Float32:
-        """Return a unit vector for each text, all in one batch; what is too long is cut off."""
+        """Return a unit vector for each text, all in one batch; texts that are too long are cut."""
         _check_several(texts, "texts", str)
         cut = {"truncation": True, "max_length": self._longest} if self._longest is not None else {}
         inputs = self._tokenizer(list(texts), padding=self._padding, return_tensors="np", **cut)
         return unit_or_zero(self._features("texts", inputs))
 
     def count_long(self, texts: Sequence[str]) -> int:
-        """Return how many texts are longer than what the model reads of them."""
+        """Return how many texts are longer than the model reads."""
         if self._longest is None:
             return 0
         whole = self._tokenizer(list(texts), verbose=False)["input_ids"]
         return sum(len(tokens) > self._longest for tokens in whole)
 
     def _features(self, kind: Kind, inputs: Mapping[str, NDArray[np.generic]]) -> Float32:
-        """Run the model and return its vectors as they are."""
+        """Run the model and return its vectors unscaled."""
         method = getattr(self._model, FEATURES[kind])
         taken = _accepted(method, inputs)
         device, half = self._torch.device(self.device), self._torch.float16
@@ -131,18 +132,22 @@ class Encoder:
             with self._torch.inference_mode(), self._torch.autocast(device.type, half, enabled=self.half):
                 output = method(**{name: self._torch.from_numpy(rows).to(device) for name, rows in taken.items()})
         except (ValueError, RuntimeError) as error:
-            if isinstance(error, self._torch.cuda.OutOfMemoryError) or NO_MEMORY in str(error):
+            if isinstance(error, self._torch.cuda.OutOfMemoryError) or OUT_OF_MEMORY_WORD in str(error):
                 raise MemoryError(f"{_first_line(error)} Try a smaller batch.") from error
             if isinstance(error, RuntimeError) and device.type != "cpu":
-                raise  # it may be the device that fails, and not the input
-            raise Unusable(_first_line(error)) from error  # such as a picture of a size that the model does not take
-        # Up to version 4 of transformers the vectors themselves, then an object that holds them.
+                raise  # the device may have failed, not the input
+            raise Unusable(
+                _first_line(error)
+            ) from error  # for example a picture of a size that the model does not take
+        # Up to version 4, transformers returns the vectors; later versions return an object that holds them.
         features = getattr(output, "pooler_output", output)
         shape = tuple(getattr(features, "shape", ()))
         if len(shape) != 2:
-            raise ValueError(
-                f"model: {FEATURES[kind]} of {type(self._model).__name__} gives {type(output).__name__} of shape "
-                f"{shape}; one vector for each input is wanted"
+            raise ArgumentError(
+                "model",
+                f"cannot be used: {FEATURES[kind]} of {type(self._model).__name__} gives {type(output).__name__} of "
+                f"shape {shape}",
+                "use one that gives one vector for each input",
             )
         return cast("Float32", features.float().cpu().numpy())
 
@@ -153,8 +158,8 @@ class Encoder:
     @cached_property
     def _processor(self) -> Any:
         optional("PIL", "embed", "embedding pictures")
-        # The processors that use Pillow: the others need torchvision, and resize a little differently.
-        chosen = {"backend": "pil"} if _version() >= NEW_BACKENDS else {"use_fast": False}
+        # The processors that use Pillow: the others need torchvision, and resize slightly differently.
+        chosen = {"backend": "pil"} if _version() >= BACKEND_VERSION else {"use_fast": False}
         return self._loaded("AutoImageProcessor", **chosen)
 
     @cached_property
@@ -164,13 +169,13 @@ class Encoder:
         known = (
             self._tokenizer.model_max_length,
             getattr(getattr(config, "text_config", config), "max_position_embeddings", None),
-            FILLED.get(config.model_type),
+            PADDED_TOKENS.get(config.model_type),
         )
-        return min((length for length in known if length is not None and length < NO_END), default=None)
+        return min((length for length in known if length is not None and length < UNLIMITED_TOKENS), default=None)
 
     @property
     def _padding(self) -> str | bool:
-        return "max_length" if self._model.config.model_type in FILLED and self._longest is not None else True
+        return "max_length" if self._model.config.model_type in PADDED_TOKENS and self._longest is not None else True
 
     def _loaded(self, what: str, **options: str | bool) -> Any:
         with _loading(self.name):
@@ -178,13 +183,13 @@ class Encoder:
 
 
 def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, precision: Precision = "auto") -> Encoder:
-    """Load a dual encoder by its name on the Hugging Face hub or from its folder.
+    """Load a dual encoder by its name on the Hugging Face hub or from a folder.
 
-    device: where it runs, such as "cpu" or "cuda:1"; without one a GPU where there is one.
+    device: where it runs, for example "cpu" or "cuda:1"; by default a GPU if there is one.
     precision: "half" computes in float16 where that is safe (autocast), "full" in float32; "auto" is half on a GPU.
     """
     if precision not in get_args(Precision):
-        raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, got {precision!r}")
+        raise ArgumentError("precision", f"must be one of {', '.join(get_args(Precision))}, got {precision!r}")
     torch, transformers = _torch(), _transformers()
     place = _device(torch, device)
     name = os.fspath(model)
@@ -192,15 +197,17 @@ def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, pr
         net, told = transformers.AutoModel.from_pretrained(name, output_loading_info=True)
     absent = sorted(told["missing_keys"])
     if absent:
-        raise ValueError(
-            f"model: {name!r} holds no weights for {absent[0]} and {len(absent) - 1} more of {type(net).__name__}; "
-            "they would be random"
+        raise ArgumentError(
+            "model",
+            f"{name!r} holds no weights for {absent[0]} and {len(absent) - 1} more of {type(net).__name__}, so they "
+            "would be random",
+            "use a model with all its weights",
         )
     half = precision == "half" or (precision == "auto" and not place.startswith("cpu"))
     try:
         return Encoder(name, net.float().eval().to(place), place, half)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device: {place!r} cannot be used here: {_first_line(error)}") from error
+        raise ArgumentError("device", f"{place!r} cannot be used here: {_first_line(error)}") from error
 
 
 def unit_or_zero(rows: Float32) -> Float32:
@@ -212,7 +219,7 @@ def unit_or_zero(rows: Float32) -> Float32:
 
 
 def _accepted(method: Callable[..., object], inputs: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[Any]]:
-    """Return the inputs that a method names; tokenizers and processors make some that are for other models."""
+    """Return the inputs that a method takes; tokenizers and processors also make inputs for other models."""
     kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     names = {name for name, one in inspect.signature(method).parameters.items() if one.kind not in kinds}
     return {name: np.asarray(rows) for name, rows in inputs.items() if name in names or not names}
@@ -223,14 +230,14 @@ def _device(torch: ModuleType, device: str | None) -> str:
         try:
             return str(torch.device(device))
         except RuntimeError as error:
-            raise ValueError(f"device: {device!r} is not a device: {_first_line(error)}") from error
+            raise ArgumentError("device", f"{device!r} is unknown: {_first_line(error)}") from error
     found = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     return next((name for name, is_there in found.items() if is_there()), "cpu")
 
 
 @contextmanager
 def _loading(name: str) -> Iterator[None]:
-    """Load in silence, with bars for downloads where someone is watching; errors say that it is about the model."""
+    """Load without messages, with download bars only on a terminal; errors name the model."""
     from safetensors import SafetensorError
 
     told = _transformers().utils.logging
@@ -238,7 +245,7 @@ def _loading(name: str) -> Iterator[None]:
     told.set_verbosity_error()
     if not sys.stderr.isatty():
         told.disable_progress_bar()
-    hub = logging.getLogger("huggingface_hub")  # which has a line or two to say for each of its retries
+    hub = logging.getLogger("huggingface_hub")  # which logs every retry
     level = hub.level
     hub.setLevel(logging.ERROR)
     try:
@@ -246,7 +253,7 @@ def _loading(name: str) -> Iterator[None]:
     except ImportError:
         raise
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise ValueError(f"model: {name!r} cannot be loaded: {_first_line(error)}") from error
+        raise ArgumentError("model", f"{name!r} cannot be loaded: {_first_line(error)}") from error
     finally:
         hub.setLevel(level)
         told.set_verbosity(before)
@@ -272,10 +279,10 @@ def _version() -> tuple[int, int]:
 
 
 def _check_several(given: object, name: str, kind: type | UnionType) -> None:
-    """Raise a ValueError unless a list of at least one of a kind is given; a text is a sequence too, of letters."""
+    """Raise unless a non-empty list of values of a type is given; a single text is a sequence too, of letters."""
     one = isinstance(given, str | os.PathLike)
     if one or not isinstance(given, Sequence) or not given:
-        raise ValueError(f"{name} must be a list of at least one, got {given!r}{f'; write [{given!r}]' if one else ''}")
+        raise ArgumentError(name, f"must be a list of at least one, got {given!r}", "put it into a list" if one else "")
     strange = next((value for value in given if not isinstance(value, kind)), None)
     if strange is not None or None in given:
-        raise ValueError(f"{name} must be a list of {name}, got {type(strange).__name__} among them")
+        raise ArgumentError(name, f"must be a list of {name}, got {type(strange).__name__} among them")

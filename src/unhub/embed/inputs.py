@@ -1,4 +1,4 @@
-"""What is to be embedded: texts, or files of images or videos, each with an id; found, counted and hashed."""
+"""The inputs to embed: texts, or files of images or videos, each with an id; found, counted and hashed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids
 from unhub.embed.encoder import Kind
+from unhub.errors import ArgumentError
 from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
 from unhub.files.texts import LINES, Texts, read_texts
@@ -24,22 +25,18 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = str | os.PathLike[str]
 
-# fmt: off
-IMAGES = frozenset((
-    ".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".j2k", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm",
-    ".pgm", ".png", ".ppm", ".tga", ".tif", ".tiff", ".webp",
-))
-VIDEOS = frozenset((
-    ".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".ts", ".webm",
-    ".wmv",
-))
-# fmt: on
+WEB_IMAGES = (".apng", ".avif", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")
+OTHER_IMAGES = (".bmp", ".heic", ".heif", ".j2k", ".jp2", ".pbm", ".pgm", ".ppm", ".tga", ".tif", ".tiff")
+IMAGES = frozenset((*WEB_IMAGES, *OTHER_IMAGES))
+WEB_VIDEOS = (".m4v", ".mkv", ".mov", ".mp4", ".ogv", ".webm")
+OTHER_VIDEOS = (".3gp", ".avi", ".flv", ".m2ts", ".mpeg", ".mpg", ".mts", ".ts", ".wmv")
+VIDEOS = frozenset((*WEB_VIDEOS, *OTHER_VIDEOS))
 SUFFIXES = {"images": IMAGES, "videos": VIDEOS}
 
 
 @dataclass(frozen=True, eq=False)
 class TextInputs:
-    """Texts and their ids; what is given in a list may be something else, and is skipped."""
+    """Texts and their ids; an entry of a list that is not a text is skipped."""
 
     ids: Ids
     texts: Sequence[str]
@@ -74,7 +71,7 @@ def find_files(source: Source | Sequence[Source], kind: Kind, opened: Callable[[
     if not isinstance(source, str | os.PathLike):
         paths = [Path(one) for one in source]
         if not paths:
-            raise ValueError(f"{kind}: none are given")
+            raise ArgumentError(kind, "is empty", "give at least one file")
         return FileInputs(_names([path.as_posix() for path in paths]), paths, opened, f"{len(paths)} paths")
     path = Path(source)
     if not path.is_dir():
@@ -82,7 +79,7 @@ def find_files(source: Source | Sequence[Source], kind: Kind, opened: Callable[[
         return FileInputs(_names([path.name]), [path], opened, str(path))
     names = sorted(name for name in _below(path) if Path(name).suffix.lower() in SUFFIXES[kind])
     if not names:
-        raise ValueError(f"{path}: holds no {kind}: files named {_some(SUFFIXES[kind])} are looked for")
+        raise ValueError(f"{path} holds no {kind}: no file is named {_some(SUFFIXES[kind])}")
     return FileInputs(_names(names), [path / name for name in names], opened, str(path))
 
 
@@ -91,14 +88,14 @@ def find_texts(source: Source | Sequence[str], column: str | None, id_column: st
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     for name, value in {"column": column, "id_column": id_column}.items():
         if value is not None and (path is None or path.suffix.lower() not in TABLES):
-            raise ValueError(f"{name} is {value!r}, but only a table has columns: {', '.join(TABLES)}")
+            raise ArgumentError(name, f"is {value!r}, but only a table has columns: {', '.join(TABLES)}")
     if isinstance(source, str | os.PathLike):
         read = _read_texts(source, column or "text", id_column)
         texts, named, name = [str(text) for text in read.texts], read.ids, read.source
     else:
         texts, named, name = list(source), None, f"{len(source)} texts"
     if not texts:
-        raise ValueError("texts: none are given")
+        raise ArgumentError("texts", "is empty", "give at least one text")
     given = ids if ids is not None else named if named is not None else np.arange(len(texts))
     return TextInputs(as_ids(given, len(texts), "ids" if ids is not None else name), texts, name)
 
@@ -108,7 +105,7 @@ def _read_texts(source: Source, column: str, id_column: str | None) -> Texts:
         return read_texts(source, column=column, id_column=id_column)
     except NoColumn as error:
         option, holds = ("column", "texts") if error.column == column else ("id_column", "ids")
-        raise ValueError(f"{error}; {option}= names the column that holds the {holds}") from None
+        raise ArgumentError(option, f"must name the column that holds the {holds}: {error}") from None
 
 
 def kind_of(source: Source) -> Kind:
@@ -118,22 +115,22 @@ def kind_of(source: Source) -> Kind:
         found = {Path(name).suffix.lower() for name in _below(path)}
         held: list[Kind] = [kind for kind in ("images", "videos") if found & SUFFIXES[kind]]
         if len(held) == 2:
-            raise ValueError(f"{path}: holds images and videos; say which: kind='images' or kind='videos'")
+            raise ArgumentError("kind", f"is needed, since {path} holds images and videos", "give one of the two")
         if not held:
-            raise ValueError(f"{path}: holds neither images ({_some(IMAGES)}) nor videos ({_some(VIDEOS)})")
+            raise ValueError(f"{path} holds neither images ({_some(IMAGES)}) nor videos ({_some(VIDEOS)})")
         return held[0]
     path.stat()  # a path that is not there is FileNotFoundError
     suffixes: dict[Kind, Iterable[str]] = {"texts": (LINES, *TABLES), "images": IMAGES, "videos": VIDEOS}
     for kind, known in suffixes.items():
         if path.suffix.lower() in known:
             return kind
-    raise ValueError(
-        f"{path}: what it holds cannot be told by its name; say it: kind='images', kind='texts' or kind='videos'"
+    raise ArgumentError(
+        "kind", f"is needed, since the name {path} does not tell what it holds", "give images, texts or videos"
     )
 
 
 def _below(folder: Path) -> Iterator[str]:
-    """Yield the files below a folder, relative to it; what begins with a dot is hidden and left out."""
+    """Yield the files below a folder, relative to it, without those whose names begin with a dot."""
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         inside = Path(where).relative_to(folder)

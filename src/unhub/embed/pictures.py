@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Picture: TypeAlias = Image
 
 FRAMES = 8
-FAR = 5  # seconds: where the next frame is further on, seeking to it beats decoding all that lies between
-SLACK = 1  # seconds that the last frame may be shown beyond its time, as sound may last longer than pictures
+SEEK_SECONDS = 5  # to a frame further ahead than this, seeking is faster than decoding everything before it
+TAIL_SECONDS = 1  # how much longer than its pictures a video may last, as sound may
 
 
 def pillow(name: str) -> ModuleType:
@@ -28,25 +28,25 @@ def pillow(name: str) -> ModuleType:
 
 
 def open_image(path: str | os.PathLike[str]) -> list[Picture]:
-    """Return the picture of a file, turned as its EXIF data says, in RGB; of several frames the first."""
+    """Return the picture in a file, or its first frame, upright by its EXIF data and in RGB."""
     with pillow("Image").open(path) as opened:
         return [_as_rgb(pillow("ImageOps").exif_transpose(opened))]
 
 
 def _as_rgb(picture: Picture) -> Picture:
-    if picture.mode.startswith("I;16"):  # Pillow would cut off all that is brighter than 255 of 65,535
+    if picture.mode.startswith("I;16"):  # of which Pillow would clip every value above 255
         picture = picture.point(lambda value: value / 256).convert("L")
-    if "transparency" in picture.info:  # Pillow warns where it goes from a palette to RGB at once
+    if "transparency" in picture.info:  # Pillow warns if a palette is turned into RGB directly
         picture = picture.convert("RGBA")
     return picture.convert("RGB")
 
 
-def open_video(path: str | os.PathLike[str], frames: int = FRAMES, far: float = FAR) -> list[Picture]:
-    """Return the frames shown in the middle of so many equal parts of a video, upright, in RGB."""
+def open_video(path: str | os.PathLike[str], frames: int = FRAMES, far: float = SEEK_SECONDS) -> list[Picture]:
+    """Return the frame in the middle of each of `frames` equal parts of a video, upright, in RGB."""
     av = optional("av", "embed", "reading videos")
     with av.open(os.fspath(path)) as container:
         if not container.streams.video:
-            raise ValueError("there is no video in it")
+            raise ValueError("the file has no video")
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         start, length = _extent(container, stream, av.time_base)
@@ -55,7 +55,7 @@ def open_video(path: str | os.PathLike[str], frames: int = FRAMES, far: float = 
 
 
 def _extent(container: Any, stream: Any, time_base: int) -> tuple[Fraction, Fraction]:
-    """Return when a video begins and how long it is, in seconds; where the file does not tell, all of it is decoded."""
+    """Return the start and length of a video in seconds; if the file does not give them, all of it is decoded."""
     start = (stream.start_time or 0) * stream.time_base
     if stream.duration:
         return start, stream.duration * stream.time_base
@@ -63,22 +63,22 @@ def _extent(container: Any, stream: Any, time_base: int) -> tuple[Fraction, Frac
         return start, Fraction(container.duration, time_base)
     ends = [(frame.pts + (frame.duration or 0)) * frame.time_base for frame in _timed(container, stream)]
     if not ends:
-        raise ValueError("there are no frames in it")
+        raise ValueError("the video has no frames")
     container.seek(0)
     return start, ends[-1] - start
 
 
 def _shown_at(container: Any, stream: Any, times: Sequence[Fraction], far: float) -> Iterator[Any]:
-    """Yield the frame that is shown at each of these times, which increase."""
+    """Yield the frame shown at each of these times, which increase."""
     frames = _timed(container, stream)
     shown, following = None, next(frames, None)
-    slack = max([Fraction(SLACK), *(later - time for time, later in pairwise(times))])
+    slack = max([Fraction(TAIL_SECONDS), *(later - time for time, later in pairwise(times))])
     for time in times:
         if following is not None and time - _time(following) > far:
             container.seek(int(time / stream.time_base), stream=stream)
             frames = _timed(container, stream)
             following = next(frames, None)
-            if following is None or _time(following) > time:  # no index to seek by: all is decoded instead
+            if following is None or _time(following) > time:  # the file has no index to seek by: decode everything
                 far = math.inf
                 container.seek(stream.start_time or 0, stream=stream)
                 frames = _timed(container, stream)
@@ -86,21 +86,21 @@ def _shown_at(container: Any, stream: Any, times: Sequence[Fraction], far: float
         while following is not None and (shown is None or _time(following) <= time):
             shown, following = following, next(frames, None)
         if shown is None:
-            raise ValueError("there are no frames in it")
+            raise ValueError("the video has no frames")
         if following is None and time - _time(shown) > slack:
             last, wanted = float(_time(shown)), float(time)
-            raise ValueError(f"it breaks off: the last frame is at {last:.1f} s, one is wanted at {wanted:.1f} s")
+            raise ValueError(f"it is cut off: the last frame is at {last:.1f} s, one is needed at {wanted:.1f} s")
         yield shown
 
 
 def _time(frame: Any) -> Fraction:
-    """Return when a frame is shown, in seconds."""
+    """Return the time of a frame in seconds."""
     time: Fraction = frame.pts * frame.time_base
     return time
 
 
 def _timed(container: Any, stream: Any) -> Iterator[Any]:
-    """Yield the frames that tell when they are shown."""
+    """Yield the frames that have a time."""
     return (frame for frame in container.decode(stream) if frame.pts is not None)
 
 

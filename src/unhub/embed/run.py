@@ -1,4 +1,4 @@
-"""The loop: inputs are opened on threads, a batch ahead of the model, and what cannot be embedded is set aside."""
+"""The loop: threads open the inputs one batch ahead of the model; inputs that cannot be embedded are skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Opened: TypeAlias = str | Pixels
 
 
 class Encodes(Protocol):
-    """What the loop asks of an encoder."""
+    """What the loop needs of an encoder."""
 
     def prepare(self, pictures: Sequence[Picture]) -> Pixels: ...
     def pictures(self, prepared: Sequence[Pixels]) -> Float32: ...
@@ -33,7 +33,7 @@ class Encodes(Protocol):
 def batches(
     inputs: Inputs, encoder: Encodes, start: int, size: int, threads: int | None, progress: Progress | None
 ) -> Generator[Batch]:
-    """Yield what comes of the inputs from `start` on, so many at a time."""
+    """Yield the results of the inputs from `start` on, `size` inputs at a time."""
     count = len(inputs.ids)
     with ThreadPoolExecutor(thread_count(threads)) as pool, warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")  # a picture with odd metadata is still a picture
@@ -57,7 +57,7 @@ def batches(
 
 
 def _open(inputs: Inputs, encoder: Encodes, position: int) -> Opened | Unusable:
-    """Return a text, or pictures as the encoder takes them; decoders raise whatever they like over a damaged file."""
+    """Return a text, or pictures as the encoder takes them, or why it cannot; decoders raise errors of any type."""
     try:
         if isinstance(inputs, FileInputs):
             path = inputs.paths[position]
@@ -77,13 +77,13 @@ def _open(inputs: Inputs, encoder: Encodes, position: int) -> Opened | Unusable:
 
 
 def _encode(encoder: Encodes, stop: int, opened: Sequence[Opened | Unusable]) -> Batch:
-    """Return the rows of what could be opened, and why there are none of the others."""
+    """Return the rows of the inputs that could be opened, and the reasons for the others."""
     first = stop - len(opened)
     skipped = {first + place: str(one) for place, one in enumerate(opened) if isinstance(one, Unusable)}
     usable = {first + place: one for place, one in enumerate(opened) if not isinstance(one, Unusable)}
     try:
         rows = _rows(encoder, [*usable.values()])
-    except Unusable:  # by one of them perhaps: each alone tells which
+    except Unusable:  # perhaps because of one input, so try each alone
         alone = {place: _alone(encoder, one) for place, one in usable.items()}
         skipped |= {place: str(one) for place, one in alone.items() if isinstance(one, Unusable)}
         usable = {place: one for place, one in usable.items() if place not in skipped}
@@ -96,7 +96,7 @@ def _encode(encoder: Encodes, stop: int, opened: Sequence[Opened | Unusable]) ->
 
 
 def _rows(encoder: Encodes, inputs: Sequence[Opened]) -> Float32:
-    """Return a row for each input; a batch has texts or pictures, not both."""
+    """Return a row for each input; a batch has only texts or only pictures."""
     texts = [one for one in inputs if isinstance(one, str)]
     prepared = [one for one in inputs if not isinstance(one, str)]
     if not inputs:
@@ -112,6 +112,6 @@ def _alone(encoder: Encodes, one: Opened) -> Float32 | Unusable:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong in one line."""
-    said = getattr(error, "strerror", None) or error  # without the path, which the reader has
+    """Return the message of an error in one line."""
+    said = getattr(error, "strerror", None) or error  # without the path, which the reader knows
     return " ".join(str(said).split()) or type(error).__name__

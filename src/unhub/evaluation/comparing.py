@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Kind
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import check_seed
 from unhub.evaluation.confidence import Interval, Resamples, summaries
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
-from unhub.evaluation.hubness import figures_of, no_truth
-from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.hubness import figures_of
+from unhub.evaluation.inputs import RAW, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measure
-from unhub.evaluation.placing import Placed, occurrences
+from unhub.evaluation.placing import occurrences
+from unhub.evaluation.ranked import Ranked
 from unhub.fitting import fit
 
 SKEWNESS = "skewness"
@@ -81,19 +82,14 @@ class Judge:
         self, items: Vectors, corrections: Mapping[str, Correction], progress: Progress | None = None
     ) -> dict[str, Interval]:
         """Return the measure of the raw ranking and of each correction, by name, over these items."""
-        setting = self._setting(items, corrections)
-        truth = no_truth(len(self.queries))
-        if self.measure is not None and self.relevance is not None:
-            truth = setting.truth(self.relevance)
-        workers = Workers(self.threads, progress=progress)
-        best = setting.places(PLACES) if self.measure is None else 0
-        placed = setting.place(truth, setting.rankings(), workers, best)
-        workers.finish()
-        if self.measure is None:
-            values = [skewness_of(one.best, len(items), self.seed) for one in placed]
+        inputs, resources = self._inputs(items, corrections), Resources(self.threads, progress=progress)
+        if self.measure is None or self.relevance is None:
+            ranked = Ranked.of(inputs, resources, best=inputs.places(PLACES))
+            values = [skewness_of(one.best, len(items), self.seed) for one in ranked.placed]
         else:
-            values = measured(placed, truth, self.measure, len(items), self.seed)
-        return dict(zip([RAW, *setting.corrections], values, strict=True))
+            truth = inputs.truth(self.relevance)
+            values = measured(Ranked.of(inputs, resources, truth), truth, self.measure, self.seed)
+        return dict(zip([RAW, *inputs.corrections], values, strict=True))
 
     def fit(
         self, items: Vectors, bank: VectorsLike, specs: Sequence[str], progress: Progress | None = None,
@@ -122,22 +118,21 @@ class Judge:
 
     def notes(self, items: Vectors) -> tuple[str, ...]:
         """Say what is not ranked; nothing where everything is."""
-        return () if self.exclusion is None else self._setting(items, {}).notes
+        return () if self.exclusion is None else self._inputs(items, {}).notes
 
-    def _setting(self, items: Vectors, corrections: Mapping[str, Correction]) -> Setting:
-        return Setting.of(
+    def _inputs(self, items: Vectors, corrections: Mapping[str, Correction]) -> EvaluationInputs:
+        return EvaluationInputs.of(
             self.queries, items, corrections, self.similarity, self.threads, exclude=self.exclusion
-        )  # fmt: skip
+        )
 
     def _truth(self, items: Vectors, relevance: Relevance) -> Truth:
         truth = relevance.against(self.queries.ids, items.ids)
         return truth if self.exclusion is None else self.exclusion.against(self.queries.ids, items.ids).without(truth)
 
 
-def measured(placed: list[Placed], truth: Truth, measure: Measure, items: int, seed: int) -> list[Interval]:
+def measured(ranked: Ranked, truth: Truth, measure: Measure, seed: int) -> list[Interval]:
     """Return a measure of each ranking with its bootstrap interval; all share the resamples."""
-    places = [one.answers(truth, items) for one in placed]
-    values = np.array([[part.values(one) for one in places] for part in measure.parts])
+    values = ranked.values(measure)
     drawn = Resamples(truth.groups[truth.answered], seed=seed)
     (resampled,) = drawn.summaries([measure], [values])
     wholes = summaries(measure, values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float64, Ids, Kind
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.runs import Run
 from unhub.data.similarity import Dense
@@ -17,8 +17,9 @@ from unhub.errors import check_seed, check_whole
 from unhub.evaluation.confidence import FEW_GROUPS, Interval, Resamples, paired_p_values, summaries
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.hubness import Hubness, hubness_of
-from unhub.evaluation.inputs import RAW, Corrections, Setting
+from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, Places, parse_measures
+from unhub.evaluation.ranked import Ranked
 from unhub.evaluation.returned import check_names, hubness_in, note_on, places_in
 from unhub.evaluation.tables import as_text
 
@@ -149,32 +150,30 @@ def evaluate(
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
     check_seed(seed)
-    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
-    truth = setting.truth(relevance)
+    inputs = EvaluationInputs.of(queries, items, corrections, similarity, threads, exclude=exclude)
+    truth = inputs.truth(relevance)
     returned = {
-        name: run.against(setting.query_ids, setting.item_ids, name)
-        for name, run in check_names(runs or {}, setting.corrections).items()
+        name: run.against(inputs.query_ids, inputs.item_ids, name)
+        for name, run in check_names(runs or {}, inputs.corrections).items()
     }
-    if setting.left_out is not None:
-        returned = {name: run.without(setting.left_out.codes, name) for name, run in returned.items()}
-    workers = Workers(threads, progress=progress)
-    best = 0 if hubness_k is None else setting.places(hubness_k, "hubness_k")
-    placed = setting.place(truth, setting.rankings(strength), workers, best)
-    workers.finish()
-    places = [one.answers(truth, len(setting.item_ids)) for one in placed]
-    hubnesses = [hubness_of(one, setting.item_ids) if best else None for one in placed]
-    remarks = [*setting.notes, excluded_note(truth.excluded) if truth.excluded else None]
+    if inputs.left_out is not None:
+        returned = {name: run.without(inputs.left_out.codes, name) for name, run in returned.items()}
+    best = 0 if hubness_k is None else inputs.places(hubness_k, "hubness_k")
+    ranked = Ranked.of(inputs, Resources(threads, progress=progress), truth, best=best, strength=strength)
+    places: list[Places] = [*ranked.places]
+    hubnesses = [hubness_of(one, inputs.item_ids) if best else None for one in ranked.placed]
+    remarks = [*inputs.notes, excluded_note(truth.excluded) if truth.excluded else None]
     for name, run in returned.items():
         places.append(places_in(run, truth))
         hubnesses.append(hubness_in(run, best) if best else None)
         remarks.append(note_on(run, name, truth, places[-1]))
-    rows = compare([RAW, *setting.corrections, *returned], places, chosen, truth, hubnesses, int(resamples), seed)
+    rows = compare([*ranked.names, *returned], places, chosen, truth, hubnesses, int(resamples), seed)
     return Evaluation(
         rows,
         chosen,
-        setting.query_ids[truth.answered],
+        inputs.query_ids[truth.answered],
         np.stack([one.best_ranks for one in places]),
-        len(setting.item_ids),
+        ranked.items,
         len(truth.counts) - len(truth.answered),
         truth.absent,
         int(truth.groups.max()) + 1,

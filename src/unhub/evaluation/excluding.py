@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids, Span
 from unhub.data.ids import positions_of
+from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.data.relevance import Truth, places_of
-from unhub.search.searcher import Excluded, listed
+from unhub.search.hits import Excluded, listed
 
 SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
 NOBODY = -1  # what stands at a place that no item is left for
@@ -64,8 +65,7 @@ class Exclusion:
         owners, positions = places_of(self.query_ids, queries), places_of(self.item_ids, items)
         there = (owners >= 0) & (positions >= 0)
         codes = np.unique(owners[there] * len(items) + positions[there])
-        starts = np.searchsorted(codes, np.arange(len(queries) + 1) * len(items))
-        return LeftOut(starts, codes % len(items), len(items))
+        return LeftOut(starts_of(codes // len(items), len(queries)), codes % len(items), len(items))
 
     def note(self, left_out: LeftOut) -> str:
         """Say what is left out."""
@@ -80,22 +80,13 @@ ExcludeLike: TypeAlias = Exclusion | Excluded
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
-    """The positions of the items that are not ranked: those of query i are `positions[starts[i]:starts[i + 1]]`."""
+class LeftOut(Ragged):
+    """The positions of the items that are not ranked: those of query i are row i of `positions`."""
 
-    starts: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    FLAT: ClassVar = ("positions",)
+
+    positions: Positions
     items: int
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many items each query leaves out, (queries,)."""
-        return np.diff(self.starts)
-
-    @property
-    def owners(self) -> NDArray[np.int64]:
-        """The query of each pair, (pairs,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
     @property
     def codes(self) -> NDArray[np.int64]:
@@ -104,13 +95,12 @@ class LeftOut:
 
     def of(self, query: int) -> NDArray[np.int64]:
         """Return the items that one query leaves out."""
-        return self.positions[self.starts[query] : self.starts[query + 1]]
+        return self.positions[self.span(query, query + 1)]
 
     def within(self, span: Span) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows, counted from the first of a span of queries, and the columns that are left out."""
-        starts = self.starts[span[0] : span[1] + 1]
-        rows = np.repeat(np.arange(span[1] - span[0]), np.diff(starts))
-        return rows, self.positions[starts[0] : starts[-1]]
+        rows = np.repeat(np.arange(span[1] - span[0]), self.counts[slice(*span)])
+        return rows, self.positions[self.span(*span)]
 
     def empty_places(self, span: Span, best: NDArray[np.int32]) -> None:
         """Write NOBODY into places of the best items, (queries of the span, k), that no item is left for."""
@@ -123,8 +113,4 @@ class LeftOut:
         kept = ~np.isin(truth.owners * self.items + truth.positions, self.codes)
         if not kept.any():
             raise ValueError("exclude leaves out every answer to every query, so there is nothing to find")
-        counts = np.bincount(truth.owners[kept], minlength=len(truth.counts))
-        return dataclasses.replace(
-            truth, starts=np.concatenate([[0], np.cumsum(counts)]), positions=truth.positions[kept],
-            grades=truth.grades[kept], excluded=int((~kept).sum()),
-        )  # fmt: skip
+        return dataclasses.replace(truth.keep(kept), excluded=int((~kept).sum()))

@@ -1,4 +1,4 @@
-"""Hubness: how unevenly the items are returned, and whom a ranking favours."""
+"""Hubness: how unevenly the items are returned, and the hubs, the items that are returned most often."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import functools
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from unhub.arrays import Ids, Kind
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
-from unhub.data.ids import positions_of
-from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.similarity import Dense
 from unhub.data.vectors import VectorsLike
+from unhub.errors import check_whole
 from unhub.evaluation.chance import Chance, chance_of
-from unhub.evaluation.excluding import NOBODY, ExcludeLike
-from unhub.evaluation.inputs import Setting
-from unhub.evaluation.measures import Measure
+from unhub.evaluation.excluding import ExcludeLike
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Placed, occurrences
+from unhub.evaluation.ranked import Ranked
 
 TOP_SHARE = 0.01  # of the items, whose share of all places is told
 
@@ -121,6 +120,78 @@ def figures_of(counts: NDArray[np.int64]) -> Figures:
     )
 
 
+def hubness_of(placed: Placed, item_ids: Ids, notes: tuple[str, ...] = ()) -> Hubness:
+    """Return the hubness of a ranking that was placed with the best items of each query."""
+    queries, k = placed.best.shape
+    counts = occurrences(placed.best, len(item_ids))
+    return Hubness(k, queries, item_ids, counts, figures_of(counts), notes)
+
+
+@dataclass(frozen=True)
+class Hub:
+    """An item, the number of queries it is returned for, and positions of some of these queries.
+
+    after: the number with the correction; None without one. still: for each of the queries, whether it still returns
+    the item.
+    """
+
+    position: int
+    id: int | str
+    before: int
+    after: int | None
+    queries: tuple[int, ...]
+    still: tuple[bool, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Hubs:
+    """The worst hubs of the raw ranking, worst first, and the hubness before and after a correction."""
+
+    hubs: tuple[Hub, ...]
+    before: Hubness
+    after: Hubness | None
+    query_ids: Ids
+
+    @staticmethod
+    def of(ranked: Ranked, count: int, examples: int) -> Hubs:
+        """Return the worst hubs of the raw ranking, and what became of them with the last one."""
+        inputs, raw, last = ranked.inputs, ranked.placed[0].best, ranked.placed[-1].best
+        before, *corrected = (hubness_of(one, inputs.item_ids, inputs.notes) for one in ranked.placed)
+        after = corrected[-1] if corrected else None
+        hubs = []
+        for item in before.hubs(count).tolist():
+            fallen = _fallen(raw, item, examples)
+            hubs.append(
+                Hub(
+                    item,
+                    inputs.item_ids[item].item(),
+                    int(before.counts[item]),
+                    None if after is None else int(after.counts[item]),
+                    tuple(fallen.tolist()),
+                    tuple((last[fallen] == item).any(axis=1).tolist()),
+                )
+            )
+        return Hubs(tuple(hubs), before, after, inputs.query_ids)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the counts of all items, as JSON can hold it; queries by id."""
+        return {
+            "before": self.before.to_dict(),
+            "after": None if self.after is None else self.after.to_dict(),
+            "notes": list(self.before.notes),
+            "hubs": [
+                {
+                    "id": hub.id,
+                    "before": hub.before,
+                    "after": hub.after,
+                    "queries": [self.query_ids[query].item() for query in hub.queries],
+                    "still": list(hub.still) if self.after is not None else None,
+                }
+                for hub in self.hubs
+            ],
+        }
+
+
 def hubness(
     queries: VectorsLike | Dense,
     items: VectorsLike | None = None,
@@ -137,76 +208,41 @@ def hubness(
 
     exclude: items that are not ranked for single queries, as `evaluate` takes it.
     """
-    corrections = () if correction is None else (correction,)
-    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
-    workers = Workers(threads, progress=progress)
-    (placed,) = setting.place(
-        no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], workers, best=setting.places(k)
-    )
-    workers.finish()
-    return hubness_of(placed, setting.item_ids, setting.notes)
+    inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
+    resources = Resources(threads, progress=progress)
+    ranked = Ranked.of(inputs, resources, best=inputs.places(k), strength=strength, last_alone=True)
+    return hubness_of(ranked.placed[0], inputs.item_ids, inputs.notes)
 
 
-def hubness_of(placed: Placed, item_ids: Ids, notes: tuple[str, ...] = ()) -> Hubness:
-    """Return the hubness of a ranking that was placed with the best items of each query."""
-    queries, k = placed.best.shape
-    counts = occurrences(placed.best, len(item_ids))
-    return Hubness(k, queries, item_ids, counts, figures_of(counts), notes)
-
-
-def no_truth(queries: int) -> Truth:
-    """Return the answers to queries of which none are known."""
-    return Truth(np.zeros(queries + 1, np.int64), np.empty(0, np.int64), np.empty(0))
-
-
-@dataclass(frozen=True)
-class GroupBias:
-    """How much a ranking favours group A over group B among the n best: (#A - #B) / n, averaged over the queries.
-
-    share_a, share_b: their mean shares of the n best. precision: the mean share of answers among the n best of the
-    queries that have any, where answers are given. All but n are fractions.
-    """
-
-    n: int
-    bias: float
-    share_a: float
-    share_b: float
-    precision: float | None
-
-
-def group_bias(
+def worst_hubs(
     queries: VectorsLike | Dense,
-    items: VectorsLike | None,
-    group_a: ArrayLike,
-    group_b: ArrayLike,
+    items: VectorsLike | None = None,
     correction: Correction | None = None,
-    n: int = 10,
+    k: int = 10,
+    count: int = 10,
     *,
-    relevance: RelevanceLike | None = None,
+    examples: int = 3,
     exclude: ExcludeLike | None = None,
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
-) -> GroupBias:
-    """Return how much the n best items of the queries favour one group of items, by id, over another.
+    progress: Progress | None = None,
+) -> Hubs:
+    """Return the items that most queries have among their k best, and with a correction how often it returns them.
 
+    examples: how many queries to name for each hub, evenly from those that have it first to those that have it last.
     exclude: items that are not ranked for single queries, as `evaluate` takes it.
     """
-    corrections = () if correction is None else (correction,)
-    setting = Setting.of(queries, items, corrections, similarity, threads, exclude=exclude)
-    inside = [np.zeros(len(setting.item_ids)), np.zeros(len(setting.item_ids))]
-    for name, ids, flags in zip(("group_a", "group_b"), (group_a, group_b), inside, strict=True):
-        flags[positions_of(ids, setting.item_ids, name)] = 1
-    if np.any(inside[0] * inside[1]):
-        both = setting.item_ids[int(np.flatnonzero(inside[0] * inside[1])[0])].item()
-        raise ValueError(f"group_a and group_b share items, for example {both!r}; an item is of one group")
-    truth = None if relevance is None else setting.truth(relevance)
-    (placed,) = setting.place(
-        truth or no_truth(len(setting.query_ids)), [setting.rankings(strength)[-1]], Workers(threads),
-        best=setting.places(n, "n"),
-    )  # fmt: skip
-    places = placed.best.shape[1]
-    there = placed.best != NOBODY
-    share_a, share_b = (float((flags[placed.best] * there).mean()) for flags in inside)
-    found = None if truth is None else Measure("P", places).values(placed.answers(truth, len(setting.item_ids)))
-    return GroupBias(places, share_a - share_b, share_a, share_b, None if found is None else float(found.mean()) / 100)
+    for name, number, least in (("count", count, 1), ("examples", examples, 0)):
+        check_whole(number, name, least)
+    inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
+    resources = Resources(threads, progress=progress)
+    ranked = Ranked.of(inputs, resources, best=inputs.places(k), strength=strength)
+    return Hubs.of(ranked, count, examples)
+
+
+def _fallen(best: NDArray[np.int32], item: int, count: int) -> NDArray[np.int64]:
+    """Return some queries that have the item among their best, evenly from the first place to the last."""
+    queries, places = np.nonzero(best == item)
+    chosen = np.unique(np.linspace(0, len(queries) - 1, min(count, len(queries))).astype(np.int64))
+    return queries[np.argsort(places, kind="stable")[chosen]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 from unhub.arrays import Ids, Kind
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Fitted, Rescore
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.fingerprint import Hashes, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
@@ -19,7 +20,7 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import check_whole
 from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
-from unhub.matching import locate
+from unhub.matching import check_widths, locate
 from unhub.methods import METHODS
 
 RAW = "raw"
@@ -28,7 +29,7 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class EvaluationInputs:
     """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
 
     left_out: the items that are not ranked for single queries. notes: what is to be said of them, and of corrections
@@ -39,7 +40,7 @@ class Setting:
     query_ids: Ids
     item_ids: Ids
     corrections: Mapping[str, tuple[Correction, Ranking]]
-    twins: Twins = NO_TWINS
+    copies: Copies = NO_COPIES
     left_out: LeftOut | None = None
     notes: tuple[str, ...] = ()
 
@@ -52,7 +53,7 @@ class Setting:
         threads: int | None = None,
         name: str = "queries",
         exclude: ExcludeLike | None = None,
-    ) -> Setting:
+    ) -> EvaluationInputs:
         """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
 
         name: what errors call the queries. exclude: items that are not ranked for single queries.
@@ -65,25 +66,36 @@ class Setting:
             rows = np.arange(queries.shape[0])
             left_out, notes = _left_out(exclude, rows, queries.item_ids)
             notes += _without_items(named)
-            return Setting(queries, rows, queries.item_ids, _but_raw(ranked), NO_TWINS, left_out, notes)
+            return EvaluationInputs(queries, rows, queries.item_ids, _but_raw(ranked), NO_COPIES, left_out, notes)
         if items is None:
             raise ValueError("items are missing: give the vectors of the gallery")
         asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
-        if asked.dimensions != gallery.dimensions:
-            raise ValueError(
-                f"{name} have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
-            )
+        check_widths({name: asked, "items": gallery}, against="items")
         kind = _kind(named, similarity)
         workers = Workers(threads)
         asked_hashes = inspect(asked, name, kind, workers.map).hashes
         hashes = inspect(gallery, "items", kind, workers.map).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
-        twins = Twins.among(gallery, hashes)
+        copies = Copies.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)
         notes += _without_items(named)
         if exclude is None:
             notes += _found_by_themselves(asked_hashes, hashes)
-        return Setting(Dot(asked, gallery, kind), asked.ids, gallery.ids, _but_raw(ranked), twins, left_out, notes)
+        pairs = Dot(Vectors(asked.ids, asked.rows), Vectors(gallery.ids, gallery.rows), kind)  # no hashes to keep
+        return EvaluationInputs(pairs, asked.ids, gallery.ids, _but_raw(ranked), copies, left_out, notes)
+
+    @staticmethod
+    def with_one(
+        queries: VectorsLike | Dense,
+        items: VectorsLike | None,
+        correction: Correction | None,
+        similarity: Kind | None,
+        threads: int | None,
+        exclude: ExcludeLike | None,
+    ) -> EvaluationInputs:
+        """Check the inputs of an evaluation of one correction, or of none."""
+        corrections = () if correction is None else (correction,)
+        return EvaluationInputs.of(queries, items, corrections, similarity, threads, exclude=exclude)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
         """Return the raw ranking and then that of each correction, with this much of it."""
@@ -92,7 +104,7 @@ class Setting:
 
     def place(self, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0) -> list[Placed]:
         """Return where each ranking puts the answers and the best items, those with the same contents level."""
-        return place(self.similarity, truth, rankings, workers, best, self.twins, self.left_out)
+        return place(self.similarity, truth, rankings, workers, best, self.copies, self.left_out)
 
     def truth(self, relevance: RelevanceLike) -> Truth:
         """Return where the answers stand, but for those that are left out."""
@@ -155,8 +167,8 @@ def name_corrections(corrections: Corrections) -> dict[str, Correction]:
         named = {}
         for one in [corrections] if isinstance(corrections, Fitted) else corrections:
             spec = _fitted(one).spec
-            twins = sum(other.spec == spec for other in named.values())
-            named[spec if not twins else f"{spec} ({twins + 1})"] = one
+            same = sum(other.spec == spec for other in named.values())
+            named[spec if not same else f"{spec} ({same + 1})"] = one
     for name, one in named.items():
         zero = isinstance(_fitted(one), Bias) and not np.any(one.arrays["bias"])
         if name == RAW and not zero:
@@ -207,5 +219,6 @@ def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Rank
     if np.any(places[1:] < places[:-1]):
         raise ValueError(f"items must be in the order of the fit for {correction.spec}, which looks at whole rows")
     if isinstance(ranking, Rescore):
-        ranking = ranking.bind(Vectors(correction.ids, items.rows))
+        # The rows are those of the fit, as was seen above: `bind` would hash them once more.
+        ranking = dataclasses.replace(ranking, items=Vectors(correction.ids, items.rows))
     return ranking

@@ -204,6 +204,11 @@ class Measure:
         return MEASURES[self.name]
 
     @property
+    def with_unit(self) -> str:
+        """The measure with its unit, for a title or an axis: `R@10 (%)`, `MdR (rank)`."""
+        return f"{self} ({'%' if self.family.percent else 'rank'})"
+
+    @property
     def gain(self) -> str:
         """What a difference is called: where lower is better, a rise is no gain."""
         return f"{'change' if self.family.falls else 'gain'} in {self}"

@@ -15,6 +15,7 @@ from unhub.atomic import FileKind, file_kind, replacing
 from unhub.errors import optional
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # A file has these colours; a page replaces each by a variable of its style sheet. Raw and corrected are of the palette
@@ -127,6 +128,24 @@ class Picture:
         return file.getvalue()
 
 
+def axis_of(measured: str, falls: bool) -> str:
+    """Return the label of an axis: what is measured, with its unit, and which way is better where that is down."""
+    return f"{measured}, lower is better" if falls else measured
+
+
+def draw_levels(axes: Axes) -> None:
+    """Draw faint level lines behind a chart."""
+    axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def draw_legend(axes: Axes) -> None:
+    """Put the legend above the axes, where it hides nothing."""
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.9, columnspacing=1.2, borderaxespad=0.2
+    )
+
+
 def check_drawable(path: str | os.PathLike[str]) -> FileKind:
     """Return the kind of picture that a file's name asks for; raise if it asks for none, or matplotlib is absent."""
     form = check_form(path)
@@ -138,5 +157,5 @@ def check_form(path: str | os.PathLike[str]) -> str:
     """Return the form that a file's name asks for, `png` or `svg`; another is an error."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in FORMS:
-        raise ValueError(f"{path}: a picture is a .png or a .svg file; name one")
+        raise ValueError(f"{path} is not the name of a picture; end it in .png or .svg")
     return form

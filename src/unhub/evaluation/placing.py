@@ -16,7 +16,7 @@ from unhub import kernels
 from unhub.arrays import Float32, Span, spans
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Block, Similarity
 from unhub.data.vectors import HARMLESS, check_range
@@ -77,7 +77,7 @@ class Placed:
 
     def answers(self, truth: Truth, items: int) -> Places:
         """Return the places of the answers, of the queries that have any."""
-        answered = truth.of(truth.answered)
+        answered = truth.gather(truth.answered)
         return Places.of(answered.starts, self.better, self.equal, truth.grades, items)
 
 
@@ -115,16 +115,16 @@ def raw_ranking(items: int) -> Additive:
 
 def place(
     similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0,
-    twins: Twins = NO_TWINS, left_out: LeftOut | None = None,
+    copies: Copies = NO_COPIES, left_out: LeftOut | None = None,
 ) -> list[Placed]:  # fmt: skip
     """Return where each ranking puts the answers of `truth`, and the `best` first items of each query.
 
     All rankings share one multiply; only a Plan, which is a function of all queries at once, holds the whole matrix.
-    twins: items with the same contents, whose similarities are made the same to the last bit. left_out: items that are
+    copies: items with the same contents, whose similarities are made the same to the last bit. left_out: items that are
     not ranked for single queries, and no answers to them either; no score changes by that, nor does a gate.
     """
     m, n = similarity.shape
-    rankings = [Additive(twins.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
+    rankings = [Additive(copies.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
     placed = [_empty(m, n, len(truth.positions), best) for _ in rankings]
     both = list(zip(rankings, placed, strict=True))
     streamed = [(ranking, out) for ranking, out in both if not isinstance(ranking, Plan)]
@@ -132,10 +132,10 @@ def place(
     if planned:
         workers.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
     if streamed:
-        _stream(similarity, truth, streamed, workers, twins, left_out)
+        _stream(similarity, truth, streamed, workers, copies, left_out)
     if planned:
         matrix = np.empty((m, n), np.float32)
-        workers.run([lambda: multiply(similarity, (0, m), None, matrix, twins)])
+        workers.run([lambda: multiply(similarity, (0, m), None, matrix, copies)])
         workers.tick(m * n)
         workers.passes += 1
         for ranking, out in planned:
@@ -154,7 +154,7 @@ def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
 
 def _stream(
     similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], workers: Workers,
-    twins: Twins, left_out: LeftOut | None,
+    copies: Copies, left_out: LeftOut | None,
 ) -> None:  # fmt: skip
     m, n = similarity.shape
     workers.total += m * n
@@ -165,7 +165,7 @@ def _stream(
         buffer = np.empty((min(rows, part[1] - part[0]), n), np.float32)
         for span in spans(part[1], rows, start=part[0]):
             tile = buffer[: span[1] - span[0]]
-            multiply(similarity, span, ready, tile, twins)
+            multiply(similarity, span, ready, tile, copies)
             for ranking, out in rankings:
                 place_tile(tile, span, ranking, truth, out, left_out)
             workers.tick(tile.size)
@@ -189,13 +189,13 @@ def ready_items(similarity: Similarity) -> list[Block] | None:
     return [similarity.items(span) for span in spans(n, BLOCK_ITEMS)] if small else None
 
 
-def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, twins: Twins) -> None:
+def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, copies: Copies) -> None:
     """Write the scores of the queries of a span and all items, those with the same contents level."""
     queries = similarity.queries(span)
     for number, (start, stop) in enumerate(spans(tile.shape[1], BLOCK_ITEMS)):
         items = similarity.items((start, stop)) if ready is None else ready[number]
         similarity.queries_by_items(queries, items, tile[:, start:stop])
-    twins.level(tile)
+    copies.level(tile)
 
 
 def place_tile(

@@ -16,12 +16,12 @@ from unhub.evaluation.placing import Placed
 
 def places_in(returned: Returned, truth: Truth) -> Places:
     """Return the places of the answers among what was returned, NOT_FOUND for those that were not."""
-    rows = np.arange(len(returned.owners))
-    heads = np.searchsorted(returned.owners, returned.owners)  # the first item returned for the same query
-    first = np.diff(returned.owners, prepend=-1).astype(bool) | (np.diff(returned.scores, prepend=np.nan) != 0)
+    owners = returned.owners
+    heads = returned.starts[owners]  # the first item returned for the same query
+    first = np.diff(owners, prepend=-1).astype(bool) | (np.diff(returned.scores, prepend=np.nan) != 0)
     starts = np.flatnonzero(first)
     tie = np.cumsum(first) - 1
-    better, equal = starts[tie] - heads, np.diff(starts, append=len(rows))[tie]
+    better, equal = starts[tie] - heads, np.diff(starts, append=len(owners))[tie]
     order = np.argsort(returned.codes)
     wanted = truth.owners * len(returned.item_ids) + truth.positions
     spots = order[np.minimum(np.searchsorted(returned.codes, wanted, sorter=order), len(order) - 1)]
@@ -34,10 +34,10 @@ def places_in(returned: Returned, truth: Truth) -> Places:
 
 def hubness_in(returned: Returned, k: int) -> Hubness:
     """Return how often each item is among the first k that were returned; of ties, the first items count."""
-    heads = np.searchsorted(returned.owners, returned.owners)
-    first = returned.positions[np.arange(len(returned.owners)) - heads < k]
+    heads = returned.starts[returned.owners]
+    first = returned.positions[np.arange(len(heads)) - heads < k]
     counts = np.bincount(first, minlength=len(returned.item_ids)).astype(np.int64)
-    return Hubness(k, returned.queries, returned.item_ids, counts, figures_of(counts))
+    return Hubness(k, len(returned), returned.item_ids, counts, figures_of(counts))
 
 
 def note_on(returned: Returned, name: str, truth: Truth, places: Places) -> str | None:

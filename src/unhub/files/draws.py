@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.atomic import file_kind, replacing
-from unhub.data.draws import Captions, Drawn, Draws, Positions
+from unhub.data.captions import Captions
+from unhub.data.draws import Drawn, Draws
 from unhub.data.ids import as_ids
+from unhub.data.ragged import Positions
 from unhub.files.arrays import DAMAGE, is_npy, load_arrays
 
 FORMAT = 2
@@ -29,7 +31,7 @@ def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
         "unhub_draws": np.array(FORMAT),
         "text_ids": draws.text_ids,
         "item_ids": draws.item_ids,
-        "caption_items": draws.captions.owners,
+        "caption_items": draws.captions.described,
         "caption_texts": draws.captions.texts,
         "sizes": np.array(list(draws.sizes), np.int64),
         "count": np.array(draws.count),
@@ -87,7 +89,7 @@ def _drawn(arrays: Arrays, size: int, text_count: int, item_count: int, captions
     )
     if not sound:
         raise ValueError(f"the sets of size {size}")
-    found = Drawn(_whole(items), _whole(starts), _whole(texts), whole.astype(np.bool_), int(short))
+    found = Drawn(_whole(starts), _whole(items), _whole(texts), whole.astype(np.bool_), int(short))
     keys = found.items[found.owners][:, None] * text_count + found.texts
     if not np.isin(keys, captions.keys(text_count)).all():
         raise ValueError(f"the sets of size {size}, which are not of an item's captions")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids, is_integer
 from unhub.data.vectors import Rows, Vectors, as_texts, as_vectors
+from unhub.errors import naming_file
 from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
 from unhub.files.clip_retrieval import read_clip_folder
 from unhub.files.embedded import is_embedded, read_embedded
@@ -25,6 +26,7 @@ READERS: Mapping[str, Reader] = {
 }
 
 
+@naming_file()
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
     """Read ids and rows from a file or folder; .npy, .safetensors and folders stay on disk, mapped.
 
@@ -36,6 +38,7 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
     return as_vectors(read_as_held(path), str(path))
 
 
+@naming_file()
 def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
     """Read what a file or folder holds: ids and rows, or rows alone, which whoever takes them may number."""
     found = _read(Path(path))
@@ -44,11 +47,13 @@ def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
     return rows.rows if named is None else name_rows(rows, named, str(path))
 
 
+@naming_file()
 def read_rows(path: str | os.PathLike[str]) -> Vectors:
     """Read rows alone, numbered from 0 whatever ids the file holds."""
     return as_vectors(_read(Path(path)).rows, str(path))
 
 
+@naming_file()
 def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
     """Return the rows with these ids, which must number them; errors call the ids by their `source`."""
     return Vectors(as_ids(ids, len(rows), source), rows.rows)

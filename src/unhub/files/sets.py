@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids, positions_of
+from unhub.data.ragged import Ragged, starts_of
 from unhub.data.vectors import Vectors, take
+from unhub.errors import naming_file
 from unhub.files.columns import TABLES, id_column, read_columns
 from unhub.files.readers import kind_of
 
@@ -20,19 +22,18 @@ COLUMNS = (id_column("set_id"), id_column("query_id"))
 
 
 @dataclass(frozen=True, eq=False)
-class NamedSets:
-    """Ids of sets and of their queries: those of set i are `query_ids[starts[i]:starts[i + 1]]`.
+class NamedSets(Ragged):
+    """Ids of sets and of their queries: those of set i are row i of `query_ids`.
 
-    Sets stand in the order they first come in; `source` names them in errors.
+    Sets are in the order in which each first occurs; `source` names them in errors.
     """
 
+    FLAT: ClassVar = ("query_ids",)
+    PER_ROW: ClassVar = ("ids",)
+
     ids: Ids
-    starts: NDArray[np.int64]
     query_ids: NDArray[np.generic]
     source: str
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def of(self, queries: Vectors) -> list[NDArray[np.generic]]:
         """Return the rows of each set, found among these by their ids; a query that comes twice counts twice."""
@@ -45,9 +46,10 @@ class NamedSets:
             words = "1 query id is" if len(each) == 1 else f"{len(each):,} query ids are"
             raise ValueError(f"{self.source}: {words} not among the queries, for example {unknown[0].item()!r}")
         places = positions_of(wanted, known, self.source)
-        return [take(queries.rows, places[start:stop]) for start, stop in pairwise(self.starts.tolist())]
+        return [take(queries.rows, places[self.span(row, row + 1)]) for row in range(len(self))]
 
 
+@naming_file()
 def read_sets(path: str | os.PathLike[str]) -> NamedSets:
     """Read sets of queries: .csv, .tsv, .jsonl or .parquet with `set_id` and `query_id`, a row for each query."""
     path = Path(path)
@@ -58,5 +60,5 @@ def read_sets(path: str | os.PathLike[str]) -> NamedSets:
     names, first, back = np.unique(set_ids, return_index=True, return_inverse=True)
     numbers = np.argsort(np.argsort(first))[back]  # of each row's set, as they come
     order = np.argsort(numbers, kind="stable")
-    starts = np.searchsorted(numbers[order], np.arange(len(names) + 1))
-    return NamedSets(as_ids(set_ids[np.sort(first)], len(names), str(path)), starts, query_ids[order], str(path))
+    ids = as_ids(set_ids[np.sort(first)], len(names), str(path))
+    return NamedSets(starts_of(numbers[order], len(names)), ids, query_ids[order], str(path))

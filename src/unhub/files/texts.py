@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids, positions_of
+from unhub.errors import naming_file
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
 from unhub.files.readers import kind_of, read_lines
@@ -38,6 +39,11 @@ class Texts:
         known = self.ids
         if known.dtype.kind != ids.dtype.kind:  # the ids of one side look like integers: both are compared as texts
             known, ids = known.astype(np.str_), ids.astype(np.str_)
+        missing = ids[~np.isin(ids, known)]
+        if len(missing):
+            raise ValueError(
+                f"{self.source} has no text for {len(missing)} of the ids, for example {missing[0].item()!r}"
+            )
         return [str(text) for text in self.texts[positions_of(ids, known, self.source)]]
 
     def where_known(self, ids: Ids) -> list[str]:
@@ -51,6 +57,7 @@ class Texts:
         return [next(found) if one else "" for one in has.tolist()]
 
 
+@naming_file()
 def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column: str | None = "id") -> Texts:
     """Read texts: .txt, one per line in the order of the rows, or .csv, .tsv, .jsonl, .parquet with `id` and `text`.
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import final
+
 import numpy as np
-from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, unit
 from unhub.compute.nearest import Asked, nearest
 from unhub.compute.workers import Progress, Resources
 from unhub.data.ids import join_ids
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, check_range, take
+from unhub.errors import ArgumentError
+from unhub.indexes.index import InProcess, Positions
 
-SMALL_PART = 4096  # rows
+SMALL_PART_ROWS = 4096
 
 
-class Exact:
+@final
+class Exact(InProcess):
     """An index that holds nothing but the items and their biases."""
 
     def __init__(
@@ -27,17 +31,22 @@ class Exact:
         progress: Progress | None = None,
     ) -> None:
         if settings:
-            raise ValueError(f"the exact index takes no settings, got {settings!r}; write index='exact'")
-        self.items, self.bias, self.similarity, self.threads = items, bias, similarity, threads
+            raise ArgumentError("index", f"'exact' takes no settings, got {settings!r}", "write 'exact' alone")
+        self._items, self.bias, self.similarity, self.threads = items, bias, similarity, threads
 
-    def search(
+    @property
+    def items(self) -> Vectors:
+        """The items, in their order."""
+        return self._items
+
+    def find(
         self,
         queries: Float32,
         weights: Float64,
         k: int,
-        allowed: NDArray[np.int64] | None = None,
+        allowed: Positions | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Float32, NDArray[np.int64]]:
+    ) -> tuple[Float32, Positions]:
         """Return scores and positions, (queries, k), best first; equal scores go to the lower position."""
         items = self.items if allowed is None else self.items.gather(allowed)
         bias = self.bias if allowed is None else self.bias[allowed]
@@ -45,7 +54,7 @@ class Exact:
         scores, places = nearest(Asked(queries, weights, bias), items, self.similarity, k, resources)
         return scores, places if allowed is None else np.where(places >= 0, allowed[places], -1)
 
-    def scores_at(self, queries: Float32, weights: Float64, positions: NDArray[np.int64]) -> Float32:
+    def scores_at(self, queries: Float32, weights: Float64, positions: Positions) -> Float32:
         """Return the scores of some positions of each query, (queries, candidates)."""
         rows = np.asarray(take(self.items.rows, positions.ravel()), dtype=np.float32)
         rows = unit(rows) if self.items.want_scaling(0, len(self.items), self.similarity) else rows
@@ -58,21 +67,26 @@ class Exact:
 
     def add(self, items: Vectors, bias: Float64) -> None:
         """Put items after those it holds."""
-        rows, unit_length = _stacked(self.items.rows, items.rows), self.items.unit_length and items.unit_length
-        self.items = Vectors(join_ids(self.items.ids, items.ids), rows).seen(unit_length)
-        self.bias = np.concatenate([self.bias, bias])
+        grown = self.grown(items, bias)
+        self._items, self.bias = grown.items, grown.bias
 
-    def remove(self, positions: NDArray[np.int64]) -> None:
+    def drop(self, positions: Positions) -> None:
         """Drop items; those after them move up."""
         kept = np.delete(np.arange(len(self.items)), positions)
         rows = _gathered(self.items.rows, kept)
-        self.items, self.bias = Vectors(self.items.ids[kept], rows).seen(self.items.unit_length), self.bias[kept]
+        self._items, self.bias = Vectors(self.items.ids[kept], rows).seen(self.items.unit_length), self.bias[kept]
+
+    def grown(self, items: Vectors, bias: Float64) -> Exact:
+        """Return an index of the items it holds and then these."""
+        rows, unit_length = _stacked(self.items.rows, items.rows), self.items.unit_length and items.unit_length
+        both = Vectors(join_ids(self.items.ids, items.ids), rows).seen(unit_length)
+        return Exact(both, np.concatenate([self.bias, bias]), self.similarity, threads=self.threads)
 
 
 # Rows stay a flat stack of parts, however often items come and go.
 
 
-def _gathered(rows: Rows, kept: NDArray[np.int64]) -> Rows:
+def _gathered(rows: Rows, kept: Positions) -> Rows:
     """Return some of the rows, in rising order."""
     if isinstance(rows, Gathered):
         return Gathered(rows.rows, rows.positions[kept])
@@ -90,6 +104,6 @@ def _gathered(rows: Rows, kept: NDArray[np.int64]) -> Rows:
 def _stacked(rows: Rows, new: Rows) -> Rows:
     """Return the rows with new ones below, joining small parts so that many additions do not become many parts."""
     parts = [*rows.parts] if isinstance(rows, Stacked) else [rows]
-    while len(parts) > 1 and parts[-1].shape[0] + new.shape[0] <= SMALL_PART:
+    while len(parts) > 1 and parts[-1].shape[0] + new.shape[0] <= SMALL_PART_ROWS:
         new = np.concatenate([parts.pop()[:], new[:]])
     return Stacked([*parts, new])

@@ -1,31 +1,23 @@
-"""FAISS's factory: an empty index from its string, set to our defaults, and what FAISS refuses in plain words."""
+"""FAISS's factory: an empty index from its string, set to our defaults, and what it is made of."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unhub.errors import optional
+from unhub.errors import ArgumentError, optional
+from unhub.indexes.index import Positions
 from unhub.layouts import Form, Layout
 
 EF_SEARCH = 128  # FAISS's own 16 is for easier data than two modalities
-REFINED = 4  # times k, of the candidates that RFlat looks at again; FAISS's own 1 would only put them in order
-PADDING = 128  # how many zeros a product quantiser may need for its parts to divide the dimensions
+REFINE_FACTOR = 4  # times k, of the candidates that RFlat looks at again; FAISS's own 1 would only put them in order
+PADDING_ZEROS = 128  # that a product quantiser may need at most for its parts to divide the dimensions
 TRAINING_ROWS = 65_536  # what 256 centroids can use; more where there are more clusters
-
-REMEDIES: Mapping[str, str] = {
-    "could not parse index string": "for example HNSW32 or IVF256,Flat will do; PCA16 and IDMap want an index "
-    "after them, as in PCA16,Flat",
-    "Number of training points": "take fewer clusters or centroids, or index='exact', which needs no training",
-    "should be a multiple of the number of subquantizers": "take fewer parts, or a number of dimensions they divide",
-    "could not set parameter": "it is not one of this index",
-}
 
 
 def library() -> ModuleType:
@@ -38,21 +30,38 @@ def plain_factory(factory: str) -> str:
     return re.sub(r"(?<![^,(])IDMap2?,|,IDMap2?(?![^,)])", "", factory)
 
 
-def open_index(factory: str, dimensions: int, form: Form) -> tuple[Any, int]:
-    """Return an empty index and its width: the augmented dimensions, padded until the factory takes them."""
+def open_index(settings: str, dimensions: int, rotate: bool) -> tuple[Any, Layout]:
+    """Return an empty index, set to our defaults and its parameters, and the layout of the vectors it takes.
+
+    Augmented vectors are padded with zeros until the factory takes their width.
+    """
+    given, _, parameters = settings.partition(";")
+    factory = plain_factory(given)
     if not factory:
-        raise ValueError("faiss needs a factory string, for example index='faiss:HNSW32'")
+        raise ArgumentError("index", "'faiss' has no factory string", "write one after a colon, such as faiss:HNSW32")
+    form: Form = "ip" if factory == "Flat" else "l2"
     faiss = library()
     metric = faiss.METRIC_INNER_PRODUCT if form == "ip" else faiss.METRIC_L2
     least = Layout.of(dimensions, form).width
-    for width in range(least, least + PADDING):
-        with contextlib.suppress(RuntimeError):
-            return faiss.index_factory(width, factory, metric), width
-    return faiss.index_factory(least, factory, metric), least  # no width will do: let FAISS say why
+    refused: RuntimeError | None = None
+    for width in range(least, least + PADDING_ZEROS):
+        try:
+            index = faiss.index_factory(width, factory, metric)
+        except RuntimeError as error:
+            refused = error
+            continue
+        set_parameters(index, parameters, settings)
+        return index, Layout.of(dimensions, form, rotate, pad_to=width)
+    raise ArgumentError(
+        "index",
+        f"'faiss:{settings}' is not a factory string that FAISS takes for vectors of {least} to {width} dimensions",
+        "write for example HNSW32 or IVF256,Flat; PCA16 and IDMap need an index after them, as in PCA16,Flat; the "
+        "parts of a product quantiser must divide the dimensions, so take fewer",
+    ) from refused
 
 
-def set_parameters(index: Any, parameters: str) -> None:
-    """Set how hard the index searches: our defaults, then what was asked for."""
+def set_parameters(index: Any, parameters: str, settings: str = "") -> None:
+    """Set how hard the index searches: our defaults, then what was asked for; errors speak of these settings."""
     faiss = library()
     space, clusters = faiss.ParameterSpace(), faiss.try_extract_index_ivf(index)
     if clusters is not None:
@@ -64,13 +73,28 @@ def set_parameters(index: Any, parameters: str) -> None:
         if isinstance(part, faiss.IndexNSG):
             part.nsg.search_L = EF_SEARCH  # which the parameters have no name for
         if isinstance(part, faiss.IndexRefine):
-            part.k_factor = REFINED
+            part.k_factor = REFINE_FACTOR
         if isinstance(part, faiss.IndexPQ | faiss.IndexIVFPQ):
             # Most of the time a product quantiser is trained for, and of use to a search by Hamming distance alone.
             part.do_polysemous_training = "ht=" in parameters
             part.pq.cp.min_points_per_centroid = 1  # FAISS would fill the screen with one warning for each part
-    if parameters:
-        space.set_index_parameters(index, parameters.replace(";", ","))
+    for name, value in _pairs(parameters, settings):
+        try:
+            space.set_index_parameter(index, name, value)
+        except RuntimeError as error:
+            problem = f"'faiss:{settings}' cannot set the parameter {name} to {value:g}: it is not one of this index"
+            raise ArgumentError("index", problem, "leave it out, or take an index that has it") from error
+
+
+def _pairs(parameters: str, settings: str) -> Iterator[tuple[str, float]]:
+    """Yield the names and numbers of `nprobe=3;efSearch=64`; commas and spaces may stand between them too."""
+    for one in parameters.replace(";", " ").replace(",", " ").split():
+        name, _, value = one.partition("=")
+        try:
+            yield name, float(value)
+        except ValueError:
+            problem = f"'faiss:{settings}' has the parameter {one!r}, which is not of the form name=number"
+            raise ArgumentError("index", problem, "write for example nprobe=32") from None
 
 
 def parts_of(index: Any) -> Iterator[Any]:
@@ -97,7 +121,28 @@ def is_transformed(index: Any) -> bool:
     return any(isinstance(part, library().IndexPreTransform) for part in parts_of(index))
 
 
-def training_sample(index: Any, count: int) -> NDArray[np.int64]:
+def grows(index: Any) -> bool:
+    """Return whether vectors can be added in parts; these graphs are made in one go."""
+    at_once = library().IndexNSG | library().IndexNNDescent
+    return not any(isinstance(part, at_once) for part in parts_of(index))
+
+
+def check_training(index: Any, count: int, settings: str) -> None:
+    """Raise an ArgumentError where there are fewer items than clusters, or than centroids of a product quantiser."""
+    clusters = library().try_extract_index_ivf(index)
+    # A char of C++: 1 where the coarse quantiser has its own way to train, such as a multi-index; else it is k-means.
+    trained_apart = clusters is None or clusters.quantizer_trains_alone in (1, "\x01")
+    centroids = [int(part.pq.ksub) for part in parts_of(index) if hasattr(part, "pq")]
+    needed = max(0 if trained_apart else int(clusters.nlist), *centroids, 0)
+    if count < needed:
+        raise ArgumentError(
+            "index",
+            f"'faiss:{settings}' has {needed} clusters or centroids to train, and there are {count} items",
+            "take fewer of them, or the exact index, which needs no training",
+        )
+
+
+def training_sample(index: Any, count: int) -> Positions:
     """Return the positions to train on: all, or as many as the clusters can use."""
     clusters = library().try_extract_index_ivf(index)
     wanted = max(TRAINING_ROWS, 64 * clusters.nlist if clusters is not None else 0)
@@ -116,14 +161,3 @@ def threads_of(count: int | None) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-@contextlib.contextmanager
-def errors_of(settings: str) -> Iterator[None]:
-    """Turn what FAISS refuses into a ValueError in its own words, without its file and line, and with a remedy."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = re.sub(r"^.*\.(cpp|h):\d+: (Error: '.*' failed: (?=\S))?", "", str(error), flags=re.DOTALL).strip()
-        remedy = next((f"; {words}" for sign, words in REMEDIES.items() if sign in reason), "")
-        raise ValueError(f"index 'faiss:{settings}': {reason}{remedy}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,13 +96,13 @@ class GloballyCorrected(Method):
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
         """Return -(count - s), with count the number of bank queries that score strictly higher on the item."""
-        closer = self.closer(fitted)
+        closer = self.item_by_item(fitted)
         out = np.empty(scores.shape)
         for start, stop in closer.blocks():
             out[:, start:stop] = scores[:, start:stop] - closer.counter((start, stop))(scores[:, start:stop])
         return out
 
-    def closer(self, fitted: Rescore) -> Closer:
+    def item_by_item(self, fitted: Rescore) -> Counted | Interpolated:
         """Return what counts the bank queries that are closer to an item than a query is, some items at a time."""
         if self.quantiles is not None:
             size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
@@ -116,16 +116,6 @@ class GloballyCorrected(Method):
             raise ValueError("gc counts over the bank anew at each call and needs the items: correction.bind(items)")
         rows = cast("Float32", fitted.arrays["bank"])
         return _ReadyQueries(Vectors(np.arange(len(rows)), rows), fitted.items, cast("Kind", fitted.source.similarity))
-
-
-class Closer(Protocol):
-    """Counts of the bank queries that score higher on an item, which look at that item alone."""
-
-    def blocks(self) -> Iterator[Span]:
-        """Yield spans of items to be worked on at a time."""
-
-    def counter(self, span: Span) -> Callable[[Scores], Float64]:
-        """Return the function from scores on these items, (queries, items), to counts; the bank is looked at here."""
 
 
 @dataclass(frozen=True, eq=False)

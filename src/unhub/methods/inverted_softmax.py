@@ -17,6 +17,7 @@ from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.methods.method import (
     Arrays,
+    LookAgain,
     Method,
     Outcome,
     Streamed,
@@ -120,6 +121,19 @@ class DynamicInvertedSoftmax(Method):
         best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
         scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])
         return Outcome(added(h, more, self.tau), gate(best, scores, new.items), more.kept)
+
+    def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
+        """Return the gate of the items that stay; bank queries that lost one of their best items look again."""
+        renumber = np.full(len(arrays["active"]), -1, np.int32)
+        renumber[stays] = np.arange(len(stays), dtype=np.int32)
+        known = cast("NDArray[np.int32]", arrays["best_items"])
+        best = np.where(known >= 0, renumber[known], -1)
+        scores = np.array(arrays["best_scores"], np.float32)
+        hurt = np.flatnonzero(((best < 0) & (known >= 0)).any(axis=1))
+        if len(hurt):
+            found = look_again(hurt, Want(best_items=known.shape[1]))
+            best[hurt], scores[hurt] = found.best_items, found.best_scores
+        return gate(best, scores, len(stays))
 
 
 def _kept(k: int) -> str:

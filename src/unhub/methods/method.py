@@ -6,22 +6,24 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64
+from unhub.arrays import Float64, Span
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.workers import Workers
+from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, per_item
 from unhub.data.similarity import Similarity
 
 Value: TypeAlias = float | int | str | None
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+LookAgain: TypeAlias = Callable[[NDArray[np.int64], Want], Found]  # bank queries by position -> what is wanted of them
 
 NOTHING = Found({}, {}, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
@@ -46,9 +48,23 @@ class Outcome:
     column_error: float | None = None
 
 
+class ItemByItem(Protocol):
+    """A rescore that looks at each item alone: score(q, j) = s(q, j) - count(q, j), block by block of items."""
+
+    def blocks(self) -> Iterator[Span]:
+        """Yield spans of items to be worked on at a time."""
+
+    def counter(self, span: Span) -> Callable[[Scores], Float64]:
+        """Return the function from scores on these items, (queries, items), to counts; the bank is looked at here."""
+
+
 @dataclass(frozen=True)
 class Method:
-    """The parameters of one method. A subclass is final, says what it wants and finishes it, or solves on its own."""
+    """The parameters of one method. A subclass is final, says what it wants and finishes it, or solves on its own.
+
+    What others must know of a method they ask here, never by its class: the class variables below, and `extended`,
+    `removed`, `merged` and `warmed` for upkeep, `item_by_item` for search.
+    """
 
     name: ClassVar[str]
     kind: ClassVar[str] = "bias"
@@ -57,6 +73,8 @@ class Method:
     joint: ClassVar[bool] = False  # takes bank items beside the items where they are given
     extra: ClassVar[str] = ""  # must be installed beside the core
     solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
+    iterates: ClassVar[bool] = False  # and does so in iterations, with which `warmed` can go on from a fitted h
+    bank_count: ClassVar[str] = ""  # the parameter that counts bank queries, and may not be more than there are
     aliases: ClassVar[Mapping[str, str]] = {}  # another spelling, in which the value is one over ours
     spellings: ClassVar[Mapping[str, str]] = {}  # our field: how a user types it
 
@@ -120,6 +138,22 @@ class Method:
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
         raise ValueError(f"{self.name} cannot be merged: refit")
+
+    def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
+        """Return the arrays that change, beyond losing rows, where only the items at `stays` are left.
+
+        look_again: stream some bank queries, by position, over the items that are left. It raises an error where these
+        are not at hand, so it is called only if it must be.
+        """
+        return {}
+
+    def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
+        """Return the outcome of some more iterations from where h stands, of a method that iterates."""
+        raise TypeError(f"{self.name} does not iterate")
+
+    def item_by_item(self, fitted: Rescore) -> ItemByItem | None:
+        """Return the form of a rescore that looks at each item alone; None where it takes whole rows."""
+        return None
 
     def kept_for_merging(self, arrays: Arrays, name: str) -> NDArray[np.generic]:
         """Return an array that only a mergeable fit keeps."""

@@ -22,6 +22,7 @@ class NearestNeighbourNormalisation(Method):
     """Bias each item by the mean of its k largest bank scores: h = alpha * top-k mean."""
 
     name: ClassVar[str] = "nnn"
+    bank_count: ClassVar[str] = "k"
     default_k: ClassVar[int] = 128
     k: int | None = None
     alpha: float = 0.75
@@ -67,6 +68,7 @@ class CrossDomainLocalScaling(Method):
     """Bias each item by half the mean of its k largest bank scores: CSLS, h = 1/2 * top-k mean."""
 
     name: ClassVar[str] = "csls"
+    bank_count: ClassVar[str] = "k"
     default_k: ClassVar[int] = 10
     k: int | None = None
 

@@ -30,6 +30,7 @@ class Balanced(Method):
     """
 
     solves: ClassVar[bool] = True
+    iterates: ClassVar[bool] = True
     aliases = TAU_BETA
     default_iterations: ClassVar[int] = 10
     tau: float = 0.01

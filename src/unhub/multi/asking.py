@@ -1,40 +1,45 @@
-"""Asking: the texts that draws ask with, item by item, so that each is compared with the gallery once."""
+"""Asking: the texts of all draws, item by item, so that each is compared with the gallery once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from unhub.arrays import Span
-from unhub.data.draws import Draws, Positions
+from unhub.data.draws import Draws
+from unhub.data.ragged import Positions, Ragged, starts_from
 from unhub.data.relevance import Truth
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """The sets of one size as rows of texts, (sets, size); those of target i are from `starts[i]` to `starts[i + 1]`.
+class Asked(Ragged):
+    """The sets of one size as rows of texts, (sets, size); those of target i are row i of `rows`.
 
     truth: that each set looks for its item.
     """
 
+    FLAT: ClassVar = ("rows",)
+
     size: int
     rows: Positions
-    starts: Positions
     truth: Truth
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
-    """The texts of each target, in rows: those of target i are from `starts[i]` to `starts[i + 1]`.
+class Asking(Ragged):
+    """The texts of each target: those of target i are row i of `texts`.
 
     items: the positions of the targets, (targets,). texts: the position of each row's text. A text of two items has
     two rows. sizes: the sets, as rows.
     """
 
+    FLAT: ClassVar = ("texts",)
+    PER_ROW: ClassVar = ("items",)
+
     items: Positions
-    starts: Positions
     texts: Positions
     sizes: Mapping[int, Asked]
 
@@ -50,7 +55,7 @@ class Asking:
         every = np.unique(np.concatenate([one.ravel() for one in keys.values()]))
         items, first = np.unique(every // many, return_index=True)
         sizes = {size: _asked(draws, size, items, np.searchsorted(every, one)) for size, one in keys.items()}
-        return Asking(items, np.append(first, len(every)), every % many, sizes)
+        return Asking(np.append(first, len(every)), items, every % many, sizes)
 
     def blocks(self, rows: int) -> Iterator[Span]:
         """Yield spans of targets with at most so many rows together, but at least one target each."""
@@ -66,4 +71,4 @@ def _asked(draws: Draws, size: int, items: Positions, rows: Positions) -> Asked:
     counts[np.searchsorted(items, drawn.items)] = drawn.counts
     sets = len(rows)
     truth = Truth(np.arange(sets + 1), drawn.items[drawn.owners], np.ones(sets))
-    return Asked(size, rows, np.append(0, np.cumsum(counts)), truth)
+    return Asked(starts_from(counts), size, rows, truth)

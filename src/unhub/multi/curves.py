@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unhub.evaluation.pictures import INKS, Picture
+from unhub.evaluation.pictures import INKS, Picture, axis_of, draw_levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from unhub.multi.results import SetEvaluation
 
 COLOURS = ("fixed", "raw", "third", "fourth", "soft")  # of the combinations, in order
-DASHES: Sequence[tuple[float, Sequence[float]]] = (  # of the rankings, from the last one
+DASHES: Sequence[tuple[float, Sequence[float]]] = (  # of the rankings, the last one first
     (0, ()),
     (0, (4, 2)),
     (0, (1, 1.5)),
     (0, (6, 2, 1, 2)),
 )
-WIDE = (6.4, 4.0)
+SIZE_INCHES = (6.4, 4.0)
 
 
 def curve(found: SetEvaluation) -> Picture:
-    """Draw a line for each combination and ranking, with a band for the interval of the best of them."""
+    """Draw a line for each combination and ranking; the best one has a band for its interval."""
     measure = found.measures[0]
     lines = {
         (combination, ranking): [found[combination, ranking, size].values[str(measure)] for size in found.sizes]
@@ -54,11 +54,10 @@ def curve(found: SetEvaluation) -> Picture:
                 found.sizes, middle, color=ink, linestyle=dashes[ranking], linewidth=1.8, marker="o", markersize=3.6
             )
         axes.set_xticks(found.sizes)
-        axes.set_xlabel("queries of one target")
-        axes.set_ylabel(f"{measure}{', lower is better' if measure.family.falls else ''}")
-        axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
-        axes.set_axisbelow(True)
-        # Colours tell the combinations, dashes the rankings.
+        axes.set_xlabel("queries for one target")
+        axes.set_ylabel(axis_of(measure.with_unit, measure.family.falls))
+        draw_levels(axes)
+        # A colour stands for a combination, a dash for a ranking.
         colours = [Line2D([], [], color=ink, linewidth=1.8, marker="o", markersize=3.6) for ink in inks.values()]
         figure.legend(colours, list(inks), loc="outside right upper")
         if len(found.rankings) > 1:
@@ -70,4 +69,4 @@ def curve(found: SetEvaluation) -> Picture:
         f"{measure} against the number of queries. Best at {found.sizes[-1]}: {best[0]}, {best[1]}, {last:.2f}, "
         f"against {first:.2f} with {found.sizes[0]}."
     )
-    return Picture("queries", f"{measure} against the number of queries", words, draw, size=WIDE)
+    return Picture("queries", f"{measure} against the number of queries", words, draw, size=SIZE_INCHES)

@@ -1,4 +1,4 @@
-"""What an evaluation of sets tells: rows by size, combination and ranking, areas, a table and a curve."""
+"""The result of an evaluation of sets: rows by size, combination and ranking, areas, a table and a curve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SetEvaluation:
     """A row for each size, combination and ranking, and areas under the curves.
 
     rankings: raw, then each correction by name. items: in the gallery. targets: how many items each size is measured
-    on; left_out: how many have texts, but fewer than the size. draws: which texts were asked together.
+    on; left_out: how many have texts, but fewer than the size. draws: which texts were used together.
     """
 
     rows: tuple[SetRow, ...]
@@ -34,7 +34,7 @@ class SetEvaluation:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The numbers of queries that were asked together."""
+        """The numbers of queries that were used together."""
         return tuple(self.targets)
 
     def __getitem__(self, key: tuple[str, str, int]) -> SetRow:
@@ -74,7 +74,7 @@ class SetEvaluation:
         }
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads and rows of text; a single query is the same under every combination and stands once."""
+        """Return heads and rows of text; a single query is the same under every combination and has one row."""
         first = self.measures[0]
         corrected = len(self.rankings) > 1
         several = len(self.combinations) > 1 and max(self.sizes) > 1

@@ -21,10 +21,10 @@ RECALL = "R"  # whose area under the curve is given
 class SetRow:
     """One combination under one ranking, at one size: its measures with 95% intervals over the items, and their spread.
 
-    mean_over_repetitions: each repetition picks one set for every item. Of a mean it is the value; of MdR and GM it is
-    not, since their value is over all sets at once. spread: the standard deviation about it; None where an item has one
-    draw alone. over_raw: the gain over the same combination without a correction, paired; over_first: that over the
-    first combination under the same ranking.
+    mean_over_repetitions: each repetition picks one set for every item. For a mean it equals the value; for MdR and GM
+    it does not, since their value is over all sets at once. spread: the standard deviation about it; None where an item
+    has a single draw. over_raw: the gain over the same combination without a correction, paired; over_first: the gain
+    over the first combination under the same ranking.
     """
 
     combination: str
@@ -86,7 +86,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Labels:
+class Contenders:
     """What is compared: every combination under every ranking, raw first, in this order."""
 
     combinations: tuple[str, ...]
@@ -100,21 +100,30 @@ class Labels:
                 yield at * len(self.rankings) + place, combination, ranking, raw, place if at else None
 
 
-def rows_of(
-    size: int, drawn: Drawn, counts: Counts, items: int, labels: Labels, measures: Sequence[Measure],
-    resamples: int, seed: int,
-) -> list[SetRow]:  # fmt: skip
-    """Measure all that is compared at one size.
+@dataclass(frozen=True)
+class Scoring:
+    """How sets are scored: what is compared, among how many items, by which measures, and how the bootstrap draws."""
+
+    contenders: Contenders
+    items: int
+    measures: tuple[Measure, ...]
+    resamples: int
+    seed: int
+
+
+def rows_of(size: int, drawn: Drawn, counts: Counts, scoring: Scoring) -> list[SetRow]:
+    """Measure every contender at one size.
 
     A mean is over the items of each item's mean over its sets; a median is the rank with half of the weight on each
-    side, where an item weighs one and its sets share that alike. Intervals are by bootstrap over the items.
+    side, where an item weighs one and its sets share that equally. Intervals are by bootstrap over the items.
     """
     weights = 1 / drawn.counts[drawn.owners]
-    over_items = Resamples(drawn.owners, resamples, seed, weights)
-    places = places_of_all(counts, items)
+    measures = scoring.measures
+    over_items = Resamples(drawn.owners, scoring.resamples, scoring.seed, weights)
+    places = places_of_all(counts, scoring.items)
     every = [values_of(measure, places) for measure in measures]
     wholes = [summaries(measure, values, weights) for measure, values in zip(measures, every, strict=True)]
-    again = [repetitions(measure, values, drawn, seed) for measure, values in zip(measures, every, strict=True)]
+    again = [repetitions(measure, values, drawn, scoring.seed) for measure, values in zip(measures, every, strict=True)]
     resampled = over_items.summaries(measures, every)
 
     def interval(measure: int, one: int, other: int | None = None) -> Interval:
@@ -132,12 +141,12 @@ def rows_of(
             {name: interval(at, number, raw) for name, at in names.items() if raw is not None},
             {name: interval(at, number, first) for name, at in names.items() if first is not None},
         )
-        for number, combination, ranking, raw, first in labels
+        for number, combination, ranking, raw, first in scoring.contenders
     ]
 
 
 def places_of_all(counts: Counts, items: int) -> list[Places]:
-    """Return where all that is compared puts the sets' items, combination by combination."""
+    """Return where each contender puts the sets' items, combination by combination."""
     sets = counts.better.shape[-1]
     ones, starts = np.ones(sets), np.arange(sets + 1)
     both = zip(counts.better.reshape(-1, sets), counts.equal.reshape(-1, sets), strict=True)
@@ -145,18 +154,15 @@ def places_of_all(counts: Counts, items: int) -> list[Places]:
 
 
 def values_of(measure: Measure, places: Sequence[Places]) -> Float64:
-    """Return a measure's parts for each set, (parts, compared, sets)."""
+    """Return a measure's parts for each set, (parts, contenders, sets)."""
     return np.array([[part.values(one) for one in places] for part in measure.parts])
 
 
-def areas_of(
-    drawn: Mapping[int, Drawn], counts: Mapping[int, Counts], items: int, labels: Labels, measures: Sequence[Measure],
-    resamples: int, seed: int,
-) -> list[Area]:  # fmt: skip
-    """Return the areas up to every size over 1, where size 1 is there; between sizes the curve is a straight line."""
-    recalls = [measure for measure in measures if measure.name == RECALL]
+def areas_of(drawn: Mapping[int, Drawn], counts: Mapping[int, Counts], scoring: Scoring) -> list[Area]:
+    """Return the areas up to every size over 1, if size 1 was measured; between sizes the curve is a straight line."""
+    recalls = [measure for measure in scoring.measures if measure.name == RECALL]
     found: list[Area] = []
-    places = {size: places_of_all(one, items) for size, one in counts.items()}
+    places = {size: places_of_all(one, scoring.items) for size, one in counts.items()}
     for measure in recalls if 1 in drawn else ():
         curves = {size: _item_means(measure, one, places[size]) for size, one in drawn.items()}
         for last in [size for size in drawn if size > 1]:
@@ -164,32 +170,38 @@ def areas_of(
             heights = np.array([curves[size][:, np.isin(drawn[size].items, drawn[last].items)] for size in sizes])
             steps = np.diff(sizes)[:, None, None]
             areas = (steps * (heights[1:] + heights[:-1]) / 2).sum(axis=0) / (last - 1)
-            found += _areas(areas, str(measure), last, labels, resamples, seed)
+            found += _areas(areas, str(measure), last, scoring)
     return found
 
 
-def _areas(areas: Float64, measure: str, size: int, labels: Labels, resamples: int, seed: int) -> Iterator[Area]:
-    """Yield the areas of all that is compared from those of each item, (compared, items)."""
-    mean = Measure("MnR")  # whatever is a plain mean
-    over_items = Resamples(np.arange(areas.shape[1]), resamples, seed)
+def _areas(areas: Float64, measure: str, size: int, scoring: Scoring) -> Iterator[Area]:
+    """Yield the areas of the contenders from those of each item, (contenders, items)."""
+    mean = Measure("MnR")  # any measure that is a plain mean would do
+    over_items = Resamples(np.arange(areas.shape[1]), scoring.resamples, scoring.seed)
     whole, (resampled,) = areas.mean(axis=1), over_items.summaries([mean], [areas[None]])
-    for number, combination, ranking, raw, first in labels:
+    for number, combination, ranking, raw, first in scoring.contenders:
         value, over_raw, over_first = (
             _interval(over_items, whole, resampled, number, other) for other in (None, raw, first)
         )
         yield Area(
-            combination, ranking, measure, size, areas.shape[1], value,
-            None if raw is None else over_raw, None if first is None else over_first,
-        )  # fmt: skip
+            combination,
+            ranking,
+            measure,
+            size,
+            areas.shape[1],
+            value,
+            None if raw is None else over_raw,
+            None if first is None else over_first,
+        )
 
 
 def _interval(over_items: Resamples, wholes: Float64, resampled: Float64, one: int, other: int | None) -> Interval:
-    """Return the interval of one of what is compared, or of its gain over another."""
+    """Return the interval of a contender, or of its gain over another."""
     if other is None:
         return over_items.interval(float(wholes[one]), resampled[:, one])
     return over_items.interval(float(wholes[one] - wholes[other]), resampled[:, one] - resampled[:, other])
 
 
 def _item_means(measure: Measure, drawn: Drawn, places: Sequence[Places]) -> Float64:
-    """Return the mean over each item's sets, (compared, items)."""
+    """Return the mean over each item's sets, (contenders, items)."""
     return group_sums(values_of(measure, places)[0], drawn.owners) / drawn.counts

@@ -16,8 +16,8 @@ from unhub.arrays import Float32, Float64, Span, spans
 from unhub.combine import BLOCK_ENTRIES, Combination, average_ranks, shares, stretches
 from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
-from unhub.data.copies import Twins
-from unhub.data.draws import Positions
+from unhub.data.copies import Copies
+from unhub.data.ragged import Positions
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Gathered, Vectors
 from unhub.evaluation.placing import Additive, Placed, multiply, place_tile, ready_items, tile_rows
@@ -35,16 +35,20 @@ class Counts:
 
 
 def place_sets(
-    similarity: Dot, asking: Asking, combinations: Mapping[str, Combination], rankings: Sequence[Streamed],
-    workers: Workers, twins: Twins,
-) -> dict[int, Counts]:  # fmt: skip
+    similarity: Dot,
+    asking: Asking,
+    combinations: Mapping[str, Combination],
+    rankings: Sequence[Streamed],
+    workers: Workers,
+    copies: Copies,
+) -> dict[int, Counts]:
     """Return, for each size, where each combination puts the item of each set under each ranking."""
     n = similarity.shape[1]
     # Numbered anew: a text of two items is there twice.
     rows = Vectors(np.arange(len(asking.texts)), Gathered(similarity.query_vectors.rows, asking.texts))
     single = Dot(rows, similarity.item_vectors, similarity.kind)
     ready = ready_items(single)
-    level = [Additive(twins.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
+    level = [Additive(copies.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
     found = {
         size: Counts(*np.empty((2, len(combinations), len(rankings), len(asked.rows)), np.int64))
         for size, asked in asking.sizes.items()
@@ -55,10 +59,10 @@ def place_sets(
     def work(targets: Span) -> None:
         span = int(asking.starts[targets[0]]), int(asking.starts[targets[1]])
         tile = np.empty((span[1] - span[0], n), np.float32)
-        multiply(single, span, ready, tile, twins)
+        multiply(single, span, ready, tile, copies)
         workers.tick(tile.size)
         queries = np.asarray(single.queries(span), np.float32)
-        block = Block(asking, targets, tile, queries, list(level), twins, workers)
+        block = Block(asking, targets, tile, queries, list(level), copies, workers)
         for number, how in enumerate(combinations.values()):
             out = {size: (one.better[number], one.equal[number]) for size, one in found.items()}
             (block.by_rank if how.by_rank else block.by_score)(how, out)
@@ -82,7 +86,7 @@ class Block:
     tile: Float32
     queries: Float32
     rankings: list[Streamed]
-    twins: Twins
+    copies: Copies
     workers: Workers
 
     def by_score(self, how: Combination, out: Out) -> None:
@@ -142,7 +146,7 @@ class Block:
                     self._refuse(asked, span[0] + some.start + int(np.flatnonzero(scale == 0)[0]), how)
                 weights *= scale[:, None]
             np.matmul(weights.astype(np.float32), self.tile[mine], out=combined[some])
-        self.twins.level(combined)
+        self.copies.level(combined)
         return combined
 
     def _count(

@@ -1,10 +1,10 @@
-"""The repetitions of a measure of sets: their mean, and the spread it varies by from one to the next.
+"""The repetitions of a measure of sets: their mean, and how much they vary.
 
-A repetition picks one set for every item, each alike, independently of the other items. The mean of a repetition has
-the variance sum_i v_i / n^2 over n items, where v_i is that of the item's value over its sets: over all of them where
-they are enumerated (divided by their number), estimated from the draws where they are drawn (divided by one less).
-Its expectation is the mean over the items of each item's mean. For a median or a geometric mean there are no such
-formulas, and repetitions are drawn instead.
+A repetition picks one set for every item, all equally likely, independently of the other items. The mean of a
+repetition has the variance sum_i v_i / n^2 over n items, where v_i is that of the item's value over its sets: over all
+of them where they are enumerated (divided by their number), estimated from the draws where they are drawn (divided by
+one less). Its expectation is the mean over the items of each item's mean. A median or a geometric mean has no such
+formula, so repetitions are drawn for it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ REPETITIONS = 200
 
 @dataclass(frozen=True)
 class Repeated:
-    """The mean over repetitions and their standard deviation, None where one draw of an item says nothing of it."""
+    """The mean over repetitions and their standard deviation; None where an item has a single draw."""
 
     mean: float
     spread: float | None
 
 
 def repetitions(measure: Measure, values: Float64, drawn: Drawn, seed: int) -> list[Repeated]:
-    """Return what repetitions come to for each that is compared.
+    """Return the mean and the spread over repetitions for each contender.
 
-    values: of the measure's parts, (parts, compared, sets).
+    values: of the measure's parts, (parts, contenders, sets).
     """
     if measure.family.summary == "mean" and len(measure.parts) == 1:
         means, spreads = _by_formula(values[0], drawn)

@@ -1,4 +1,4 @@
-"""Before and after: the worst hubs and some queries, before and after, drawn by rules that the page states."""
+"""Before and after: the worst hubs and some queries, drawn by rules that the page states."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 from unhub.evaluation.excluding import NOBODY
 from unhub.reports.findings import SHOWN, Findings
 
-HUBS = 8
-FALLING_IN = 3  # queries shown for a hub
-EXAMPLES = 4  # queries shown of those that gained, and as many of those that lost
+HUB_COUNT = 8
+QUERIES_PER_HUB = 3
+EXAMPLE_COUNT = 4  # of the queries that gained, and as many of those that lost
 
 HUB_RULE = (
-    f"The {HUBS} items returned most often by the raw ranking. For each, {FALLING_IN} queries that it answers wrongly "
-    "are drawn at random: of those that have it first, or where none do, among the first {k}."
+    f"The {HUB_COUNT} items that the raw ranking returns most often. Each has up to {QUERIES_PER_HUB} queries below it "
+    "that it answers wrongly, drawn at random from those that rank it first or, if none do, among the first {k}."
 )
-UNLABELLED_HUB_RULE = HUB_RULE.replace("that it answers wrongly ", "")
+UNLABELLED_HUB_RULE = HUB_RULE.replace("that it answers wrongly, ", "")
 EXAMPLE_RULE = (
-    "Nobody picked these: of the {came:,} queries that have their answer {reached} now and did not before, and of the "
-    "{left:,} that lost it there, up to {count} each are drawn at random (seed {seed})."
+    "These are not hand-picked. Up to {count} each are drawn at random (seed {seed}) from the {came:,} queries that "
+    "have their answer {reached} now and did not before, and from the {left:,} that lost it there."
 )
 UNLABELLED_EXAMPLE_RULE = (
-    "Nobody picked these: of the {came:,} queries whose first {shown} items changed, {count} are drawn at random "
-    "(seed {seed}). Without relevance, none of them is known to be better or worse."
+    "These are not hand-picked. Up to {count} are drawn at random (seed {seed}) from the {came:,} queries whose first "
+    "{shown} items changed. Without relevance, nobody knows which of them are better or worse."
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Hub:
-    """An item that is returned often: its position, its counts before and after, and queries that fall into it.
+class ShownHub:
+    """An item that is returned often: its position, its counts before and after, and queries that return it.
 
     after: None where nothing is compared with the raw ranking.
     """
@@ -43,7 +43,7 @@ class Hub:
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class ShownQuery:
     """A query with its first items before and after; ranks are of its best answer, None without labels."""
 
     query: int
@@ -53,53 +53,57 @@ class Example:
 
     @property
     def word(self) -> str:
-        """What happened to the query: `gained`, `lost`, or `changed` where nobody knows."""
+        """What happened to the query: `gained` or `lost`; `changed` without labels."""
         if self.ranks is None:
             return "changed"
         return "gained" if self.ranks[1] < self.ranks[0] else "lost"
 
 
-def worst_hubs(findings: Findings, seed: int = 0) -> list[Hub]:
+def worst_hubs(findings: Findings, seed: int = 0) -> list[ShownHub]:
     """Return the items that the raw ranking returns most often."""
     generator = np.random.default_rng(seed)
     before, after = findings.hubness[0], None if findings.alone else findings.hubness[1].counts
     return [
-        Hub(item, int(before.counts[item]), None if after is None else int(after[item]),
-            _falling_in(findings, item, generator))
-        for item in before.hubs(HUBS).tolist()
-    ]  # fmt: skip
+        ShownHub(
+            item,
+            int(before.counts[item]),
+            None if after is None else int(after[item]),
+            _queries_of(findings, item, generator),
+        )
+        for item in before.hubs(HUB_COUNT).tolist()
+    ]
 
 
-def _falling_in(findings: Findings, item: int, generator: np.random.Generator) -> tuple[int, ...]:
+def _queries_of(findings: Findings, item: int, generator: np.random.Generator) -> tuple[int, ...]:
     best = findings.best[0]
     for reach in (1, best.shape[1]):
         found = np.flatnonzero((best[:, :reach] == item).any(axis=1))
         wrong = [query for query in found.tolist() if item not in findings.answers(query)]
         if wrong:
-            return tuple(drawn(np.array(wrong), FALLING_IN, generator))
+            return tuple(drawn(np.array(wrong), QUERIES_PER_HUB, generator))
     return ()
 
 
-def examples(findings: Findings, seed: int = 0) -> list[Example]:
+def examples(findings: Findings, seed: int = 0) -> list[ShownQuery]:
     """Return queries that gained, then queries that lost; without labels, queries whose first items changed."""
     generator = np.random.default_rng(seed)
     groups = findings.moved() if findings.truth is not None else (changed(findings),)
-    return [_example(findings, query) for group in groups for query in drawn(group, EXAMPLES, generator)]
+    return [_example(findings, query) for group in groups for query in drawn(group, EXAMPLE_COUNT, generator)]
 
 
 def changed(findings: Findings) -> NDArray[np.int64]:
-    """Return the queries whose first items are not the same items with the correction."""
+    """Return the queries whose first items are other items with the correction."""
     before, after = (np.sort(best[:, :SHOWN], axis=1) for best in findings.best[:2])
     return np.flatnonzero((before != after).any(axis=1))
 
 
-def _example(findings: Findings, query: int) -> Example:
+def _example(findings: Findings, query: int) -> ShownQuery:
     firsts = (best[query, :SHOWN] for best in findings.best[:2])
     before, after = (tuple(first[first != NOBODY].tolist()) for first in firsts)
     if findings.truth is None:
-        return Example(query, before, after, None)
+        return ShownQuery(query, before, after, None)
     place = int(np.searchsorted(findings.truth.answered, query))
-    return Example(query, before, after, (float(findings.ranks[0, place]), float(findings.ranks[1, place])))
+    return ShownQuery(query, before, after, (float(findings.ranks[0, place]), float(findings.ranks[1, place])))
 
 
 def drawn(values: NDArray[np.int64], count: int, generator: np.random.Generator) -> list[int]:

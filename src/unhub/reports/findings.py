@@ -1,4 +1,4 @@
-"""Findings: what one pass over queries and items shows of the raw ranking and of the corrections."""
+"""Findings: what one pass over queries and items shows about the raw ranking and the corrections."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.evaluation.chance import Chance
 from unhub.evaluation.comparing import PLACES
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Row, compare
-from unhub.evaluation.hubness import Hubness, hubness_of, no_truth
-from unhub.evaluation.inputs import RAW, Setting
+from unhub.evaluation.hubness import Hubness, hubness_of
+from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
+from unhub.evaluation.ranked import Ranked
 
 SIDES = ("raw", "corrected")  # what the first two rankings are called beside each other
 SHOWN = 5  # first places of a query that the page shows
@@ -24,13 +25,13 @@ SHOWN = 5  # first places of a query that the page shows
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Rankings by name, raw first and then the one that is shown beside it, if any; and what is known of each.
+    """Rankings by name, raw first and then the one shown beside it, if any; and what was measured of each.
 
     truth is None, and rows and ranks are empty, where no relevance was given. ranks: of the best answer of each
     answered query, (rankings, queries). best: positions of the first items, (queries, places), for each ranking.
     """
 
-    setting: Setting
+    setting: EvaluationInputs
     names: tuple[str, ...]
     truth: Truth | None
     measures: tuple[Measure, ...]
@@ -41,25 +42,25 @@ class Findings:
 
     @staticmethod
     def of(
-        setting: Setting, relevance: RelevanceLike | None, measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
-        seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-    ) -> Findings:  # fmt: skip
+        setting: EvaluationInputs,
+        relevance: RelevanceLike | None,
+        measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
+        seed: int = 0,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Findings:
         """Rank in one pass, raw and with every correction of the setting, and measure."""
         chosen = parse_measures(measures)
         truth = None if relevance is None else setting.truth(relevance)
-        workers = Workers(threads, progress=progress)
-        known = no_truth(len(setting.query_ids)) if truth is None else truth
-        placed = setting.place(known, setting.rankings(), workers, setting.places(PLACES))
-        workers.finish()
-        names = (RAW, *setting.corrections)
-        hubness = tuple(hubness_of(one, setting.item_ids) for one in placed)
+        ranked = Ranked.of(setting, Resources(threads, progress=progress), truth, best=setting.places(PLACES))
+        hubness = tuple(hubness_of(one, setting.item_ids) for one in ranked.placed)
         rows: tuple[Row, ...] = ()
-        ranks = np.empty((len(names), 0))
+        ranks = np.empty((len(ranked.names), 0))
         if truth is not None:
-            places = [one.answers(truth, len(setting.item_ids)) for one in placed]
-            rows = compare(names, places, chosen, truth, hubness, seed=seed)
-            ranks = np.stack([one.best_ranks for one in places])
-        return Findings(setting, names, truth, chosen, rows, ranks, hubness, tuple(one.best for one in placed))
+            rows = compare(ranked.names, ranked.places, chosen, truth, hubness, seed=seed)
+            ranks = np.stack([one.best_ranks for one in ranked.places])
+        best = tuple(one.best for one in ranked.placed)
+        return Findings(setting, ranked.names, truth, chosen, rows, ranks, hubness, best)
 
     @property
     def queries(self) -> int:

@@ -1,4 +1,4 @@
-"""Markup: elements of a page. Text is escaped unless it is markup already, so nothing a user wrote becomes markup."""
+"""Markup: elements of a page. Text is escaped unless it is markup already, so a user's text never becomes markup."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tag(name: str, *children: Child, **attributes: str | None) -> Markup:
 
 
 def breakable(spec: str) -> Markup:
-    """Return a method as it is typed, which may be broken after a colon or a comma."""
+    """Return a method as it is typed, with line breaks allowed after a colon or a comma."""
     return Markup(escape(spec).replace(":", ":<wbr>").replace(",", ",<wbr>"))
 
 

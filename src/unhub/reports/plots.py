@@ -10,22 +10,21 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32
 from unhub.evaluation.excluding import NOBODY
-from unhub.evaluation.pictures import INKS, Picture
+from unhub.evaluation.pictures import INKS, Picture, draw_legend
 from unhub.evaluation.placing import Additive
 from unhub.reports.before_after import drawn, worst_hubs
 from unhub.reports.findings import Findings
-from unhub.studies.charts import name_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST = 4.0  # returns of a fair share, from which on counts are told in shares
+FEWEST_IN_SHARES = 4.0  # returns in an equal share: with fewer, items are grouped by their plain counts
 SIDE_INKS = {"raw": "raw", "corrected": "fixed"}
-SIDE = 20  # queries of the picture of similarities, and as many items beside the hubs
+SAMPLE_SIZE = 20  # queries in the picture of similarities, and as many items beside the hubs
 
 
 def occurrences(findings: Findings) -> Picture:
-    """Draw how often each item is returned, most often first, on a scale that has a place for never."""
+    """Draw how often each item is returned, most often first, on a log scale that includes 0."""
     counts = {name: np.sort(one.counts)[::-1] for name, one in findings.sides.items()}
     k, fair, items = findings.hubness[0].k, findings.fair_share, len(findings.setting.item_ids)
 
@@ -33,7 +32,7 @@ def occurrences(findings: Findings) -> Picture:
         axes = figure.subplots()
         for name, sorted_counts in counts.items():
             axes.plot(np.arange(1, items + 1), sorted_counts, color=INKS[SIDE_INKS[name]], linewidth=2.2, label=name)
-        axes.axhline(fair, color=INKS["soft"], linewidth=1, linestyle=(0, (4, 3)), label=f"equal shares: {fair:.3g}")
+        axes.axhline(fair, color=INKS["soft"], linewidth=1, linestyle=(0, (4, 3)), label=f"equal share: {fair:.3g}")
         top = max(int(one[0]) for one in counts.values())
         axes.set_yscale("symlog", linthresh=1)
         ticks = [0, *(10**power for power in range(8) if 10**power <= top)]
@@ -41,9 +40,9 @@ def occurrences(findings: Findings) -> Picture:
         axes.minorticks_off()
         axes.set_ylim(-0.12, 1.6 * top)
         axes.set_xlim(0, 1.01 * items)
-        axes.set_xlabel(f"the {items:,} items, most often returned first")
-        axes.set_ylabel(f"in how many top-{k} lists")
-        name_lines(axes)
+        axes.set_xlabel(f"the {items:,} items, most returned first")
+        axes.set_ylabel(f"times in a top-{k} list")
+        draw_legend(axes)
 
     words = f"How often each of {items:,} items is among the first {k}. " + " ".join(
         f"{name.capitalize()}: the worst hub {one[0]:,} times, {np.mean(one == 0):.1%} of the items never."
@@ -53,7 +52,7 @@ def occurrences(findings: Findings) -> Picture:
 
 
 def shares(findings: Findings) -> Picture:
-    """Draw how many items are returned never, seldom, fairly and too often."""
+    """Draw how many items are returned never, less and more often than an equal share."""
     edges, names = _bins(findings.fair_share)
     counted = {name: np.histogram(one.counts, bins=edges)[0] for name, one in findings.sides.items()}
 
@@ -65,21 +64,21 @@ def shares(findings: Findings) -> Picture:
             bars = axes.bar(places + offset, counts, 0.38, color=INKS[SIDE_INKS[name]], label=name)
             axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], fontsize=7, padding=1)
         axes.set_xticks(places, names, fontsize=8)
-        axes.set_ylabel("items")
-        axes.set_xlabel("how often returned" + (", in equal shares" if findings.fair_share >= FEWEST else ""))
+        axes.set_ylabel("number of items")
+        axes.set_xlabel("times returned" + (", over an equal share" if findings.fair_share >= FEWEST_IN_SHARES else ""))
         axes.margins(y=0.1)
-        name_lines(axes)
+        draw_legend(axes)
 
     words = f"Items by how often they are returned, {' and '.join(counted)}: " + "; ".join(
         f"{name}: {' and '.join(f'{count:,}' for count in counts)}"
         for name, *counts in zip(names, *counted.values(), strict=True)
     )
-    return Picture("shares", "How many items get their share", f"{words}.", draw)
+    return Picture("shares", "How many items get an equal share", f"{words}.", draw)
 
 
 def _bins(fair: float) -> tuple[list[float], list[str]]:
-    """Return edges of counts and what each bin is called; in fair shares where one is several returns."""
-    if fair >= FEWEST:
+    """Return edges of counts and what each bin is called; in equal shares where one is several returns."""
+    if fair >= FEWEST_IN_SHARES:
         edges = [0.0, 0.5, *(times * fair for times in (0.5, 1, 2, 4, 8)), np.inf]
         return edges, ["never", "under ½", "½ to 1", "1 to 2", "2 to 4", "4 to 8", "over 8"]
     return [0, 0.5, 1.5, 2.5, 4.5, 8.5, 16.5, np.inf], ["never", "1", "2", "3, 4", "5 to 8", "9 to 16", "over 16"]
@@ -88,7 +87,7 @@ def _bins(fair: float) -> tuple[list[float], list[str]]:
 def similarities(findings: Findings, seed: int = 0) -> list[Picture]:
     """Draw the scores of some queries, raw and corrected: with the worst hubs, and with their answers or other items.
 
-    A correction that is more than a bias has scores of another kind, so then only the raw ones are drawn.
+    Only a bias leaves scores on one scale with the raw ones; of other corrections only the raw scores are drawn.
     """
     queries, columns, hubs = sample(findings, seed)
     scores = {"raw": scores_of(findings, queries, columns)}
@@ -119,39 +118,39 @@ def _draw_scores(
     rows, columns = np.nonzero(returned)
     axes.plot(columns, rows, "o", color="#ff2e63", markeredgecolor="#ffffff", markersize=5, markeredgewidth=0.8)
     axes.axvline(hubs - 0.5, color=INKS["paper"], linewidth=3)
-    axes.set_xticks(
-        [(hubs - 1) / 2, hubs + (scores.shape[1] - hubs - 1) / 2], [f"the {hubs} worst hubs", own]
-    )  # fmt: skip
+    middles = [(hubs - 1) / 2, hubs + (scores.shape[1] - hubs - 1) / 2]
+    axes.set_xticks(middles, [f"the {hubs} worst hubs", own])
     axes.tick_params(length=0)
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
     axes.set_ylabel(f"{len(scores)} queries")
     bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02)
+    bar.set_label("score")
     bar.outline.set_visible(False)
 
 
 def sample(findings: Findings, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return some queries, the items to compare them with, and how many of those are hubs; the hubs come first.
+    """Return some queries, items to compare them with, and how many of those are hubs; the hubs come first.
 
-    With labels the other items are the first answers of the queries, in their order; else they are drawn too.
+    With labels the other items are the first answers of the queries, in their order; without, they are drawn.
     """
     generator = np.random.default_rng(seed)
     hubs = [hub.item for hub in worst_hubs(findings)]
     if findings.truth is None:
         others = np.setdiff1d(np.arange(len(findings.setting.item_ids)), hubs)
-        queries = np.array(drawn(np.arange(findings.queries), SIDE, generator))
-        return queries, np.array([*hubs, *drawn(others, SIDE, generator)]), len(hubs)
+        queries = np.array(drawn(np.arange(findings.queries), SAMPLE_SIZE, generator))
+        return queries, np.array([*hubs, *drawn(others, SAMPLE_SIZE, generator)]), len(hubs)
     first = findings.truth.positions[findings.truth.starts[:-1][findings.truth.answered]]
-    # One query for each answer, so that an answer is a column of its own; which one is drawn too.
+    # One random query for each answer, so that every answer has a column of its own.
     order = generator.permutation(len(first))
     _, places = np.unique(first[order], return_index=True)
-    queries = np.array(drawn(findings.truth.answered[order[places]], SIDE, generator))
+    queries = np.array(drawn(findings.truth.answered[order[places]], SAMPLE_SIZE, generator))
     answers = [int(findings.answers(int(query))[0]) for query in queries]
     return queries, np.array([*hubs, *answers]), len(hubs)
 
 
 def raw_best(findings: Findings, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the raw best of all items for each query, those that are left out of its ranking among them."""
+    """Return the raw best of all items for each query, including those excluded from its ranking."""
     best: NDArray[np.int64] = findings.best[0][queries, 0].astype(np.int64)
     left_out = findings.setting.left_out
     if left_out is None:

@@ -1,4 +1,4 @@
-"""How a report was made: the data with its hashes, the parameters, the versions and the command."""
+"""How a report was made: the data with their hashes, the parameters, the versions and the command."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 
-from unhub.arrays import Kind
 from unhub.correction import Correction
-from unhub.data.fingerprint import Fingerprint, inspect
-from unhub.data.vectors import Vectors
+from unhub.data.fingerprint import Fingerprint
+from unhub.reports.report_inputs import ReportInputs
 
 LIBRARIES = ("unhub", "numpy", "matplotlib")
 
 
 def facts(
-    sets: Mapping[str, Vectors], similarity: Kind, corrections: Mapping[str, Correction], more: Mapping[str, str]
+    inputs: ReportInputs, corrections: Mapping[str, Correction], command: str | None = None
 ) -> list[tuple[str, str]]:
     """Return what one needs to make the report again, as (name, value) for people."""
-    data = [(name, _data(name, vectors, similarity)) for name, vectors in sets.items()]
-    fitted = [("correction", _fitted(name, one)) for name, one in corrections.items()]
-    return [*data, ("similarity", similarity), *fitted, *more.items(), ("versions", _versions()), ("made", _now())]
+    used = len(inputs.study_queries), len(inputs.study_bank)
+    return [
+        *((name, _data(inputs, name)) for name in ("items", "bank", "queries")),
+        ("similarity", inputs.similarity),
+        *(("correction", _fitted(name, one)) for name, one in corrections.items()),
+        ("curves", f"{used[0]:,} of the queries, {used[1]:,} of the bank queries"),
+        ("seed", str(inputs.seed)),
+        *((("command", command),) if command else ()),
+        ("versions", _versions()),
+        ("made", _now()),
+    ]
 
 
-def _data(name: str, vectors: Vectors, similarity: Kind) -> str:
-    digest = Fingerprint.of(inspect(vectors, name, similarity).hashes).digest
+def _data(inputs: ReportInputs, name: str) -> str:
+    vectors = {"items": inputs.items, "bank": inputs.bank, "queries": inputs.queries}[name]
+    digest = Fingerprint.of(inputs.matched.hashes[name]).digest
     return f"{len(vectors):,} rows, {vectors.dimensions} dimensions, hash {digest:016x}"
 
 

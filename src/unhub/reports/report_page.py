@@ -1,4 +1,4 @@
-"""The page: everything a report shows, as one HTML file that asks nothing of the network."""
+"""The page: everything a report shows, as one HTML file that loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """What stands on the page, from top to bottom."""
+    """What is on the page, from top to bottom."""
 
     title: str
     findings: Findings
@@ -57,18 +57,18 @@ class Page:
         ]
         template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
         page = Template(template).substitute(title=join(self.title), body="\n".join(sections))
-        # The name of a file may not be UTF-8, and a page is: what it cannot hold is shown as \udce9.
+        # The name of a file need not be UTF-8, but a page is: what it cannot hold is shown as \udce9.
         return page.encode("utf-8", "backslashreplace").decode()
 
     def _head(self) -> Markup:
         findings = self.findings
         kind, word = WORDS[self.verdict.word]
         counts = f"{findings.queries:,} queries, {len(findings.setting.item_ids):,} items. "
-        lead = join(counts, "Before is the raw ranking; after is corrected with ",
-                    tag("code", breakable(findings.shown)), ".")  # fmt: skip
+        method = tag("code", breakable(findings.shown))
+        lead = join(counts, "“Before” is the raw ranking; “after” is corrected with ", method, ".")
         if findings.alone:
-            lead = join(counts, "Everything is of the raw ranking.")
-        leak = f"{self.verdict.leaked:,} queries stand in the bank" if self.verdict.leaked else None
+            lead = join(counts, "All figures are of the raw ranking.")
+        leak = f"{self.verdict.leaked:,} queries are also in the bank" if self.verdict.leaked else None
         return tag(
             "header",
             tag("h1", self.title),
@@ -86,10 +86,11 @@ class Page:
 
     def _before_and_after(self) -> Markup:
         with_labels = (
-            "In brackets: 95% intervals by bootstrap over the queries; those that share an answer are drawn together. "
-            "A gain is over raw, with a paired interval; a green or red one is beyond chance."
+            "In brackets: 95% intervals, by bootstrap over the queries; queries that share an answer are drawn "
+            "together. Figures with a sign are gains over raw, with paired intervals; those in green or red are beyond "
+            "chance."
         )
-        without = "No relevance was given, so this page speaks of hubness alone."
+        without = "No relevance was given, so this page is about hubness only."
         return section(
             "The figures" if self.findings.alone else "Before and after",
             tag("p", with_labels if self.findings.rows else without, kind="note"),
@@ -99,31 +100,33 @@ class Page:
 
     def _returned(self) -> Markup:
         return section(
-            "Who gets returned",
-            tag("p", "A hub is an item that comes up whatever is asked; it takes the places of others.", kind="note"),
+            "Which items are returned",
+            tag(
+                "p",
+                "A hub is an item that comes up for many different queries, in place of better answers.",
+                kind="note",
+            ),
             tag("div", *map(figure, self.occurrences), kind="pair"),
         )
 
     def _studies(self) -> Markup:
         if not self.studies:
             return Markup("")
+        note = "These curves use the queries of this report: do not pick a setting here and then report its figure."
         return section(
-            "How much depends on the setting",
-            tag("p", "Drawn on the queries of this report: do not choose a setting here that you then report.",
-                kind="note"),
+            "How much depends on the settings",
+            tag("p", note, kind="note"),
             tag("div", *(figure(study.chart, numbers(study)) for study in self.studies), kind="pair"),
-        )  # fmt: skip
+        )
 
     def _similarities(self) -> Markup:
-        own = (
-            "an answer of each, so that the answers are a diagonal"
-            if self.findings.truth is not None
-            else "items drawn at random"
-        )
-        rows = "queries drawn at random" + (", no two with the same answer" if self.findings.truth is not None else "")
+        rows, own = "queries drawn at random", "items drawn at random"
+        if self.findings.truth is not None:
+            rows += ", no two with the same answer"
+            own = "one answer of each query, so the answers lie on a diagonal"
         note = (
-            f"Rows are {rows}; the left columns are the worst hubs, the right ones {own}. A dot marks "
-            f"an item that is among the first {self.findings.hubness[0].k} of its row."
+            f"Rows are {rows}. The columns on the left are the worst hubs; those on the right are {own}. A dot marks "
+            f"an item among the first {self.findings.hubness[0].k} of its row."
         )
         return section(
             "Similarities", tag("p", note, kind="note"), tag("div", *map(figure, self.similarities), kind="pair")
@@ -131,7 +134,7 @@ class Page:
 
     def _made(self) -> Markup:
         rows: list[list[Child]] = [[name, tag("code", value)] for name, value in self.facts]
-        return section("How this was made", tag("div", table([], rows, kind="facts"), kind="card"))
+        return section("How this report was made", tag("div", table([], rows, kind="facts"), kind="card"))
 
 
 def section(title: str, *children: Child) -> Markup:
@@ -140,17 +143,17 @@ def section(title: str, *children: Child) -> Markup:
 
 
 def figure(picture: Picture, more: Child = None) -> Markup:
-    """Return a picture under its title, in the colours of the page."""
+    """Return a picture with its title, in the colours of the page."""
     return tag("figure", tag("figcaption", picture.title), Markup(picture.inline()), more, kind="card")
 
 
 def numbers(study: Study) -> Markup:
-    """Return the table of a study, folded away."""
+    """Return the table of a study, folded."""
     heads, rows = study.cells()
     raw = None if study.raw is None else tag("p", f"Raw: {study.raw}.", kind="note")
     return tag(
         "details",
-        tag("summary", "the numbers"),
+        tag("summary", "Show the numbers"),
         table([breakable(head) for head in heads], [list(row) for row in rows]),
         raw,
         *(tag("p", note, kind="note") for note in (f"In brackets: {study.ranges}.", *study.notes)),

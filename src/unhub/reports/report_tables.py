@@ -1,4 +1,4 @@
-"""The tables of the page: a few figures at a glance, and all of them side by side."""
+"""The tables of the page: the main figures at a glance, and all of them side by side."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 HUBNESS: dict[str, Callable[[Figures | Chance], str]] = {
     "skewness": lambda one: f"{one.skewness:.2f}",
-    "never returned": lambda one: f"{one.anti_hubs:.1%}",
-    "the worst hub": lambda one: f"{one.largest:,.0f}×",
+    "items never returned": lambda one: f"{one.anti_hubs:.1%}",
+    "worst hub": lambda one: f"{one.largest:,.0f}×",
     "places taken by {top}": lambda one: f"{one.top_share:.1%}",
     "places to move for equal shares": lambda one: f"{one.robin_hood:.1%}",
 }
-CHANCE = "by chance"  # the head of what items returned at random would give
+CHANCE = "by chance"  # the head of the column with what items returned at random would give
 
 
 def tiles(findings: Findings) -> Markup:
-    """Return the figures that matter most, before and after; raw alone where there is no after."""
+    """Return the main figures, before and after; only raw where there is no after."""
     shown: list[Markup] = []
     for measure in dict.fromkeys((findings.measures[0], findings.measures[len(findings.measures) // 2])):
         if findings.rows:
@@ -34,9 +34,9 @@ def tiles(findings: Findings) -> Markup:
             shown.append(_tile(str(measure), values, f"{_meaning(measure)}{gain}"))
     raw = findings.hubness[0]
     notes = {
-        "skewness": "0 is even",
-        "never returned": f"of {len(raw.counts):,} items",
-        "the worst hub": f"in so many of {findings.queries:,} top-{raw.k} lists",
+        "skewness": "0 is balanced",
+        "items never returned": f"of {len(raw.counts):,} items",
+        "worst hub": f"times in {findings.queries:,} top-{raw.k} lists",
     }
     for name, note in notes.items():
         values = [HUBNESS[name](one.figures) for one in findings.hubness[:2]]
@@ -60,7 +60,7 @@ def _tile(name: str, values: list[str], more: str) -> Markup:
 
 def _meaning(measure: Measure) -> str:
     if measure.name == "R":
-        return "% of queries with an answer " + ("first" if measure.k == 1 else f"in the first {measure.k}")
+        return "% of queries with an answer " + ("in first place" if measure.k == 1 else f"in the first {measure.k}")
     return measure.family.what
 
 
@@ -68,7 +68,7 @@ def comparison(findings: Findings) -> Markup:
     """Return every measure of every ranking, with intervals and gains over raw, and the figures of hubness."""
     heads: list[Child] = ["", *(breakable(name) for name in findings.names), CHANCE]
     rows: list[list[Child]] = [
-        [str(measure), *(_cell(row, measure) for row in findings.rows), ""]
+        [measure.with_unit, *(_cell(row, measure) for row in findings.rows), ""]
         for measure in findings.measures
         if findings.rows
     ]
@@ -77,7 +77,7 @@ def comparison(findings: Findings) -> Markup:
 
 
 def hubness_rows(findings: Findings) -> list[list[str]]:
-    """Return the figures of hubness by name, one for each ranking, and what chance gives."""
+    """Return the figures of hubness by name, one for each ranking and one for chance."""
     top = top_of(len(findings.setting.item_ids))
     every: list[Figures | Chance] = [*(one.figures for one in findings.hubness), findings.chance]
     return [[name.format(top=top), *map(show, every)] for name, show in HUBNESS.items()]

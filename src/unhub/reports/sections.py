@@ -1,4 +1,4 @@
-"""What the page shows of items and queries: the worst hubs, and some queries before and after."""
+"""The sections of the page that show items and queries: the worst hubs, and some queries before and after."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from dataclasses import dataclass, field
 
 from unhub.evaluation.hubness import top_items
 from unhub.reports.before_after import (
+    EXAMPLE_COUNT,
     EXAMPLE_RULE,
-    EXAMPLES,
     HUB_RULE,
     UNLABELLED_EXAMPLE_RULE,
     UNLABELLED_HUB_RULE,
-    Example,
-    Hub,
+    ShownHub,
+    ShownQuery,
     changed,
     examples,
     worst_hubs,
 )
 from unhub.reports.findings import SHOWN, Findings
-from unhub.reports.labels import Labels
+from unhub.reports.labels import Labels, Thumbnails
 from unhub.reports.markup import Child, Markup, tag
-from unhub.reports.thumbnails import Thumbnails
 
 KINDS = {"gained": "good", "lost": "bad", "changed": ""}
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Draws items and queries by their labels."""
+    """Shows items and queries by their labels."""
 
     findings: Findings
     items: Labels
@@ -38,7 +37,7 @@ class Shown:
     _drawn: set[int] = field(default_factory=set)  # items shown so far
 
     def hubs(self) -> Markup:
-        """Return the worst hubs, each with how often it is returned and with queries that fall into it."""
+        """Return the worst hubs, each with how often it is returned and with queries that return it."""
         labelled = self.findings.truth is not None
         k = self.findings.hubness[0].k
         found = worst_hubs(self.findings, self.seed)
@@ -50,7 +49,7 @@ class Shown:
             tag("ul", *(self._hub(hub, most) for hub in found), kind="hubs"),
         )
 
-    def _hub(self, hub: Hub, most: int) -> Markup:
+    def _hub(self, hub: ShownHub, most: int) -> Markup:
         asked = [tag("li", self.queries.text(query)) for query in hub.queries]
         after = () if hub.after is None else _meter("after", hub.after, most, "")
         return tag(
@@ -63,10 +62,10 @@ class Shown:
                 tag("ul", *asked, kind="asked") if asked else None,
             ),
             kind="hub card",
-        )  # fmt: skip
+        )
 
     def examples(self) -> Markup:
-        """Return some queries with their first items before and after, losses as well as wins; none for raw alone."""
+        """Return some queries with their first items before and after, gains and losses; none for raw alone."""
         if self.findings.alone:
             return tag("section", *self._notes())
         found = examples(self.findings, self.seed)
@@ -74,9 +73,13 @@ class Shown:
         labelled = self.findings.truth is not None
         rule = EXAMPLE_RULE if labelled else UNLABELLED_EXAMPLE_RULE
         told = rule.format(
-            came=came if labelled else len(changed(self.findings)), left=left, shown=SHOWN, count=EXAMPLES,
-            seed=self.seed, reached=self.findings.reached,
-        )  # fmt: skip
+            came=came if labelled else len(changed(self.findings)),
+            left=left,
+            shown=SHOWN,
+            count=EXAMPLE_COUNT,
+            seed=self.seed,
+            reached=self.findings.reached,
+        )
         return tag(
             "section",
             tag("h2", "The same queries, before and after"),
@@ -89,18 +92,21 @@ class Shown:
     def _notes(self) -> list[Markup]:
         return [tag("p", note, kind="note") for note in self.missing]
 
-    def _example(self, example: Example) -> Markup:
+    def _example(self, example: ShownQuery) -> Markup:
         moved = None
         if example.ranks is not None:
-            moved = tag("span", "its answer: place {:,.4g} → {:,.4g}".format(*example.ranks), kind="moved")
+            moved = tag("span", "rank of its answer: {:,.4g} → {:,.4g}".format(*example.ranks), kind="moved")
+        badge = tag("span", example.word, kind=f"badge {KINDS[example.word]}")
+        sides = (
+            self._side(name, found, example.query)
+            for name, found in (("before", example.before), ("after", example.after))
+        )
         return tag(
             "article",
-            tag("div", tag("span", example.word, kind=f"badge {KINDS[example.word]}"),
-                tag("h3", self.queries.text(example.query)), moved, kind="asking"),
-            tag("div", self._side("before", example.before, example.query),
-                self._side("after", example.after, example.query), kind="sides"),
+            tag("div", badge, tag("h3", self.queries.text(example.query)), moved, kind="asking"),
+            tag("div", *sides, kind="sides"),
             kind="card",
-        )  # fmt: skip
+        )
 
     def _side(self, name: str, items: tuple[int, ...], query: int) -> Markup:
         with_pictures = self.items.pictures is not None
@@ -113,7 +119,7 @@ class Shown:
         badges = [tag("span", "✓" if small else "✓ answer", kind="badge good", title="an answer")] if answer else []
         if item in self._hub_items:
             times = f"{self.findings.hubness[0].counts[item]:,}×"
-            told = f"returned {times} by the raw ranking, one of the {len(self._hub_items):,} most returned"
+            told = f"returned {times} by the raw ranking; among its {len(self._hub_items):,} most returned items"
             badges.append(tag("span", "hub" if small else f"hub, {times}", kind="badge warn", title=told))
         words, kind = self.items.text(item), "answer" if answer else None
         if small:

@@ -1,4 +1,4 @@
-"""The verdict: three sentences on how bad the hubs are, what the correction does, and what to do."""
+"""The verdict: three sentences on how strong the hubness is, what the correction does, and what to do."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from unhub.evaluation.hubness import top_items
 from unhub.reports.findings import Findings
 
-# Skewness over what chance alone gives; counts that differ by chance have none.
-STRONG, MILD = 1.5, 0.5
-NOT_ADVISED = "Keep the raw ranking: no correction is sure to help here, for the reason told below the table."
+STRONG_SKEWNESS, MILD_SKEWNESS = 1.5, 0.5  # over what chance alone gives
+NOT_ADVISED = "Keep the raw ranking: no correction is sure to help here. The reason is below the table."
 UNLABELLED = (
-    "No relevance was given, so nothing here says whether the right items are found more often: label some queries, a "
-    "few hundred if you can, and run this again with them."
+    "No relevance was given, so this page cannot say whether the right items are found more often: label some queries, "
+    "a few hundred if you can, and run the report again with them."
 )
-ALONE = "Nothing is compared here: give a correction that changes the ranking, or none, to have one chosen."
+ALONE = "There is nothing to compare: give a correction that changes the ranking, or give none to have one chosen."
 LEAK_NOTE = (
-    "{leaked:,} of the {queries:,} queries stand in the bank as they are. A correction that is fitted on it has seen "
-    "them, so its figures, those of the curves too, are better than they will be: leave these queries out of the bank, "
-    "fit again and run this again."
+    "{leaked:,} of the {queries:,} queries are also in the bank. A correction fitted on it has seen them, so its "
+    "figures, and those of the curves, are better than they will be on new queries: take these queries out of the "
+    "bank, fit again and run the report again."
 )
 
 
@@ -26,7 +25,7 @@ LEAK_NOTE = (
 class Verdict:
     """Three sentences and a word for them: `gain`, `unsure`, `harm`, `unknown` without labels, `none` for raw alone.
 
-    leaked: how many queries stand in the bank as they are, which flatters a correction.
+    leaked: how many queries are also in the bank, which flatters a correction.
     """
 
     word: str
@@ -38,18 +37,18 @@ class Verdict:
 
 
 def verdict_on(findings: Findings, advised: bool = True, leaked: int = 0) -> Verdict:
-    """Say what the findings come to; advised: whether hubness alone speaks for the correction.
+    """Sum up the findings.
 
-    leaked: how many of the queries stand in the bank as they are.
+    advised: whether `tune`, which sees no labels, advises the correction. leaked: how many queries are in the bank.
     """
     word, advice = _advice(findings, advised, leaked)
     return Verdict(word, (_hubs(findings), _effect(findings), advice), leaked)
 
 
 def strength_of(skewness: float, chance: float) -> str:
-    """Return a word for how hubby counts are."""
+    """Return a word for how strong the hubness is."""
     over = skewness - chance
-    return "strong" if over >= STRONG else "mild" if over >= MILD else "slight"
+    return "strong" if over >= STRONG_SKEWNESS else "mild" if over >= MILD_SKEWNESS else "slight"
 
 
 def _hubs(findings: Findings) -> str:
@@ -69,7 +68,7 @@ def _effect(findings: Findings) -> str:
     measure = str(findings.measures[0])
     if findings.alone:
         value = f", with {measure} at {findings.rows[0].values[measure]:.2f}" if findings.rows else ""
-        return f"The correction that was given is raw, which is none, so the raw ranking stands here alone{value}."
+        return f"The correction given is raw, which changes nothing, so only the raw ranking is shown{value}."
     before, after = findings.hubness[0], findings.hubness[1]
     told = [f"{one.skewness:.2f}" for one in (before, after)]
     moves = "lowers skewness to" if after.skewness < before.skewness else "raises skewness to"
@@ -79,16 +78,19 @@ def _effect(findings: Findings) -> str:
         return f"The correction {findings.shown} {hubs}."
     old, new = (row.values[measure].value for row in findings.rows[:2])
     gain = findings.rows[1].gains[measure]
+    unit, points = ("%", " points") if findings.measures[0].family.percent else ("", "")
     return (
-        f"The correction {findings.shown} takes {measure} from {old:.2f} to {new:.2f} ({gain.value:+.2f}, 95% interval "
-        f"{gain.brackets('+.2f')}) and {hubs}."
+        f"The correction {findings.shown} takes {measure} from {old:.2f}{unit} to {new:.2f}{unit} "
+        f"({gain.value:+.2f}{points}, 95% interval {gain.brackets('+.2f')}) and {hubs}."
     )
 
 
 def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     if findings.alone:
         return "none", ALONE
-    leak = f"{leaked:,} of the {findings.queries:,} queries stand in the bank, which flatters a correction fitted on it"
+    leak = (
+        f"{leaked:,} of the {findings.queries:,} queries are also in the bank, which flatters a correction fitted on it"
+    )
     asides = [leak] if leaked else []
     if not findings.rows:
         word, advice = ("unknown", UNLABELLED) if advised else ("unsure", NOT_ADVISED)
@@ -100,13 +102,13 @@ def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     low, high = (-gain.high, -gain.low) if measure.family.falls else (gain.low, gain.high)
     came, left = (len(queries) for queries in findings.moved())
     tally = (
-        f"of {len(findings.ranks[0]):,} queries {came:,} have their answer {findings.reached} that had not before, and "
-        f"{left:,} no longer have it there"
+        f"of {len(findings.ranks[0]):,} queries, {came:,} have their answer {findings.reached} that did not before, "
+        f"and {left:,} no longer have it there"
     )
     word, advice = "unsure", "The difference may be chance, so keep the raw ranking or label more queries"
     if low > 0:
         use = "but measure it on queries that are not in the bank before you" if leaked else "so"
         word, advice = "gain", f"The gain is beyond chance, {use} use the correction"
     elif high < 0:
-        word, advice = "harm", "It does harm here, so keep the raw ranking and look at the bank"
+        word, advice = "harm", "The correction does harm here, so keep the raw ranking and look at the bank"
     return word, f"{advice}: {'; '.join([tally, *asides])}."

@@ -5,22 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Kind, spans
+from unhub.arrays import Float64, spans
 from unhub.combine import Sets, average_ranks
 from unhub.compute.workers import Workers
-from unhub.correction import Bias, Correction, Plan, Scores
-from unhub.data.vectors import Vectors
+from unhub.correction import Bias, Plan, Scores
 from unhub.matching import check_whole
-from unhub.search.whole_rows import ROWS_BYTES, similarities, whole_rows, work_of
+from unhub.search.whole_rows import ROWS_BYTES, CorrectedItems, similarities, whole_rows, work_of
 
 RANKS_BYTES = 16 << 20  # of ranks at a time
 
 
 def rank_by_mean_rank(
     sets: Sets,
-    items: Vectors,
-    similarity: Kind,
-    correction: Correction,
+    corrected: CorrectedItems,
     weights: Float64,
     k: int,
     allowed: NDArray[np.int64] | None,
@@ -30,17 +27,18 @@ def rank_by_mean_rank(
 
     Ranks are among all items and under the corrected scores; `allowed` only says which items may be returned.
     """
+    correction, count = corrected.correction, len(corrected)
     check_whole(correction, weights)
-    workers.total = work_of(correction) * len(sets.queries) * len(items)
-    owners = np.repeat(np.arange(len(sets)), sets.sizes)
+    workers.total = work_of(correction) * len(sets.queries) * count
+    owners = sets.owners
     scores = np.empty((len(sets), k))
     places = np.empty((len(sets), k), np.int64)
-    ranks, means = np.zeros(len(items)), np.zeros(len(items))  # of the set at hand, which may span several blocks
-    together = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
-    for first, end in spans(len(owners), together):
-        rows: Scores = similarities(sets.queries[first:end], items, similarity, workers)
+    ranks, means = np.zeros(count), np.zeros(count)  # of the set at hand, which may span several blocks
+    at_once = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * count))
+    for first, end in spans(len(owners), at_once):
+        rows: Scores = similarities(sets.queries[first:end], corrected, workers)
         rows = rows if isinstance(correction, Bias) else whole_rows(correction, rows, workers)
-        for start, stop in spans(end, max(workers.threads, RANKS_BYTES // (8 * len(items))), start=first):
+        for start, stop in spans(end, max(workers.threads, RANKS_BYTES // (8 * count)), start=first):
             some = rows[start - first : stop - first]
             if isinstance(correction, Bias):
                 some = correction.apply(some, weights[owners[start:stop]])
@@ -49,7 +47,7 @@ def rank_by_mean_rank(
                 means += row
                 number = owners[query]
                 if query + 1 == sets.starts[number + 1]:
-                    mean_ranks = ranks / sets.sizes[number]
+                    mean_ranks = ranks / sets.counts[number]
                     places[number] = _best(mean_ranks, means, k, allowed)
                     scores[number] = -mean_ranks[places[number]]
                     ranks[:], means[:] = 0, 0

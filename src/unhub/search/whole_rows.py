@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -12,63 +13,70 @@ from unhub.compute.workers import Workers
 from unhub.correction import Correction, Plan, Rescore, Scores
 from unhub.data.similarity import steady_products
 from unhub.data.vectors import Vectors
-from unhub.methods.global_rank import Closer, GloballyCorrected
+from unhub.methods.method import ItemByItem, Method
 
-SOLVING = 20  # times the multiply: how much of the progress a plan's solver is, which takes longer
+SOLVER_SHARE = 20  # times the multiply: how much of the progress a plan's solver is, which takes longer
 ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
 BLOCK_ENTRIES = 2 << 20  # of similarities at a time and thread, where it takes items one by one
 
 
+@dataclass(frozen=True, eq=False)
+class CorrectedItems:
+    """Items at hand, how queries are compared with them, and the correction of their scores."""
+
+    items: Vectors
+    similarity: Kind
+    correction: Correction
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
 def rank_rows(
-    queries: Float32,
-    items: Vectors,
-    similarity: Kind,
-    correction: Rescore | Plan,
-    k: int,
-    allowed: NDArray[np.int64] | None,
-    workers: Workers,
+    queries: Float32, corrected: CorrectedItems, k: int, allowed: NDArray[np.int64] | None, workers: Workers
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return scores and positions, (queries, k), of the best items by `correction.apply`.
 
     Rows are always of all items, since that is what the correction is a function of; `allowed` only says which may be
-    returned. A Plan sees all queries at once; gc, which looks at each item alone, takes all queries block by block of
-    items, so that the bank is gone over once.
+    returned. A Plan sees all queries at once; a method that looks at each item alone takes all queries block by block
+    of items, so that the bank is gone over once.
     """
-    workers.total = work_of(correction) * len(queries) * len(items)
-    if isinstance(correction, Rescore) and isinstance(correction.method, GloballyCorrected):
-        closer = correction.method.closer(correction)
-        return _rank_by_item(queries, items, similarity, closer, k, allowed, workers)
-    together = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(items)))
+    correction = cast("Rescore | Plan", corrected.correction)
+    workers.total = work_of(correction) * len(queries) * len(corrected)
+    by_item = cast("Method", correction.method).item_by_item(correction) if isinstance(correction, Rescore) else None
+    if by_item is not None:
+        return _rank_by_item(queries, corrected, by_item, k, allowed, workers)
+    at_once = len(queries) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * len(corrected)))
     parts = []
-    for start, stop in spans(len(queries), together):
-        corrected = whole_rows(correction, similarities(queries[start:stop], items, similarity, workers), workers)
-        scores, places = best_of(corrected if allowed is None else corrected[:, allowed], k)
+    for start, stop in spans(len(queries), at_once):
+        rows = whole_rows(correction, similarities(queries[start:stop], corrected, workers), workers)
+        scores, places = best_of(rows if allowed is None else rows[:, allowed], k)
         parts.append((scores, places if allowed is None else allowed[places]))
     return np.concatenate([scores for scores, _ in parts]), np.concatenate([places for _, places in parts])
 
 
 def work_of(correction: Correction) -> int:
     """Return how much of the progress a similarity counts: the multiply, and the solver of a plan."""
-    return 1 + SOLVING if isinstance(correction, Plan) else 1
+    return 1 + SOLVER_SHARE if isinstance(correction, Plan) else 1
 
 
 def whole_rows(correction: Rescore | Plan, scores: Scores, workers: Workers) -> Scores:
     """Return the corrected scores of whole rows, with the progress of a plan's solver."""
     if isinstance(correction, Plan):
-        return correction.apply(scores, workers.part(SOLVING * scores.size))
+        return correction.apply(scores, workers.part(SOLVER_SHARE * scores.size))
     return correction.apply(scores)
 
 
 def _rank_by_item(
     queries: Float32,
-    items: Vectors,
-    similarity: Kind,
-    closer: Closer,
+    corrected: CorrectedItems,
+    by_item: ItemByItem,
     k: int,
     allowed: NDArray[np.int64] | None,
     workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return the best items by s - count, each thread going over its own blocks of items."""
+    items = corrected.items
     may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
     most = max(1, ROWS_BYTES // (8 * items.dimensions))  # queries in float64
 
@@ -77,7 +85,7 @@ def _rank_by_item(
         for start, stop in blocks:
             wanted = np.flatnonzero(may_return[start:stop])
             if len(wanted):
-                rows, count = items.unit_block(start, stop, similarity), closer.counter((start, stop))
+                rows, count = items.unit_block(start, stop, corrected.similarity), by_item.counter((start, stop))
             for span in spans(len(queries), min(max(1, BLOCK_ENTRIES // (stop - start)), most)):
                 if len(wanted):
                     scores = steady_products(queries[slice(*span)], rows)
@@ -85,7 +93,7 @@ def _rank_by_item(
                 workers.tick((span[1] - span[0]) * (stop - start))
         return best
 
-    blocks = list(closer.blocks())
+    blocks = list(by_item.blocks())
     parts = [blocks[slice(*part)] for part in spans(len(blocks), -(-len(blocks) // workers.threads))]
     found = workers.map(best_in, parts)
     best = found[0]
@@ -116,13 +124,14 @@ class Best:
         self.places[rows] = np.take_along_axis(np.concatenate([self.places[rows], places], axis=1), order, axis=1)
 
 
-def similarities(queries: Float32, items: Vectors, similarity: Kind, workers: Workers) -> Float32:
+def similarities(queries: Float32, corrected: CorrectedItems, workers: Workers) -> Float32:
     """Return the (queries, items) matrix of s."""
+    items = corrected.items
     out = np.empty((len(queries), len(items)), np.float32)
 
     def fill(span: Span) -> None:
         columns = slice(*span)
-        np.matmul(queries, items.unit_block(*span, similarity).T, out=out[:, columns])
+        np.matmul(queries, items.unit_block(*span, corrected.similarity).T, out=out[:, columns])
         workers.tick(out[:, columns].size)
 
     workers.map(fill, spans(len(items), rows_per_block(items.dimensions)))

@@ -1,4 +1,4 @@
-"""Charts of a study: curves, bars and a grid, each with the ranking without a correction to compare with."""
+"""Charts of a study: curves, bars and a grid, each with the raw ranking for comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from unhub.arrays import Float64
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.inputs import RAW
-from unhub.evaluation.pictures import INKS, LINES, Picture
+from unhub.evaluation.pictures import INKS, LINES, Picture, axis_of, draw_legend, draw_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 FRAME = (("#ffffff", 4.4), ("#111111", 1.8))  # black inside white, to be seen on light cells and on dark ones
-DASHES = (4, 2.4)  # of which two and the gap between them fill the line of a legend
-APART = 0.16  # of the axis: as near as two names of settings may stand
+DASHES = (4, 2.4)  # dash and gap: two dashes and the gap between them fill the line of a legend
+TICK_DISTANCE_SHARE = 0.16  # of the axis: the least distance between two settings that are named on it
 
 
 def curves(study: Study) -> Picture:
@@ -33,16 +33,15 @@ def curves(study: Study) -> Picture:
         for (name, values), ink in zip(study.lines.items(), _inks(study.lines), strict=False):
             middle, low, high = _columns(values)
             axes.fill_between(places, low, high, color=INKS[ink], alpha=0.16, linewidth=0)
-            axes.plot(places, middle, color=INKS[ink], linewidth=2, marker="o", markersize=3.6, label=name)
+            axes.plot(places, middle, color=INKS[ink], linewidth=2, marker="o", markersize=3.6, label=study.label(name))
         _draw_raw(axes, study.raw)
         if study.log:
             axes.set_xscale("log")
             tick_settings(axes, study.settings)
         axes.set_xlabel(study.parameter)
-        axes.set_ylabel(_measure(study))
-        axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
-        axes.set_axisbelow(True)
-        name_lines(axes)
+        axes.set_ylabel(_measured(study))
+        draw_levels(axes)
+        draw_legend(axes)
 
     return Picture(study.name, study.title, _words(study), draw)
 
@@ -58,12 +57,14 @@ def bars(study: Study) -> Picture:
             places = np.arange(len(middle)) + (number - (len(study.lines) - 1) / 2) * width
             errors = np.abs(np.stack([middle - low, high - middle]))
             style = {"ecolor": INKS["ink"], "elinewidth": 1, "capsize": 2.5}
-            axes.bar(places, middle, 0.92 * width, color=INKS[ink], label=name, yerr=errors, error_kw=style)
+            axes.bar(
+                places, middle, 0.92 * width, color=INKS[ink], label=study.label(name), yerr=errors, error_kw=style
+            )
         _draw_raw(axes, study.raw)
         axes.set_xticks(range(len(study.settings)), [str(one) for one in study.settings])
         axes.set_xlabel(study.parameter)
-        axes.set_ylabel(_measure(study))
-        name_lines(axes)
+        axes.set_ylabel(_measured(study))
+        draw_legend(axes)
 
     return Picture(study.name, study.title, _words(study), draw)
 
@@ -79,16 +80,12 @@ def grid(study: Study) -> Picture:
         raw = study.raw.value if study.raw is not None else float(values.mean())
         reach = float(np.abs(values - raw).max()) or 1.0
         form = ".2f" if np.abs(values).max() < 10 else ".1f"
-        image = axes.imshow(
-            values, cmap="PuOr_r" if study.falls else "PuOr", vmin=raw - reach, vmax=raw + reach, aspect="auto",
-            interpolation="none", origin="lower",
-        )  # fmt: skip
+        colours = "PuOr_r" if study.falls else "PuOr"
+        ends = {"vmin": raw - reach, "vmax": raw + reach}
+        image = axes.imshow(values, cmap=colours, **ends, aspect="auto", interpolation="none", origin="lower")
         for row, column in np.ndindex(values.shape):
-            strong = abs(values[row, column] - raw) > 0.6 * reach
-            axes.text(
-                column, row, f"{values[row, column]:{form}}", ha="center", va="center", fontsize=7,
-                color="#ffffff" if strong else "#111111",
-            )  # fmt: skip
+            ink = "#ffffff" if abs(values[row, column] - raw) > 0.6 * reach else "#111111"
+            axes.text(column, row, f"{values[row, column]:{form}}", ha="center", va="center", fontsize=7, color=ink)
         name, setting, _ = study.best
         spot = (study.settings.index(setting) - 0.5, list(study.lines).index(name) - 0.5)
         for colour, width in FRAME:
@@ -102,7 +99,7 @@ def grid(study: Study) -> Picture:
         if np.any(values != raw):  # else the bar has no length
             bar.ax.set_ylim(min(float(values.min()), raw), max(float(values.max()), raw))
         bar.ax.axhline(raw, color="#111111", linewidth=1.2)
-        bar.set_label(f"{_measure(study)}; the line is raw, {raw:{form}}")
+        bar.set_label(f"{_measured(study)}; the line is raw, {raw:{form}}")
         bar.outline.set_visible(False)
 
     return Picture(study.name, study.title, _words(study), draw, size=(6.2, 4.2))
@@ -112,7 +109,7 @@ CHARTS: Mapping[str, Callable[[Study], Picture]] = {"curves": curves, "bars": ba
 
 
 def _inks(lines: Mapping[str, Sequence[Interval]]) -> list[str]:
-    """Return a colour for each line, that of raw for raw; beyond the last colour they start again."""
+    """Return a colour for each line, with raw in its own; after the last colour they start again."""
     named = [name for name in lines if name != RAW]
     return [RAW if name == RAW else LINES[named.index(name) % len(LINES)] for name in lines]
 
@@ -129,29 +126,22 @@ def _draw_raw(axes: Axes, raw: Interval | None) -> None:
 
 
 def tick_settings(axes: Axes, settings: Sequence[float | str]) -> None:
-    """Name the settings themselves on a log scale: the least, the greatest, and as many others as there is room for."""
+    """Put the settings themselves on a log scale: the least, the greatest, and as many others as there is room for."""
     values = sorted({float(one) for one in settings})
     first, last = np.log(values[0]), np.log(values[-1])
     kept = values[:1]
     for value in values[1:]:
         # Where there is no room, the greatest takes the place of the one before it, unless that is the least.
-        if value == values[-1] and len(kept) > 1 and np.log(value / kept[-1]) < APART * (last - first):
+        if value == values[-1] and len(kept) > 1 and np.log(value / kept[-1]) < TICK_DISTANCE_SHARE * (last - first):
             kept.pop()
-        if value == values[-1] or np.log(value / kept[-1]) >= APART * (last - first):
+        if value == values[-1] or np.log(value / kept[-1]) >= TICK_DISTANCE_SHARE * (last - first):
             kept.append(value)
     axes.set_xticks(kept, [f"{one:,.3g}" if one < 1000 else f"{one:,.0f}" for one in kept])
     axes.minorticks_off()
 
 
-def name_lines(axes: Axes) -> None:
-    """Put the legend above the axes, where it hides nothing."""
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.9, columnspacing=1.2, borderaxespad=0.2
-    )
-
-
-def _measure(study: Study) -> str:
-    return f"{study.measure}{', lower is better' if study.falls else ''}"
+def _measured(study: Study) -> str:
+    return axis_of(study.measured or study.measure, study.falls)
 
 
 def _words(study: Study) -> str:

@@ -7,46 +7,57 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from unhub.arrays import Kind
-from unhub.compute.progress import Steps
-from unhub.compute.workers import Progress
+from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
 from unhub.data.vectors import VectorsLike, as_vectors
-from unhub.errors import check_whole
-from unhub.evaluation.comparing import Judge
+from unhub.errors import ArgumentError, check_whole
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
 from unhub.methods import parse
-from unhub.studies.study import OVER_QUERIES, Study, second_bank, whole_numbers
+from unhub.studies.study import OVER_QUERIES, Study
+from unhub.studies.study_inputs import StudyInputs, check_bank_items, full_specs, whole_numbers
 from unhub.tuning.grid import within
-from unhub.tuning.spread import usual_methods
 
-SMALLEST_BANK = 10
+SMALLEST_BANK_SIZE = 10
 GALLERY_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
+USUAL = ("is", "nnn")  # what the usual methods are called where their parameters differ from bank to bank
 
 
 def study_bank_size(
-    items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
-    bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
-    seeds: int = 3, measure: str | None = None, exclude: ExcludeLike | None = None, similarity: Kind = "cosine",
-    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Study:  # fmt: skip
-    """Fit on random parts of the bank, several of each size, and tell the mean and the spread over them.
+    items: VectorsLike,
+    bank: VectorsLike,
+    queries: VectorsLike,
+    relevance: RelevanceLike | None = None,
+    *,
+    bank_items: VectorsLike | None = None,
+    methods: Sequence[str] | None = None,
+    sizes: Iterable[int] | None = None,
+    seeds: int = 3,
+    measure: str | None = None,
+    exclude: ExcludeLike | None = None,
+    similarity: Kind = "cosine",
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Fit on random parts of the bank, several of each size, and give their mean and standard deviation.
 
     methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k over a size is cut to it.
-    bank_items: all of them stay at every size, since it is the bank of queries that is studied. exclude: items that are
-    not ranked for single queries, as `evaluate` takes it.
+    bank_items: all of them are used at every size, since only the bank of queries changes. exclude: items to leave out
+    of the ranking of each query, as in `evaluate`.
     """
-    gallery = as_vectors(items, "items")
-    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
+    resources = Resources(threads, progress=progress)
+    inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
+    gallery, judge = inputs.gallery, inputs.judge
     past = as_vectors(bank, "bank")
     check_whole(seeds, "seeds", 1)
-    specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
-    targets = second_bank(specs, bank_items)
+    specs = list(methods or inputs.usual_methods(past))
+    targets = check_bank_items(specs, bank_items)
     tried = whole_numbers(_usual_sizes(len(past)) if sizes is None else sizes, "sizes", len(past), "bank")
     draws = {size: 1 if size == len(past) else seeds for size in tried}
-    steps = Steps(progress, sum(draws.values()) + 1)
+    steps = inputs.steps(sum(draws.values()) + 1)
     fitted: dict[str, Correction] = {}
     generator = np.random.default_rng(seed)
     for size in tried:
@@ -56,73 +67,119 @@ def study_bank_size(
             corrections = judge.fit(gallery, part, list(fitting.values()), steps.next(), targets)
             fitted |= {f"{spec} {size} {draw}": corrections[fitting[spec]] for spec in specs}
     values = judge(gallery, fitted, steps.next())
-    lines = {
-        spec: tuple(_over_draws([values[f"{spec} {size} {draw}"].value for draw in range(draws[size])])
-                    for size in tried) for spec in specs
-    }  # fmt: skip
+
+    def line(spec: str) -> tuple[Interval, ...]:
+        drawn = ([values[f"{spec} {size} {draw}"].value for draw in range(draws[size])] for size in tried)
+        return tuple(map(_over_draws, drawn))
+
     once = ("The whole bank was fitted once, so it has no spread.",) if len(past) in tried else ()
     return Study(
-        "bank-size", f"Bank size: {judge.name} as the bank grows", "bank queries", tried, judge.name, judge.falls,
-        lines, values[RAW], f"one standard deviation on each side of the mean of {seeds} random banks", chooses=False,
-        log=True, notes=(*once, *judge.notes(gallery)),
-    )  # fmt: skip
+        "bank-size",
+        f"Bank size: {inputs.measured} as the bank grows",
+        "bank queries",
+        tried,
+        judge.name,
+        judge.falls,
+        {spec: line(spec) for spec in specs},
+        values[RAW],
+        f"one standard deviation on either side of the mean of {seeds} random banks",
+        chooses=False,
+        log=True,
+        notes=(*once, *judge.notes(gallery)),
+        specs=full_specs(specs),
+        measured=inputs.measured,
+    )
 
 
 def study_bank_source(
-    items: VectorsLike, banks: Mapping[str, VectorsLike], queries: VectorsLike,
-    relevance: RelevanceLike | None = None, *, bank_items: VectorsLike | None = None,
-    methods: Sequence[str] | None = None, measure: str | None = None, exclude: ExcludeLike | None = None,
-    similarity: Kind = "cosine", seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Study:  # fmt: skip
-    """Fit on each of several banks, given by name, and compare what they bring to the same queries.
+    items: VectorsLike,
+    banks: Mapping[str, VectorsLike],
+    queries: VectorsLike,
+    relevance: RelevanceLike | None = None,
+    *,
+    bank_items: VectorsLike | None = None,
+    methods: Sequence[str] | None = None,
+    measure: str | None = None,
+    exclude: ExcludeLike | None = None,
+    similarity: Kind = "cosine",
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Fit on each of several banks, given by name, and measure all of them on the same queries.
 
     methods: by default `is` at the spread of the similarities of each bank, and `nnn:k=32,alpha=0.5`.
-    bank_items: the same ones beside every bank. exclude: as `evaluate` takes it.
+    bank_items: the same ones beside every bank. exclude: as in `evaluate`.
     """
-    gallery = as_vectors(items, "items")
-    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
+    resources = Resources(threads, progress=progress)
+    inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
+    gallery, judge = inputs.gallery, inputs.judge
     if not banks:
-        raise ValueError("banks is empty; give at least one bank by name, for example {'captions': bank}")
-    steps = Steps(progress, len(banks) + 1)
+        raise ArgumentError("banks", "is empty", "give at least one bank, by name")
+    steps = inputs.steps(len(banks) + 1)
     fitted: dict[str, Correction] = {}
+    notes = []
+    labels = methods or USUAL
     for name, bank in banks.items():
         past = as_vectors(bank, f"bank {name!r}")
-        specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
-        labels = methods or ("is", "nnn")
-        targets = second_bank(specs, bank_items)
+        specs = list(methods or inputs.usual_methods(past))
+        targets = check_bank_items(specs, bank_items)
         corrections = judge.fit(gallery, past, specs, steps.next(), targets)
         fitted |= {f"{label} {name}": corrections[spec] for label, spec in zip(labels, specs, strict=True)}
+        with_methods = "" if methods else f", with {' and '.join(specs)}"
+        notes.append(f"{name}: {len(past):,} queries{with_methods}.")
     values = judge(gallery, fitted, steps.next())
-    lines = {label: tuple(values[f"{label} {name}"] for name in banks) for label in methods or ("is", "nnn")}
-    sizes = (f"{name}: {len(as_vectors(bank, name)):,} queries." for name, bank in banks.items())
     return Study(
-        "bank-source", f"Bank source: {judge.name} with each bank", "bank", tuple(banks), judge.name, judge.falls,
-        lines, values[RAW], OVER_QUERIES, chooses=True, form="bars",
-        notes=(*sizes, *judge.notes(gallery)),
-    )  # fmt: skip
+        "bank-source",
+        f"Bank source: {inputs.measured} with each bank",
+        "bank",
+        tuple(banks),
+        judge.name,
+        judge.falls,
+        {label: tuple(values[f"{label} {name}"] for name in banks) for label in labels},
+        values[RAW],
+        OVER_QUERIES,
+        chooses=True,
+        form="bars",
+        notes=(*notes, *judge.notes(gallery)),
+        specs=full_specs(methods or ()),
+        measured=inputs.measured,
+    )
 
 
 def study_growth(
-    items: VectorsLike, bank: VectorsLike, queries: VectorsLike, relevance: RelevanceLike | None = None, *,
-    bank_items: VectorsLike | None = None, methods: Sequence[str] | None = None, sizes: Iterable[int] | None = None,
-    measure: str | None = None, exclude: ExcludeLike | None = None, similarity: Kind = "cosine", seed: int = 0,
-    threads: int | None = None, progress: Progress | None = None,
-) -> Study:  # fmt: skip
-    """Let the gallery grow in random order, refit at each size, and follow the raw and the corrected rankings.
+    items: VectorsLike,
+    bank: VectorsLike,
+    queries: VectorsLike,
+    relevance: RelevanceLike | None = None,
+    *,
+    bank_items: VectorsLike | None = None,
+    methods: Sequence[str] | None = None,
+    sizes: Iterable[int] | None = None,
+    measure: str | None = None,
+    exclude: ExcludeLike | None = None,
+    similarity: Kind = "cosine",
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Let the gallery grow in random order, refit at each size, and measure the raw and the corrected rankings.
 
-    With labels, items that answer a query come first, and the queries are at every size those that the smallest gallery
-    answers, so that only the number of other items changes. bank_items: the same ones beside every gallery.
-    exclude: as `evaluate` takes it.
+    With relevance, items that answer a query come first, and the queries at every size are those that the smallest
+    gallery answers, so that only the number of other items changes. bank_items: the same ones beside every gallery.
+    exclude: as in `evaluate`.
     """
-    gallery, past = as_vectors(items, "items"), as_vectors(bank, "bank")
-    judge = Judge.of(queries, relevance, measure, similarity, seed, threads, exclude, gallery)
-    specs = list(methods or usual_methods(gallery, past, similarity=similarity, seed=seed, threads=threads))
-    targets = second_bank(specs, bank_items)
+    resources = Resources(threads, progress=progress)
+    inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
+    gallery, past = inputs.gallery, as_vectors(bank, "bank")
+    judge = inputs.judge
+    specs = list(methods or inputs.usual_methods(past))
+    targets = check_bank_items(specs, bank_items)
     shares = [max(1, round(share * len(gallery))) for share in GALLERY_SHARES]
     tried = tuple(sorted(whole_numbers(shares if sizes is None else sizes, "sizes", len(gallery), "gallery")))
     order = np.random.default_rng(seed).permutation(len(gallery))
     order = order[np.argsort(~np.isin(order, judge.answers(gallery)), kind="stable")]
-    steps = Steps(progress, 2 * len(tried))
+    steps = inputs.steps(2 * len(tried))
     followed = judge.answered_by(gallery.gather(np.sort(order[: tried[0]])))
     lines: dict[str, list[Interval]] = {RAW: [], **{spec: [] for spec in specs}}
     for size in tried:
@@ -131,18 +188,30 @@ def study_growth(
         for name, line in lines.items():
             line.append(values[name])
     return Study(
-        "growth", f"Gallery growth: {judge.name} as items are added", "items", tried, judge.name, judge.falls,
-        {name: tuple(line) for name, line in lines.items()}, None, OVER_QUERIES, chooses=False, log=True,
-        notes=(f"{len(followed.queries):,} queries at every size.", *followed.notes(gallery)),
-    )  # fmt: skip
+        "growth",
+        f"Gallery growth: {inputs.measured} as items are added",
+        "items",
+        tried,
+        judge.name,
+        judge.falls,
+        {name: tuple(line) for name, line in lines.items()},
+        None,
+        OVER_QUERIES,
+        chooses=False,
+        log=True,
+        notes=(f"{len(followed.queries):,} queries are asked at every size.", *followed.notes(gallery)),
+        specs=full_specs(specs),
+        measured=inputs.measured,
+    )
 
 
 def _usual_sizes(bank: int) -> tuple[int, ...]:
     """Return sizes in steps of about three, up to the whole bank."""
-    steps = [round(SMALLEST_BANK * 10 ** (step / 2)) for step in range(16)]
+    steps = [round(SMALLEST_BANK_SIZE * 10 ** (step / 2)) for step in range(16)]
     return (*(size for size in steps if size <= 0.7 * bank), bank)
 
 
 def _over_draws(values: Sequence[float]) -> Interval:
+    """Return the mean, less and plus one standard deviation; a single value has none."""
     mean, apart = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return Interval(mean, mean - apart, mean + apart)

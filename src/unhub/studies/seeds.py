@@ -1,4 +1,4 @@
-"""Seeds: what is due to the bank that happened to be drawn, as the mean and standard deviation over several draws."""
+"""Seeds: how much depends on the bank that was drawn, as the mean and standard deviation over several draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
 from unhub.data.runs import Run
 from unhub.data.vectors import VectorsLike, as_vectors
-from unhub.errors import check_seed, check_whole
+from unhub.errors import ArgumentError, check_seed, check_whole
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, Row, evaluate
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW, Corrections, name_corrections
@@ -28,14 +28,14 @@ from unhub.methods import Method
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean over the banks and its standard deviation (of a sample, n - 1); None for what has no bank to draw."""
+    """The mean over the banks and the standard deviation (of a sample, n - 1); None where no bank was drawn."""
 
     mean: float
     deviation: float | None
 
     @staticmethod
     def of(values: Sequence[float]) -> Spread:
-        """Return the spread of some values; one alone has none."""
+        """Return the spread of some values; a single one has no deviation."""
         return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
     def __format__(self, form: str) -> str:
@@ -59,7 +59,10 @@ class SeedRow:
 
 @dataclass(frozen=True, eq=False)
 class OverSeeds:
-    """A row for each ranking, raw first, over `seeds` banks of `size` queries; `evaluation` has each of them alone."""
+    """A row for each ranking, raw first, over banks of `size` queries drawn with `seeds`.
+
+    evaluation: each bank by itself.
+    """
 
     rows: tuple[SeedRow, ...]
     evaluation: Evaluation
@@ -74,7 +77,7 @@ class OverSeeds:
 
     @property
     def best(self) -> SeedRow:
-        """The best ranking by the mean of the first measure; of equals, the first."""
+        """The best ranking by the mean of the first measure; the first of equal ones."""
         first = self.evaluation.measures[0]
         sign = -1 if first.family.falls else 1
         return max(self.rows, key=lambda row: sign * row.values[str(first)].mean)
@@ -86,7 +89,7 @@ class OverSeeds:
         return (drawn, *self.evaluation.notes)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the means and deviations, and under `banks` every ranking alone, as JSON can hold them."""
+        """Return the means and deviations, and under `banks` every single ranking, as JSON can hold them."""
         return {
             "bank_size": self.size,
             "seeds": list(self.seeds),
@@ -104,7 +107,7 @@ class OverSeeds:
         }
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads and rows of text: the means and deviations, of the gain by the first measure, of skewness."""
+        """Return heads and rows of text: means and deviations, the gain by the first measure, skewness."""
         measures = [str(measure) for measure in self.evaluation.measures]
         counted = self.evaluation.rows[0].hubness
         skewness = [] if counted is None else [f"skewness@{counted.k}"]
@@ -145,8 +148,8 @@ def over_seeds(
 ) -> OverSeeds:
     """Fit methods on several random banks of `size` queries, and evaluate all of them in one pass.
 
-    seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated beside
-    them, as they are. bank_items: all of them stay, with every bank. exclude: as `evaluate` takes it.
+    seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated as they
+    are. bank_items: all of them are used with every bank. exclude: as in `evaluate`.
     """
     count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
     past, drawn = as_vectors(bank, "bank"), tuple(range(first, first + count))
@@ -156,21 +159,37 @@ def over_seeds(
     for one in drawn:
         part = past.gather(sample_bank(past, size, seed=one))
         several = fit(
-            items, part, method=named, bank_items=bank_items, similarity=similarity or "cosine",
-            threads=threads, progress=steps.next(),
-        )  # fmt: skip
+            items,
+            part,
+            method=named,
+            bank_items=bank_items,
+            similarity=similarity or "cosine",
+            threads=threads,
+            progress=steps.next(),
+        )
         for name, correction in name_corrections(several).items():
-            if correction.spec != RAW:  # whose row is there anyway
+            if correction.spec != RAW:  # raw has its row already
                 fitted.setdefault(name, {})[f"{name} (seed {one})"] = correction
     taken = fitted.keys() & fixed.keys()
     if taken:
-        raise ValueError(f"corrections: another ranking is named {min(taken)!r}; give them as a mapping of other names")
+        problem = f"cannot be told apart: another ranking is named {min(taken)!r}"
+        raise ArgumentError("corrections", problem, "give them as a mapping with other names")
     check_names(runs or {}, {*fitted, *fixed})
     alone = {name: correction for several in fitted.values() for name, correction in several.items()}
     evaluation = evaluate(
-        queries, items, relevance, {**fixed, **alone}, measures, runs=runs, exclude=exclude, similarity=similarity,
-        hubness_k=hubness_k, seed=seed, threads=threads, progress=steps.next(),
-    )  # fmt: skip
+        queries,
+        items,
+        relevance,
+        {**fixed, **alone},
+        measures,
+        runs=runs,
+        exclude=exclude,
+        similarity=similarity,
+        hubness_k=hubness_k,
+        seed=seed,
+        threads=threads,
+        progress=steps.next(),
+    )
     members = {RAW: [RAW], **_alone(fixed), **{name: list(several) for name, several in fitted.items()}, **_alone(runs)}
     rows = (_over(name, [evaluation[one] for one in several]) for name, several in members.items())
     return OverSeeds(tuple(rows), evaluation, int(size), drawn)

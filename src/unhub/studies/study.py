@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.pictures import Picture
 from unhub.evaluation.tables import as_text
-from unhub.methods import METHODS, parse
 from unhub.studies.charts import CHARTS
 
 OVER_QUERIES = "95% interval over the queries"
@@ -22,9 +19,10 @@ PICKED_HERE = "The best was picked on these very queries: measure it on others b
 class Study:
     """A value of the measure for each setting of a parameter: `lines[name][i]` is of `settings[i]`.
 
-    raw: without a correction, None where it changes with the settings and is a line itself. falls: lower is better.
-    ranges: what an interval spans. chooses: the settings are there to choose from, so that a best is worth naming.
-    lines_of: what tells the lines apart. form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale.
+    raw: without a correction; None where it changes with the settings and is a line itself. falls: lower is better.
+    ranges: what an interval spans. chooses: the settings are there to choose from, so there is a best one to name.
+    lines_of: what the lines differ in. form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale.
+    specs: lines that are methods named in short, with all their parameters. measured: the measure with its unit.
     """
 
     name: str
@@ -41,10 +39,12 @@ class Study:
     lines_of: str = "method"
     log: bool = False
     notes: tuple[str, ...] = ()
+    specs: Mapping[str, str] = field(default_factory=dict)
+    measured: str = ""
 
     @property
     def best(self) -> tuple[str, float | str, Interval]:
-        """The line, the setting and the value that are best; of equals, the first."""
+        """The best line, setting and value; the first of equal ones."""
         every = [
             (name, setting, value)
             for name, values in self.lines.items()
@@ -54,14 +54,18 @@ class Study:
         return max(every, key=lambda one: sign * one[2].value)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads and rows of text, a row for each setting."""
+        """Return the head and the rows of a table of text, a row for each setting."""
         corner = f"{self.parameter} \\ {self.lines_of}" if self.form == "grid" else self.parameter
-        heads = [corner, *self.lines]
+        heads = [corner, *map(self.label, self.lines)]
         rows = [
             [setting, *(self._cell(line[place]) for line in self.lines.values())]
             for place, setting in enumerate(show(self.settings))
         ]
         return heads, rows
+
+    def label(self, line: str) -> str:
+        """Return a line's name as a reader needs it: a method with all its parameters."""
+        return self.specs.get(line, line)
 
     def _cell(self, value: Interval) -> str:
         # A grid has no room for intervals; `to_dict` has them.
@@ -101,7 +105,7 @@ class Study:
 
     @property
     def sentences(self) -> list[str]:
-        """What is to be said below the table: raw, the best where there is one to choose, and what the figures are."""
+        """The lines below the table: raw, the best where there is one to choose, and what the figures are."""
         raw = [] if self.raw is None else [f"raw: {self.raw}"]
         best = [f"best: {self.best_words}"] if self.chooses else []
         return [*raw, *best, f"In brackets: {self.ranges}.", *self._caution, *self.notes]
@@ -111,48 +115,13 @@ class Study:
         """The best value and where it was found."""
         name, setting, value = self.best
         shown = show(self.settings)[self.settings.index(setting)]
-        return f"{value}, {self.lines_of} {name}, {self.parameter} {shown}"
+        return f"{value}, {self.lines_of} {self.label(name)}, {self.parameter} {shown}"
 
     def __str__(self) -> str:
         return "\n".join([self.title, "", as_text(*self.cells()), *self.sentences])
 
 
-def second_bank(methods: Sequence[str], bank_items: VectorsLike | None) -> Vectors | None:
-    """Return the bank items of a study, which are there if and only if one of the methods uses them."""
-    users = [one.name for one in map(parse, methods) if one.dual or one.joint]
-    if users and bank_items is None:
-        alone = ", and without them is sn" if METHODS[users[0]].joint else ""
-        raise ValueError(f"{users[0]} needs bank_items, the training items beside the bank{alone}")
-    if bank_items is not None and not users:
-        raise ValueError(f"bank_items are used by none of {', '.join(methods)}; name a method that does, such as dbsn")
-    return None if bank_items is None else as_vectors(bank_items, "bank_items")
-
-
 def show(settings: Sequence[float | str]) -> list[str]:
-    """Return settings as a person writes them, with four digits where that tells them apart."""
+    """Return settings as a person writes them, with four digits unless two would then look the same."""
     short = [f"{one:,}" if isinstance(one, int) else one if isinstance(one, str) else f"{one:.4g}" for one in settings]
     return short if len(set(short)) == len(set(settings)) else [str(one) for one in settings]
-
-
-def numbers(given: Iterable[float], name: str) -> tuple[float, ...]:
-    """Return numbers that a user gives, in a list or an array, each once."""
-    return tuple(float(one) for one in _each(given, name, Real, "numbers"))
-
-
-def whole_numbers(given: Iterable[int], name: str, most: int | None = None, of: str = "") -> tuple[int, ...]:
-    """Return whole numbers that a user gives, each once; most: what none may be over, of what it is the size."""
-    each = tuple(int(one) for one in _each(given, name, Integral, "whole numbers"))
-    wrong = [] if most is None else [one for one in each if not 1 <= one <= most]
-    if wrong:
-        raise ValueError(f"{name} must be from 1 to {most}, the size of the {of}, got {wrong[0]}")
-    return each
-
-
-def _each(given: Iterable[float], name: str, kind: type, words: str) -> list[float]:
-    each = list(dict.fromkeys(given))
-    if not each:
-        raise ValueError(f"{name} is empty; give at least one, or leave it out")
-    for one in each:
-        if not isinstance(one, kind) or isinstance(one, bool):
-            raise ValueError(f"{name} must be {words}, got {one!r}")
-    return each

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unhub.evaluation.pictures import INKS, Picture
+from unhub.evaluation.pictures import INKS, Picture, draw_legend, draw_levels
 from unhub.model import Model
-from unhub.studies.charts import name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,7 @@ def curve(model: Model) -> Picture:
         _draw(parts[0], model, "loss", "loss", "raw")
         if validated:
             _draw(parts[1], model, "recall", "validation R@1", "fixed")
-            name_lines(parts[1])
+            draw_legend(parts[1])
         parts[-1].set_xlabel("epoch")
         parts[-1].xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
@@ -57,5 +56,4 @@ def _draw(axes: Axes, model: Model, value: str, label: str, ink: str) -> None:
             axes.annotate(f"{one.rate:g}", (places[-1], values[-1]), xytext=(3, 0), textcoords="offset points",
                           fontsize=7, color=INKS["soft"], va="center")  # fmt: skip
     axes.set_ylabel(label)
-    axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
-    axes.set_axisbelow(True)
+    draw_levels(axes)

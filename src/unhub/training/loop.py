@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from unhub.model.record import Epoch, Tried
+from unhub.training.batches import batches
 from unhub.training.checkpoints import Checkpoint, Current, State, Weights
 from unhub.training.network import Data, Network
 from unhub.training.settings import Settings
@@ -102,7 +103,7 @@ class _Lap:
         fused = all(one.is_floating_point() and one.device.type in ("cpu", "cuda") for one in learnt)
         groups = [{"params": part, "lr": peak, "peak": peak} for part, peak in parts if part]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=fused)
-        self.per_epoch = -(-len(data.pairs) // settings.batch)
+        self.per_epoch = -(-len(data.captions) // settings.batch)
 
     def start(self, initial: Weights, current: Current | None) -> Current:
         """Put the network where it was, or at the start."""
@@ -120,8 +121,7 @@ class _Lap:
         torch.manual_seed(int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0]))
         self.network.modules.train()
         total, recall = 0.0, current.epochs[-1].recall if current.epochs else None
-        batches = self.data.pairs.batches(settings.seed, number, settings.batch, settings.queries, settings.combination)
-        for step, batch in enumerate(batches):
+        for step, batch in enumerate(batches(self.data.captions, settings, number)):
             at = (number - 1) * self.per_epoch + step
             for group in self.optimiser.param_groups:
                 group["lr"] = settings.rate_at(group["peak"], at, settings.epochs * self.per_epoch)

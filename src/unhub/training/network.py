@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from unhub.arrays import spans
+from unhub.data.captions import Captions
+from unhub.training.batches import NOBODY, Batch, validation_sets
 from unhub.training.heads import Weighing
-from unhub.training.pairs import NOBODY, Batch, Pairs
 from unhub.training.rows import Rows
 from unhub.training.settings import Settings
 from unhub.training.towers import Side, encoded
@@ -22,11 +23,12 @@ RANKED = 512  # sets at a time
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Texts, items and which belong together."""
+    """Texts, items and which texts describe which item; `notes` say what was left out."""
 
     texts: Rows
     items: Rows
-    pairs: Pairs
+    captions: Captions
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,8 @@ class Network:
         if not (texts.isfinite().all() and items.isfinite().all()):
             return math.nan
         with torch.no_grad():
-            recalls = [self._found(texts, items, data.pairs.sets(size, settings.seed)) for size in settings.sizes]
+            sets = [validation_sets(data.captions, size, settings.seed) for size in settings.sizes]
+            recalls = [self._found(texts, items, one) for one in sets]
         return 100 * float(np.mean(recalls))
 
     def is_sound(self, data: Data, batch: Batch, settings: Settings) -> bool:

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from unhub.arrays import unit
+from unhub.data.captions import Captions
 from unhub.data.fingerprint import inspect
-from unhub.data.relevance import RelevanceLike
+from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.model import Model, Preparation, Towers, Training
 from unhub.training.heads import HEADS
 from unhub.training.heads import exported as exported_head
 from unhub.training.network import Data, Network
-from unhub.training.pairs import Pairs
 from unhub.training.rows import Rows, as_rows
 from unhub.training.settings import Settings
 from unhub.training.towers import TOWERS, Side, encoded
@@ -28,13 +28,37 @@ from unhub.training.towers import exported as exported_tower
 def read(
     texts: VectorsLike, items: VectorsLike, relevance: RelevanceLike, settings: Settings, validation: bool = False
 ) -> Data:
-    """Check texts and items and find their pairs; errors and notes tell the data of validation apart."""
+    """Check texts and items and find the captions of each item; errors and notes say which data are for validation."""
     of = " of validation" if validation else ""
-    captions, gallery = _rows(texts, f"texts{of}", settings.towers), _rows(items, f"items{of}", settings.towers)
-    pairs = Pairs.of(relevance, captions.ids, gallery.ids, settings.queries, validation)
-    if len(gallery if validation else pairs) < 2:
+    asked, gallery = _rows(texts, f"texts{of}", settings.towers), _rows(items, f"items{of}", settings.towers)
+    table = as_relevance(relevance)
+    truth = table.against(asked.ids, gallery.ids)
+    captions = Captions.of(truth)
+    if len(gallery if validation else captions) < 2:
         raise ValueError(f"items{of}: one alone cannot be told from others; give at least two with captions")
-    return Data(captions, gallery, pairs)
+    return Data(
+        asked, gallery, captions, left_out(captions, truth, len(table), len(gallery), settings.queries, validation)
+    )
+
+
+def left_out(
+    captions: Captions, truth: Truth, pairs: int, items: int, queries: int, validation: bool
+) -> tuple[str, ...]:
+    """Say how many pairs, items and captions are not used, and how many items have fewer captions than `queries`.
+
+    In validation an item without a caption can still be returned, wrongly.
+    """
+    of = " of validation" if validation else ""
+    lost, short = pairs - len(truth.positions), int((captions.counts < queries).sum())
+    silent, stray = items - len(captions), len(truth) - len(truth.answered)
+    silent_words = "are not searched for, but can be returned" if validation else "are left out"
+    notes = {
+        f"{lost:,} of {pairs:,} pairs{of} name a caption or an item that was not given, and are left out": lost,
+        f"{silent:,} of {items:,} items{of} have no caption and {silent_words}": silent,
+        f"{stray:,} of {len(truth):,} captions{of} describe no item and are left out": stray,
+        f"{short:,} of {len(captions):,} items{of} have fewer than {queries} captions; all of theirs are used": short,
+    }
+    return tuple(note for note, count in notes.items() if count)
 
 
 def _rows(rows: VectorsLike, name: str, kind: str) -> Rows:
@@ -67,10 +91,10 @@ def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
     parts = {"training": data} | ({} if judged is None else {"validation": judged})
     return {
         name: {
-            "items": len(one.pairs),
-            "captions": len(one.pairs.texts),
-            "texts_hash": one.texts.digest(one.pairs.texts),
-            "items_hash": one.items.digest(one.pairs.items if one is data else np.arange(len(one.items))),
+            "items": len(one.captions),
+            "captions": len(one.captions.texts),
+            "texts_hash": one.texts.digest(one.captions.texts),
+            "items_hash": one.items.digest(one.captions.items if one is data else np.arange(len(one.items))),
         }
         for name, one in parts.items()
     }
@@ -97,7 +121,7 @@ def build(
     data: Data, settings: Settings, modules: tuple[nn.Module, nn.Module] | None, device: torch.device
 ) -> tuple[Network, Settings]:
     """Return the network with its first weights, and the settings with the dimensions that the joint space has."""
-    used = {"text": (data.texts, np.unique(data.pairs.texts)), "item": (data.items, data.pairs.items)}
+    used = {"text": (data.texts, np.unique(data.captions.texts)), "item": (data.items, data.captions.items)}
     if settings.towers == "none":
         settings = replace(settings, dimensions=data.texts.source.shape[1])
     sides = []

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, relu
 
 from unhub.arrays import Float32, spans
+from unhub.data.ragged import Positions
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.model import Preparation, Tower
 from unhub.training.heads import arrays_of
-from unhub.training.pairs import Positions
 from unhub.training.rows import Rows, as_rows
 from unhub.training.settings import Settings
 

@@ -109,7 +109,7 @@ def train(
     best = best_of(tried)
     assert best is not None  # or `learn` had raised
     failed = tuple(f"rate {one.rate:g} failed: {one.failed}" for one in tried if one.failed)
-    left_out = (*data.pairs.notes, *(judged.pairs.notes if judged else ()))
+    left_out = (*data.notes, *(judged.notes if judged else ()))
     training = Training(
         settings={**asdict(settings), "rates": list(settings.rates)},  # as JSON has it
         data=described,

@@ -14,13 +14,12 @@ from unhub.arrays import Float64, Kind
 from unhub.compute.clock import Clock
 from unhub.correction import Correction
 from unhub.data.bank import Bank, vector_bank
-from unhub.data.copies import NO_TWINS, Twins
+from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.vectors import Vectors
 from unhub.evaluation.placing import Additive, Ranking, as_ranking
 from unhub.fitting import centred, fit
 from unhub.methods import Method
 from unhub.methods.method import stream
-from unhub.methods.sinkhorn import Balanced
 
 TOGETHER = 32  # candidates that are placed in one pass: enough to share a multiply, few enough to stop in between
 AT_FIRST = 4  # so many, then twice as many each time, so that a short time suffices for the most robust ones
@@ -35,7 +34,7 @@ class Sets:
     bank: Vectors
     bank_items: Vectors | None
     kind: Kind
-    twins: Twins = NO_TWINS
+    copies: Copies = NO_COPIES
 
     @property
     def similarities(self) -> Bank:
@@ -80,9 +79,9 @@ def _grouped(several: Iterator[Candidate], size: int, most: int) -> Iterator[lis
         size = min(2 * size, most)
 
 
-def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Balanced], list[Method]]:
+def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Method], list[Method]]:
     """Return those that share the streaming pass, those of Sinkhorn, and those to be fitted one by one."""
-    balanced = [one for one in methods if isinstance(one, Balanced)]
+    balanced = [one for one in methods if one.iterates]
     shared = [one for one in methods if not one.solves and one.kind == "bias"]
     return shared, balanced, [one for one in methods if one not in balanced and one not in shared]
 
@@ -98,7 +97,7 @@ def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[C
         yield Candidate(method, _additive(cast("Float64", outcome.h), active), took / len(methods), again)
 
 
-def _balanced(methods: Sequence[Balanced], bank: Bank, clock: Clock) -> Iterator[Candidate]:
+def _balanced(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
     for method in methods:
         began = clock.seconds
         h = cast("Float64", method.solve(bank, clock.workers()).h)

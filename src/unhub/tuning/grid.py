@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from unhub.evaluation.inputs import RAW
 from unhub.methods import METHODS, Method, parse
-from unhub.methods.neighbour_mean import CrossDomainLocalScaling, NearestNeighbourNormalisation
 from unhub.tuning.spread import ROBUST_ALPHA, ROBUST_K
 
 ALPHAS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5)  # of Chowdhury et al. 2024
@@ -124,6 +123,7 @@ def candidates(named: Sequence[str], ground: Ground) -> list[Method]:
 
 def within(method: Method, bank: int) -> Method:
     """Return the method with no larger k than there are bank queries, where k counts those."""
-    if isinstance(method, NearestNeighbourNormalisation | CrossDomainLocalScaling) and (method.k or 0) > bank:
-        return dataclasses.replace(method, k=bank)
+    counts = method.bank_count
+    if counts and (getattr(method, counts) or 0) > bank:
+        return dataclasses.replace(method, **{counts: bank})
     return method

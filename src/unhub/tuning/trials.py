@@ -15,9 +15,10 @@ from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
 from unhub.evaluation.comparing import PLACES
-from unhub.evaluation.hubness import Figures, figures_of, no_truth
+from unhub.evaluation.hubness import Figures, figures_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
+from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import Candidate, Sets, fitted
 
@@ -45,7 +46,7 @@ class Judges:
         """Return where each ranking puts the answers and the best items of these queries."""
         workers = clock.workers(limited)
         best = min(PLACES, len(sets.items))
-        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.twins)
+        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.copies)
 
 
 @dataclass(frozen=True, eq=False)

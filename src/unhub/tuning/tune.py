@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64, Kind
 from unhub.banks.judging import judge_bank
 from unhub.compute.clock import Clock, OutOfTime, seconds_of
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.workers import Progress
 from unhub.correction import Correction
-from unhub.data.copies import Twins
-from unhub.data.fingerprint import inspect
+from unhub.data.copies import Copies
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import check_seed
 from unhub.evaluation.confidence import Interval, summaries
 from unhub.evaluation.inputs import RAW
@@ -73,8 +72,8 @@ def tune(
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
-    matched = Matched.of(bank, items, queries, similarity, threads)
-    sets = _sets(matched, bank_items, clock)
+    matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
+    sets = _sets(matched)
     notes = [*matched.notes]
     # The spread decides the temperatures, not how many there are.
     clock.plan(AROUND + count_steps(candidates(named, Ground(1.0, len(sets.bank), len(sets.items), True))))
@@ -87,18 +86,11 @@ def tune(
     return dataclasses.replace(tuning, notes=tuple(notes))
 
 
-def _sets(matched: Matched, bank_items: VectorsLike | None, clock: Clock) -> Sets:
-    """Return what to fit on; the bank items are checked here."""
-    targets = None if bank_items is None else as_vectors(bank_items, "bank_items")
+def _sets(matched: Matched) -> Sets:
+    """Return what to fit on."""
     gallery = cast("Vectors", matched.items)
-    if targets is not None:
-        if targets.dimensions != gallery.dimensions:
-            raise ValueError(
-                f"bank_items have {targets.dimensions} dimensions, items {gallery.dimensions}; "
-                "embed both with one model"
-            )
-        inspect(targets, "bank_items", matched.kind, Workers(clock.threads).map)
-    return Sets(gallery, matched.bank, targets, matched.kind, Twins.among(gallery, matched.hashes["items"]))
+    copies = Copies.among(gallery, matched.hashes["items"])
+    return Sets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
@@ -139,7 +131,7 @@ def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Mea
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    return Judges(queries.gather(kept), truth.of(kept), measure)
+    return Judges(queries.gather(kept), truth.gather(kept), measure)
 
 
 def _with_labels(sets: Sets, judges: Judges, named: Sequence[str], measure: Measure, seed: int, clock: Clock) -> Tuning:

@@ -1,0 +1,79 @@
+"""Stored: how an approximate engine is given vectors: augmented, of one length, and within the range of float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unhub.arrays import Float32, Float64, Kind, are_ordinary
+from unhub.data.vectors import HARMLESS, LARGEST, Vectors
+from unhub.layouts import Form, Layout, longest, squared_lengths
+
+# A query this many times longer or shorter than the items is scaled, or its products drown in the squared lengths.
+LENGTH_RATIO_LIMIT = 1e3
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A layout whose biases are multiplied by `ratio` and whose weights are divided by it; items have one length."""
+
+    layout: Layout
+    ratio: float
+    radius: float
+
+    @classmethod
+    def of(cls, layout: Layout, items: Vectors, bias: Float64, similarity: Kind) -> Stored:
+        """Return how these items are stored in this layout."""
+        ratio = _ratio(layout.form, items, bias, similarity)
+        return cls(layout, ratio, layout.radius(items, ratio * bias, similarity))
+
+    @property
+    def scale(self) -> float:
+        """What everything stored is multiplied by: any one length gives the same order.
+
+        Squared distances leave the range of float32 before products do, and FAISS then aborts the whole process.
+        """
+        ordinary = are_ordinary(np.array([min(self.radius, LARGEST)], np.float32))
+        return 1.0 if self.layout.form == "ip" or ordinary else 1 / self.radius
+
+    def items(self, block: Float32, bias: Float64) -> Float32:
+        """Return what to hold of these items: scaled before it becomes float32, which may not hold the radius."""
+        scale = self.scale
+        if scale != 1:
+            block = (block.astype(np.float64) * scale).astype(np.float32)
+        return self.layout.items(block, self.ratio * scale * bias, self.radius * scale)
+
+    def queries(self, queries: Float32, weights: Float64) -> Float32:
+        """Return augmented queries, near in length to what is stored where that is compared by distance."""
+        if self.layout.form == "ip":
+            return self.layout.queries(queries, weights)
+        weights = weights / self.ratio
+        lengths = np.sqrt(squared_lengths(queries, weights))
+        stored = self.radius * self.scale
+        too_long, too_short = lengths > LENGTH_RATIO_LIMIT * stored, lengths < stored / LENGTH_RATIO_LIMIT
+        unlike = too_long | (too_short & (lengths > 0))
+        factors = np.where(unlike, stored / np.where(unlike, lengths, 1.0), 1.0)
+        if unlike.any():
+            queries = (queries * factors[:, None]).astype(np.float32)
+        return self.layout.queries(queries, weights * factors)
+
+    def fits(self, items: Vectors, bias: Float64, similarity: Kind) -> bool:
+        """Return whether more items can be stored beside those it was made for: none is over the radius."""
+        return longest(items, self.ratio * bias, similarity) <= self.radius
+
+    def may_overflow(self, weights: Float64, bias: Float64) -> bool:
+        """Return whether corrected scores, which an index of inner products computes, may leave float32."""
+        reach = np.abs(weights).max(initial=0) * np.abs(bias).max() if self.layout.form == "ip" else 0.0
+        return bool(reach > HARMLESS)
+
+
+def _ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind) -> float:
+    """Return what biases are multiplied by, and weights divided: then h is no longer than the vectors, nor w.
+
+    Dot products grow with the square of the lengths, and h with them: distances would hold nothing but h.
+    """
+    largest = float(np.abs(bias).max())
+    if form == "ip" or similarity == "cosine" or largest == 0:
+        return 1.0
+    return longest(items, np.zeros(len(items)), "dot") / largest or 1.0

@@ -1,0 +1,157 @@
+"""Hits: what a search returns, and how rankings, exclusions and allowed items become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.arrays import Float64, Ids
+from unhub.correction import Scores
+from unhub.data.ids import no_id, positions_of
+from unhub.errors import ArgumentError
+
+Id: TypeAlias = int | str
+Excluded: TypeAlias = Sequence[Id | Collection[Id] | None] | Ids
+Positions: TypeAlias = NDArray[np.int64]
+Ranked: TypeAlias = tuple[Scores, Positions]  # (queries, k) each, best first
+Rank: TypeAlias = Callable[[Positions, Float64, int, Positions | None], Ranked]  # queries, strengths, k, allowed items
+
+
+class Hits(NamedTuple):
+    """The ids and scores of the items found, (queries, k) each, best first.
+
+    A place that nothing fills has the score -inf and the id -1, or "" where ids are strings.
+    """
+
+    ids: Ids
+    scores: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """The ids of the items, and where each stands."""
+
+    ids: Ids
+
+    @cached_property
+    def _sorted(self) -> tuple[Positions, Ids]:
+        # Once, and when first asked: sorting a million ids takes longer than most searches.
+        order = np.argsort(self.ids, kind="stable")
+        return order, self.ids[order]
+
+    def positions(self, wanted: list[Id] | Ids, name: str) -> Positions:
+        """Return where these ids stand; an unknown one is an error about the argument `name`."""
+        order, ids = self._sorted
+        return order[positions_of(wanted, ids, name)]
+
+    def several(self, wanted: Collection[Id] | Ids, name: str) -> Positions:
+        """Return where the ids of a collection stand, rising, each once."""
+        if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+            raise ArgumentError(name, f"must be a collection of ids, got {wanted!r}", f"write [{wanted!r}] for one")
+        return np.unique(self.positions(wanted if isinstance(wanted, np.ndarray) else list(wanted), name))
+
+    def found(self, ids: Ids) -> Positions:
+        """Return where the ids that an index returned stand, -1 for a place that it did not fill."""
+        order, known = self._sorted
+        places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        empty = ids == no_id(ids.dtype)
+        strange = (known[places] != ids) & ~empty
+        if strange.any():
+            raise ArgumentError(
+                "index",
+                f"returned the id {ids[strange][0].item()!r}, which the correction does not cover",
+                "extend the correction by the items that were added to the index",
+            )
+        return np.where(empty, -1, order[places])
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is wanted of a ranking of `items`: k places for each query, weighed by its strength.
+
+    allowed: the only positions to return, rising, or None for all. banned: query * items + position of what must not
+    be returned to that query. together: whether all queries must be ranked at once.
+    """
+
+    k: int
+    strengths: Float64
+    items: int
+    allowed: Positions | None = None
+    banned: Positions | None = None
+    together: bool = False
+
+    def groups(self) -> Iterator[tuple[Positions, int, Positions]]:
+        """Yield (queries, how many to fetch, what is banned), so that one long list costs its own query alone."""
+        count = len(self.strengths)
+        banned = np.empty(0, np.int64) if self.banned is None else self.banned
+        most = self.items if self.allowed is None else len(self.allowed)
+        lists = np.bincount(banned // self.items, minlength=count)[:count]
+        extras = np.where(lists > 0, 1 << np.ceil(np.log2(np.maximum(lists, 1))).astype(np.int64), 0)
+        if self.together:
+            extras[:] = extras.max(initial=0)
+        for extra in np.unique(extras) if count else [0]:
+            group = np.flatnonzero(extras == extra)
+            mine = banned[np.isin(banned // self.items, group)]
+            keys = np.searchsorted(group, mine // self.items) * self.items + mine % self.items
+            yield group, min(self.k + int(extra), most), keys
+
+
+def find_hits(rank: Rank, wanted: Wanted, ids: Ids) -> Hits:
+    """Return what `rank` finds for the queries, or sets of them, that `wanted` is about."""
+    groups, parts = [], []
+    for group, fetch, banned in wanted.groups():
+        scores: Scores = np.empty((len(group), 0), np.float32)
+        places = np.empty((len(group), 0), np.int64)
+        if fetch and len(group):
+            scores, places = rank(group, wanted.strengths[group], fetch, wanted.allowed)
+        groups.append(group)
+        parts.append(_filled(scores, places, banned, wanted.k, ids))
+    if len(parts) == 1:
+        return parts[0]
+    back = np.argsort(np.concatenate(groups))
+    all_ids, all_scores = (np.concatenate(several) for several in zip(*parts, strict=True))
+    return Hits(all_ids[back], all_scores[back])
+
+
+def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names: Ids) -> Hits:
+    """Drop the banned, close the gaps, fill up to k and name what is left."""
+    keys = np.arange(len(places))[:, None] * len(names) + places
+    dropped = np.isin(keys, banned) | (places < 0)
+    order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
+    filled = np.zeros((len(places), k), np.bool_)
+    filled[:, : order.shape[1]] = ~np.take_along_axis(dropped, order, axis=1)
+    kept = filled[:, : order.shape[1]]
+    all_scores = np.full(filled.shape, -np.inf, scores.dtype)
+    all_scores[filled] = np.take_along_axis(scores, order, axis=1)[kept]
+    ids = np.full(filled.shape, no_id(names.dtype), names.dtype)
+    ids[filled] = names[np.take_along_axis(places, order, axis=1)[kept]]
+    return Hits(cast("Ids", ids), all_scores)
+
+
+def listed(exclude: Excluded, count: int) -> tuple[list[Id], list[int]]:
+    """Return the ids that are excluded, query by query, and how many each of `count` queries has."""
+    text = isinstance(exclude, str) or not isinstance(exclude, Sized)
+    if text or len(exclude) != count:
+        got = repr(exclude) if text else f"{len(exclude)} entries"
+        raise ArgumentError(
+            "exclude", f"must have one entry (an id, ids or None) for each of {count} queries, got {got}"
+        )
+    entries = [_as_tuple(entry, query) for query, entry in enumerate(exclude)]
+    return [one for entry in entries for one in entry], [len(entry) for entry in entries]
+
+
+def _as_tuple(entry: Id | Collection[Id] | None, query: int) -> tuple[Id, ...]:
+    if entry is None:
+        return ()
+    if isinstance(entry, str | int | np.integer):
+        return (entry,)
+    if not isinstance(entry, Iterable):
+        raise ArgumentError(
+            "exclude", f"must have an id, ids or None for each query, got {entry!r} for query {query}"
+        )
+    return tuple(entry)
