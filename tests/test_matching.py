@@ -35,13 +35,13 @@ ALL_KINDS = ["nnn:k=5,alpha=0.5", "is", "dis", "gc", "sn"]  # a bias, one with a
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Float32]:
     """Keep a copy of every row that is hashed."""
     rows: list[Float32] = []
-    hash_rows = kernels.hash_rows
+    hash_rows = kernels.choose().hash_rows
 
     def kept(block: Float32, *rest: Any) -> None:
         rows.extend(block.copy())
         hash_rows(block, *rest)
 
-    monkeypatch.setattr(kernels, "hash_rows", kept)
+    monkeypatch.setattr(kernels.choose(), "hash_rows", kept)
     return rows
 
 

@@ -56,10 +56,10 @@ def assert_same(one: Outcome, other: Outcome, weights: Floats) -> None:
     assert one.arrays.keys() == other.arrays.keys()
     if one.h is not None and other.h is not None:
         assert_allclose(one.h, other.h, rtol=2e-6, atol=2e-6)
-    for name, array in one.arrays.items():
-        expected = other.arrays[name]
+    for name in one.arrays:
+        array, expected = (np.asarray(arrays[name], np.float64) for arrays in (one.arrays, other.arrays))
         if name == "log_alpha":  # a row's alpha is that of all its copies together
-            array = array - np.log(weights)  # type: ignore[operator]
+            array = array - np.log(weights)
         if name in ("log_alpha", "best_items", "best_scores"):
             array = np.repeat(array, weights.astype(int), axis=0)
         assert_allclose(array, expected, rtol=1e-5, atol=2e-6 if name != "log_alpha" else 2e-4)
