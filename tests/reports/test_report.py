@@ -16,8 +16,10 @@ from PIL import Image
 
 import unhub
 from tests import oracles, shapes
+from unhub.data.relevance import as_relevance
 from unhub.data.vectors import as_vectors
 from unhub.evaluation.inputs import EvaluationInputs
+from unhub.reports import report_inputs
 from unhub.reports.before_after import changed, examples, worst_hubs
 from unhub.reports.findings import Findings
 from unhub.reports.labels import Labels, Thumbnails
@@ -294,6 +296,27 @@ def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> No
     assert choice.note is not None
     assert choice.note.startswith("tune advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
     assert "chosen" not in choice.note
+
+
+def test_the_curves_use_answered_queries_and_a_part_of_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    items, bank, queries = (as_vectors(one, "rows") for one in (DATA.items, DATA.bank, DATA.queries))
+    answered = ReportInputs(items, bank, queries, as_relevance([(3, 0), (7, 1)]), None, "cosine", 0, 1)
+    assert answered.study_queries.ids.tolist() == [3, 7]
+    assert answered.leaked == 0
+    assert len(answered.study_bank) == len(bank)
+    monkeypatch.setattr(report_inputs, "MOST_STUDY_QUERIES", 9)
+    monkeypatch.setattr(report_inputs, "MOST_STUDY_BANK_QUERIES", 11)
+    drawn = [ReportInputs(items, bank, queries, None, None, "cosine", seed, 1) for seed in (0, 0, 1)]
+    assert [len(one.study_queries) for one in drawn] == [9] * 3
+    first, again, other = (one.study_bank.ids.tolist() for one in drawn)
+    assert len(first) == 11
+    assert first == sorted(first) == again != other
+
+
+def test_the_hash_on_the_page_is_that_of_the_fit(labelled: unhub.Report) -> None:
+    (fitted,) = unhub.fit(DATA.items, DATA.bank, method=[labelled.findings.shown])
+    assert fitted.source.bank is not None
+    assert f"hash {fitted.source.bank.digest:016x}" in Reader(labelled.html).words
 
 
 def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -116,6 +117,21 @@ def test_a_title_and_an_axis_have_the_unit(measure: str, shown: str) -> None:
     figure = Figure()
     study.chart.draw(figure)
     assert figure.axes[0].get_ylabel() == f"{shown}{', lower is better' if study.falls else ''}"
+
+
+def test_a_legend_of_long_names_leaves_the_axes_their_room() -> None:
+    specs = ["dbsn", "sn:tau=0.012345,iterations=100", "nnn:k=32,alpha=0.5", "is"]
+    study = unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=specs, sizes=[30, 90])
+    style: dict[Any, object] = dict(STYLE)
+    with rc_context(style):
+        figure = Figure(figsize=study.chart.size, layout="constrained")
+        study.chart.draw(figure)
+        figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+    assert axes.get_position().width > 0.7
 
 
 def test_a_part_of_the_bank_is_beside_all_bank_items() -> None:

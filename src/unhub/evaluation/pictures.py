@@ -1,15 +1,17 @@
-"""Pictures: a chart drawn once with matplotlib, for a file or to stand inside a page that may be light or dark."""
+"""Pictures: a chart drawn once with matplotlib, for a file or for a page that may be light or dark."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from unhub.atomic import FileKind, file_kind, replacing
 from unhub.errors import optional
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A file has these colours; a page replaces each by a variable of its style sheet. Raw and corrected are of the palette
+# The colours of a file; a page replaces each by a variable of its style sheet. Raw and corrected are from the palette
 # of Okabe and Ito, made for colour-blind readers.
 INKS: Mapping[str, str] = {
     "paper": "#fefefe",
@@ -31,8 +33,12 @@ INKS: Mapping[str, str] = {
     "fourth": "#a83f7d",
 }
 LINES = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
+SIZE_INCHES = (4.6, 3.1)
 DOTS = 160  # per inch of a PNG
-MAKER = "unhub"  # as our pictures say; those of 0.1.0 name none, and have only our resolution, or no date, besides
+MOST_LEGEND_COLUMNS = 4
+LETTER_INCHES, LEGEND_LINE_INCHES = 0.075, 0.5  # of a legend: a letter, and the line with the gaps beside it
+AXIS_INCHES = 0.4  # left of the axes
+MAKER = "unhub"  # as our pictures say; those of 0.1.0 do not, and are known by their resolution or their lack of a date
 _METRE = re.escape(round(DOTS / 0.0254).to_bytes(4, "big"))  # dots
 _WORK = (
     rb"<\?xml[^>]*>\s*<!DOCTYPE svg[^>]*>\s*<svg[^>]*>\s*<metadata>\s*<rdf:RDF[^>]*>\s*<cc:Work>\s*<dc:type[^>]*>\s*"
@@ -80,13 +86,13 @@ STYLE: Mapping[str, object] = {
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A chart: the stem of its file's name, its title, what it shows in words, and how it is drawn."""
+    """A chart: the stem of its file's name, its title, what it shows in words, how it is drawn, its size in inches."""
 
     name: str
     title: str
     words: str
     draw: Draw
-    size: tuple[float, float] = (4.6, 3.1)
+    size: tuple[float, float] = SIZE_INCHES
 
     def to_bytes(self, form: str) -> bytes:
         """Return the picture as a PNG or SVG file, with its title."""
@@ -103,7 +109,7 @@ class Picture:
         """Return the picture as an SVG element of a page, with no title, in the colours of the page."""
         svg = self._render("svg", titled=False).decode()
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-        # Several pictures stand in one page, so their ids must differ.
+        # There are several pictures on one page, so their ids must differ.
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
         for ink, colour in INKS.items():
             svg = svg.replace(colour, f"var(--{ink})")
@@ -140,10 +146,25 @@ def draw_levels(axes: Axes) -> None:
 
 
 def draw_legend(axes: Axes) -> None:
-    """Put the legend above the axes, where it hides nothing."""
+    """Put the legend above the axes, where it hides nothing, in as many columns as a picture holds."""
+    _, labels = axes.get_legend_handles_labels()
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.9, columnspacing=1.2, borderaxespad=0.2
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1.0),
+        ncols=_legend_columns([str(one) for one in labels]),
+        handlelength=1.9,
+        columnspacing=1.2,
+        borderaxespad=0.2,
     )
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    """Return how many columns of a legend fit: the layout would give the axes no room beside one that does not."""
+    for columns in range(MOST_LEGEND_COLUMNS, 1, -1):
+        longest = [max(map(len, part)) for part in np.array_split(np.array(labels, dtype=object), columns) if len(part)]
+        if sum(longest) * LETTER_INCHES + len(longest) * LEGEND_LINE_INCHES <= SIZE_INCHES[0] - AXIS_INCHES:
+            return columns
+    return 1
 
 
 def check_drawable(path: str | os.PathLike[str]) -> FileKind:

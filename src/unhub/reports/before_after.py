@@ -15,10 +15,10 @@ QUERIES_PER_HUB = 3
 EXAMPLE_COUNT = 4  # of the queries that gained, and as many of those that lost
 
 HUB_RULE = (
-    f"The {HUB_COUNT} items that the raw ranking returns most often. Each has up to {QUERIES_PER_HUB} queries below it "
+    f"The {HUB_COUNT} items that the raw ranking returns most often. Below each are up to {QUERIES_PER_HUB} queries "
     "that it answers wrongly, drawn at random from those that rank it first or, if none do, among the first {k}."
 )
-UNLABELLED_HUB_RULE = HUB_RULE.replace("that it answers wrongly, ", "")
+UNLABELLED_HUB_RULE = HUB_RULE.replace(" that it answers wrongly", "")
 EXAMPLE_RULE = (
     "These are not hand-picked. Up to {count} each are drawn at random (seed {seed}) from the {came:,} queries that "
     "have their answer {reached} now and did not before, and from the {left:,} that lost it there."

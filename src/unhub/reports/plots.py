@@ -65,7 +65,8 @@ def shares(findings: Findings) -> Picture:
             axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], fontsize=7, padding=1)
         axes.set_xticks(places, names, fontsize=8)
         axes.set_ylabel("number of items")
-        axes.set_xlabel("times returned" + (", over an equal share" if findings.fair_share >= FEWEST_IN_SHARES else ""))
+        in_shares = ", divided by an equal share" if findings.fair_share >= FEWEST_IN_SHARES else ""
+        axes.set_xlabel(f"times returned{in_shares}")
         axes.margins(y=0.1)
         draw_legend(axes)
 

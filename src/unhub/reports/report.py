@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from unhub.arrays import Kind
@@ -14,7 +15,7 @@ from unhub.compute.workers import Progress
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.vectors import VectorsLike
 from unhub.errors import check_seed, optional
-from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
+from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on, row_to_dict
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
@@ -62,8 +63,8 @@ class Report:
             "items": len(findings.setting.item_ids),
             "shown": findings.shown,
             "rankings": [
-                {"name": name, "hubness": hubness.to_dict(), **_measures(findings, number)}
-                for number, (name, hubness) in enumerate(zip(findings.names, findings.hubness, strict=True))
+                {"name": name, "hubness": hubness.to_dict(), **(row_to_dict(row) if row is not None else {})}
+                for name, hubness, row in zip_longest(findings.names, findings.hubness, findings.rows)
             ],
             "studies": [study.to_dict() for study in self.studies],
             "notes": list(self.notes),
@@ -206,14 +207,3 @@ def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None)
                 picture.save(Path(figures) / f"{picture.name}.{form}")
     with replacing(target, PAGE_FILE) as temporary:
         temporary.write_text(report.html, encoding="utf-8")
-
-
-def _measures(findings: Findings, number: int) -> dict[str, object]:
-    if not findings.rows:
-        return {}
-    row = findings.rows[number]
-    return {
-        "values": {name: one.to_dict() for name, one in row.values.items()},
-        "gains": {name: one.to_dict() for name, one in row.gains.items()},
-        "p_values": row.p_values,
-    }

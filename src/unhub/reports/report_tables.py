@@ -36,7 +36,7 @@ def tiles(findings: Findings) -> Markup:
     notes = {
         "skewness": "0 is balanced",
         "items never returned": f"of {len(raw.counts):,} items",
-        "worst hub": f"times in {findings.queries:,} top-{raw.k} lists",
+        "worst hub": f"appearances in {findings.queries:,} top-{raw.k} lists",
     }
     for name, note in notes.items():
         values = [HUBNESS[name](one.figures) for one in findings.hubness[:2]]

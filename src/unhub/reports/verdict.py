@@ -70,10 +70,10 @@ def _effect(findings: Findings) -> str:
         value = f", with {measure} at {findings.rows[0].values[measure]:.2f}" if findings.rows else ""
         return f"The correction given is raw, which changes nothing, so only the raw ranking is shown{value}."
     before, after = findings.hubness[0], findings.hubness[1]
-    told = [f"{one.skewness:.2f}" for one in (before, after)]
+    shown = [f"{one.skewness:.2f}" for one in (before, after)]
     moves = "lowers skewness to" if after.skewness < before.skewness else "raises skewness to"
     never = f"{after.figures.anti_hubs:.1%} of the items never returned"
-    hubs = f"{'leaves skewness at' if told[0] == told[1] else moves} {told[1]}, with {never}"
+    hubs = f"{'leaves skewness at' if shown[0] == shown[1] else moves} {shown[1]}, with {never}"
     if not findings.rows:
         return f"The correction {findings.shown} {hubs}."
     old, new = (row.values[measure].value for row in findings.rows[:2])

@@ -81,8 +81,8 @@ def grid(study: Study) -> Picture:
         reach = float(np.abs(values - raw).max()) or 1.0
         form = ".2f" if np.abs(values).max() < 10 else ".1f"
         colours = "PuOr_r" if study.falls else "PuOr"
-        ends = {"vmin": raw - reach, "vmax": raw + reach}
-        image = axes.imshow(values, cmap=colours, **ends, aspect="auto", interpolation="none", origin="lower")
+        low, high = raw - reach, raw + reach
+        image = axes.imshow(values, colours, aspect="auto", interpolation="none", vmin=low, vmax=high, origin="lower")
         for row, column in np.ndindex(values.shape):
             ink = "#ffffff" if abs(values[row, column] - raw) > 0.6 * reach else "#111111"
             axes.text(column, row, f"{values[row, column]:{form}}", ha="center", va="center", fontsize=7, color=ink)

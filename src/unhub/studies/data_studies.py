@@ -16,6 +16,7 @@ from unhub.evaluation.confidence import Interval
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
 from unhub.methods import parse
+from unhub.studies.seeds import Spread
 from unhub.studies.study import OVER_QUERIES, Study
 from unhub.studies.study_inputs import StudyInputs, check_bank_items, full_specs, whole_numbers
 from unhub.tuning.grid import within
@@ -213,5 +214,6 @@ def _usual_sizes(bank: int) -> tuple[int, ...]:
 
 def _over_draws(values: Sequence[float]) -> Interval:
     """Return the mean, less and plus one standard deviation; a single value has none."""
-    mean, apart = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return Interval(mean, mean - apart, mean + apart)
+    spread = Spread.of(values)
+    apart = spread.deviation or 0.0
+    return Interval(spread.mean, spread.mean - apart, spread.mean + apart)
