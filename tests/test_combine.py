@@ -205,14 +205,20 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "texts": (lambda: build([np.array([["a"]])], 1, "dot"), r"sets\[0\] must hold real numbers"),
     "a text": (lambda: build("sets.npy", 6, "dot"), "sets must be a list of .* got 'sets.npy'"),
     "a number": (lambda: build(3, 6, "dot"), "sets must be a list .* got 3"),
-    "a misspelt name": (lambda: as_combination("ts_wf", 6), r"combine must be sa, .* \(did you mean 'ts-wf'\?\)"),
-    "another name": (lambda: as_combination("quantum", 6), "combine must be sa, .* or a trained Model, got 'quantum'$"),
+    "a misspelt name": (
+        lambda: as_combination("ts_wf", 6),
+        r"^combine 'ts_wf' is unknown; did you mean 'ts-wf'\? the .* are sa, ",
+    ),
+    "another name": (
+        lambda: as_combination("quantum", 6),
+        r"^combine 'quantum' is unknown; the combinations .* are sa, ra, mf, ts-wf$",
+    ),
     "nothing": (lambda: unchecked(None, 6), "combine must be .* got None"),
     "a head of other dimensions": (
         lambda: as_combination(HasCombination(HEAD), 8),
-        "the head by-hand was trained for 6 dimensions, the queries have 8; encode texts and items",
+        "combine is the head 'by-hand', trained for 6 dimensions, and the queries have 8; encode texts and items",
     ),
-}  # fmt: skip
+}
 unchecked: Callable[..., Combination] = as_combination
 
 

@@ -7,7 +7,6 @@ where a correction is subtracted. The mean of ranks (ra) is no vector: it looks 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
@@ -19,11 +18,11 @@ from unhub.arrays import Float32, Float64, Kind, spans
 from unhub.data.fingerprint import inspect
 from unhub.data.ragged import Ragged, starts_from
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError, unknown
 
 TEMPERATURE = 0.5  # of ts-wf, as in the authors' code
 BLOCK_ENTRIES = 4 << 20  # of queries at a time
-NOTHING = 1e-6  # of the longest query: a sum that is shorter is rounding
-CANCELS = "cancels out: its queries sum to zero, which has no direction; combine with 'sa'"
+ROUNDING_SHARE = 1e-6  # of the longest query: a sum that is shorter is rounding
 
 Weights: TypeAlias = Callable[[Float32], Float64]  # (sets, k, d) unit queries -> alpha, (sets, k)
 
@@ -70,10 +69,14 @@ COMBINATIONS: Mapping[str, Combination] = {
         Combination("sa", "mean of the similarities"),
         Combination("ra", "mean of the ranks, equal ones ordered by the mean of the similarities", by_rank=True),
         Combination("mf", "similarity to the unit vector of the mean query", fused=True),
-        Combination("ts-wf", "similarity to the unit vector of the queries, those unlike the others weighing more",
-                    distinct_weights, fused=True),
+        Combination(
+            "ts-wf",
+            "similarity to the unit vector of the queries, those unlike the others weighing more",
+            distinct_weights,
+            fused=True,
+        ),
     )
-}  # fmt: skip
+}
 
 
 @runtime_checkable
@@ -92,14 +95,15 @@ def as_combination(combine: CombinationLike, dimensions: int) -> Combination:
     found = combine.combination if isinstance(combine, Combining) else combine
     if isinstance(found, str) and found in COMBINATIONS:
         found = COMBINATIONS[found]
+    if isinstance(found, str):
+        raise unknown("combine", found, COMBINATIONS, "combinations beside a trained model")
     if not isinstance(found, Combination):
-        close = difflib.get_close_matches(str(found).lower(), list(COMBINATIONS), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"combine must be {', '.join(COMBINATIONS)} or a trained Model, got {found!r}{hint}")
+        raise ArgumentError("combine", f"must be {', '.join(COMBINATIONS)} or a trained model, got {found!r}")
     if found.dimensions not in (None, dimensions):
-        raise ValueError(
-            f"combine: the head {found.name} was trained for {found.dimensions} dimensions, the queries have "
-            f"{dimensions}; encode texts and items with the model's towers first"
+        raise ArgumentError(
+            "combine",
+            f"is the head {found.name!r}, trained for {found.dimensions} dimensions, and the queries have {dimensions}",
+            "encode texts and items with the model's towers first",
         )
     return found
 
@@ -116,14 +120,20 @@ class Sets(Ragged):
     def of(sets: Iterable[ArrayLike], dimensions: int, similarity: Kind) -> Sets:
         """Check sets of (k, d) arrays, each with k of at least 1; rows become unit vectors under cosine."""
         if isinstance(sets, Vectors) or (isinstance(sets, np.ndarray) and sets.ndim == 2):
-            raise ValueError("sets must be a list of (k, d) arrays, one for each target; write [queries] for one set")
+            raise ArgumentError(
+                "sets",
+                f"must be a list of (k, d) arrays, one for each target, got one array of shape {_shape(sets)}",
+                "write [queries] for one set",
+            )
         if isinstance(sets, str) or not isinstance(sets, Iterable):
-            raise ValueError(f"sets must be a list of (k, d) arrays, one for each target, got {sets!r}")
+            raise ArgumentError("sets", f"must be a list of (k, d) arrays, one for each target, got {sets!r}")
         parts = [_set(one, f"sets[{number}]") for number, one in enumerate(sets)]
         for number, part in enumerate(parts):
             if part.dimensions != dimensions:
-                raise ValueError(
-                    f"sets[{number}] has {part.dimensions} dimensions, items {dimensions}; embed both with one model"
+                raise ArgumentError(
+                    f"sets[{number}]",
+                    f"has {part.dimensions} dimensions, items {dimensions}",
+                    "embed both with one model",
                 )
         starts = starts_from([*map(len, parts)])
         if not parts:
@@ -131,7 +141,7 @@ class Sets(Ragged):
         together = Vectors(np.arange(starts[-1]), np.concatenate([part.block(0, len(part)) for part in parts]))
         try:
             inspect(together, "sets", similarity)
-        except ValueError:  # which of them it is, is asked only where something is wrong
+        except ValueError:  # only now is it worth finding out which of them is wrong
             for number, part in enumerate(parts):
                 inspect(part, f"sets[{number}]", similarity)
             raise
@@ -149,9 +159,13 @@ class Sets(Ragged):
         return out
 
 
+def _shape(sets: Vectors | NDArray[np.generic]) -> tuple[int, ...]:
+    return tuple((sets.rows if isinstance(sets, Vectors) else sets).shape)
+
+
 def _set(queries: VectorsLike, name: str) -> Vectors:
     if isinstance(queries, Sized) and len(queries) == 0:
-        raise ValueError(f"{name} is empty; a set needs at least one query")
+        raise ArgumentError(name, "is empty", "a set needs at least one query")
     return as_vectors(queries, name)
 
 
@@ -164,7 +178,11 @@ def combine_queries(queries: Float32, how: Combination, numbers: NDArray[np.int6
     if how.fused:
         scale = stretches(alpha, lengths, np.sqrt((mean**2).sum(axis=1)))
         if not scale.all():
-            raise ValueError(f"sets[{numbers[np.flatnonzero(scale == 0)[0]]}] {CANCELS}")
+            raise ArgumentError(
+                f"sets[{numbers[np.flatnonzero(scale == 0)[0]]}]",
+                "cancels out: its queries sum to zero, which has no direction",
+                "combine with 'sa'",
+            )
         mean *= scale[:, None]
     return np.asarray(mean, np.float32)
 
@@ -180,7 +198,7 @@ def stretches(alpha: Float64, lengths: Float64, norms: Float64) -> Float64:
     """Return what gives each weighted sum, of these norms, the mean length of its queries; 0 where it has none."""
     if alpha.shape[1] == 1:
         return np.ones(len(alpha))
-    lost = norms <= NOTHING * lengths.max(axis=1)
+    lost = norms <= ROUNDING_SHARE * lengths.max(axis=1)
     return np.where(lost, 0, (alpha * lengths).sum(axis=1) / np.where(lost, 1, norms))
 
 

@@ -19,12 +19,13 @@ from numpy.typing import ArrayLike
 from unhub.arrays import Float32, Float64, Kind, rows_per_block, spans
 from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError, unknown
 from unhub.matching import locate, prepare_queries, vector_similarity
 
 Form: TypeAlias = Literal["ip", "l2", "cosine"]
 
 EXTRA_DIMENSIONS: dict[Form, int] = {"ip": 1, "l2": 2, "cosine": 2}
-HEADROOM = 1.05  # so that later items, a little longer than the first ones, still fit
+HEADROOM_FACTOR = 1.05  # so that later items, a little longer than the first ones, still fit
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ class Layout:
 
     @classmethod
     def of(cls, dimensions: int, form: Form, rotate: bool = False, pad_to: int | None = None) -> Layout:
+        """Return the layout of this form, no wider than it must be unless it is padded."""
         needed = dimensions + extra_dimensions(form)
         if pad_to is not None and pad_to < needed:
-            raise ValueError(f"pad_to must be at least {needed}, which the {form} form takes, got {pad_to}")
+            raise ArgumentError("pad_to", f"must be at least {needed}, which the {form} form takes, got {pad_to}")
         return cls(dimensions, form, needed if pad_to is None else pad_to, rotate)
 
     def radius(self, items: Vectors, bias: Float64, similarity: Kind) -> float:
         """Return R for these items: a little over the longest, and no bound where the form needs none."""
-        return HEADROOM * longest(items, bias, similarity) if extra_dimensions(self.form) == 2 else np.inf
+        return HEADROOM_FACTOR * longest(items, bias, similarity) if extra_dimensions(self.form) == 2 else np.inf
 
     def items(self, block: Float32, bias: Float64, radius: float) -> Float32:
         """Return the vectors to store for items (ready to multiply) with these biases."""
@@ -70,8 +72,9 @@ class Layout:
 
 
 def extra_dimensions(form: Form) -> int:
+    """Return how many dimensions a form adds."""
     if form not in EXTRA_DIMENSIONS:
-        raise ValueError(f"form must be one of {', '.join(EXTRA_DIMENSIONS)}, got {form!r}")
+        raise unknown("form", form, EXTRA_DIMENSIONS, "forms")
     return EXTRA_DIMENSIONS[form]
 
 
@@ -123,9 +126,11 @@ def augment(
         squares = squared_lengths(block, bias[start:stop])
         over = np.flatnonzero(squares > length**2)
         if len(over):
-            raise ValueError(
-                f"item {vectors.ids[start + over[0]].item()!r} is longer ({np.sqrt(squares[over[0]]):.6g}) than the "
-                f"radius {length:.6g}; store all items anew with a larger one"
+            raise ArgumentError(
+                "radius",
+                f"is {length:.6g}, and item {vectors.ids[start + over[0]].item()!r} is longer "
+                f"({np.sqrt(squares[over[0]]):.6g})",
+                "store all items anew with a larger one",
             )
         out[start:stop] = layout.items(block, bias[start:stop], length)
     return out
@@ -133,7 +138,7 @@ def augment(
 
 def augment_radius(items: VectorsLike, correction: Correction) -> float:
     """Return the radius R that `augment` gives these items in the l2 and cosine forms, with 5% of head-room."""
-    return HEADROOM * longest(*_checked(items, correction))
+    return HEADROOM_FACTOR * longest(*_checked(items, correction))
 
 
 def augment_queries(
@@ -170,9 +175,11 @@ def augment_scores(
     ready = prepare_queries(queries, correction)
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 2 or len(given) != len(ready):
-        raise ValueError(f"values must be ({len(ready)}, k), a row for each query, got shape {given.shape}")
+        raise ArgumentError("values", f"must be ({len(ready)}, k), a row for each query, got shape {given.shape}")
     if extra_dimensions(form) == 2 and radius is None:
-        raise ValueError(f"radius is needed to read scores in the {form} form: see augment_radius(items, correction)")
+        raise ArgumentError(
+            "radius", f"is needed to read scores in the {form} form", "give the one that the items were stored with"
+        )
     length = squared_lengths(ready, strengths(strength, len(ready), correction))[:, None]
     return READINGS[form](given, length, radius or 0.0)
 
@@ -187,9 +194,11 @@ READINGS: dict[Form, Callable[[Float64, Float64, float], Float64]] = {
 def _as_bias(correction: Correction) -> Bias:
     check_correction(correction, "augment vectors with")
     if not isinstance(correction, Bias):
-        raise ValueError(
-            f"{correction.spec} re-scores whole rows of similarities and is not one number per item, so it cannot ride "
-            "inside an index; use unhub.searcher"
+        raise ArgumentError(
+            "correction",
+            f"of {correction.spec!r} re-scores whole rows of similarities and is not one number per item, so it cannot "
+            "ride inside an index",
+            "search with a searcher instead",
         )
     return correction
 

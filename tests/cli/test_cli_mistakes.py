@@ -81,7 +81,7 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         (("none.npy",), r"--queries: .*none\.npy"),
         (("queries.npy", "--format", "xml"), "'--format'"),
         (("queries.npy", "-k", "0"), "'-k'"),
-        (("queries.npy", "--index", "nonsense"), "^--index: unknown index 'nonsense'"),
+        (("queries.npy", "--index", "nonsense"), "^--index 'nonsense' is unknown; the indexes are exact, faiss"),
         (("zero.npy",), "^--queries has only zeros in row 1.* use dot similarity$"),
         (("queries.npy", "--correction", "none.unhub"), r"--correction: .*none\.unhub"),
         (
@@ -90,7 +90,7 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         ),
         (("queries.npy", "--items", "bank.npy"), r"^--item-ids: names\.txt has \d+ ids, 90 are needed"),
         (("queries.npy", "--items", "other.npy"), "^--items has other contents in row 0, item "),
-        (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense': "),
+        (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense' is not a factory string"),
         (("queries.npy", "--strength", "nan"), "^--strength must be finite"),
         (("queries.npy", "--strength", "-0.5"), "^--strength: -0.5 is below 0"),
         (("missing.parquet",), r"^--queries: No such file or directory: missing\.parquet$"),

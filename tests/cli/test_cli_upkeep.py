@@ -69,7 +69,7 @@ def test_extend_warms_up_a_balance(folder: Path) -> None:
     before = save_fit(folder, "sn:tau=0.05")
     succeed(folder, *EXTEND, "--items", "part.npy", "--warm", "2")
     assert_saved(folder, unhub.extend(before, ITEMS[30:], FITTED, items=ITEMS[:30], warm=2))
-    assert "give --items too" in fail(folder, *EXTEND, "--warm", "2")
+    assert "give the items too" in fail(folder, *EXTEND, "--warm", "2")
 
 
 def test_merge_adds_past_queries(folder: Path) -> None:
@@ -94,7 +94,7 @@ def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
 
 def test_remove_looks_again_for_dis(folder: Path) -> None:
     before = save_fit(folder, "dis:k=3")
-    assert "give unhub remove --items (as before the removal) and --bank" in fail(folder, *REMOVE)
+    assert "give the items, as before the removal, and the bank" in fail(folder, *REMOVE)
     succeed(folder, *REMOVE, "--items", "part.npy", "--bank", "fitted.npy")
     assert_saved(folder, unhub.remove(before, [3, 5], items=ITEMS[:30], bank=FITTED))
 

@@ -587,7 +587,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "no sizes": (lambda d: d.evaluate(sizes=()), "sizes is empty"),
     "no draws": (lambda d: d.evaluate(draws=0), "draws must be a whole number of at least 1"),
     "no combination": (lambda d: d.evaluate(combine=[]), "combine is empty"),
-    "an unknown one": (lambda d: d.evaluate(combine=["sa", "saa"]), r"combine must be .* \(did you mean 'sa'\?\)"),
+    "an unknown one": (lambda d: d.evaluate(combine=["sa", "saa"]), r"combine 'saa' is unknown; did you mean 'sa'\?"),
     "none": (lambda d: d.evaluate(combine=None), "combine must be .* got None"),
     "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, the queries have 16"),
     "a plan": (

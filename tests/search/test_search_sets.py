@@ -284,8 +284,8 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "queries": ({"sets": np.ones((3, D))}, r"write \[queries\] for one set"),
     "an empty set": ({"sets": [np.ones((1, D)), np.ones((0, D))]}, r"sets\[1\] is empty"),
     "other dimensions": ({"sets": [np.ones((1, 5))]}, rf"sets\[0\] has 5 dimensions, items {D}"),
-    "an unknown name": ({"combine": "s"}, r"combine must be sa, ra, mf, ts-wf .* \(did you mean 'sa'\?\)"),
-    "a head": ({"combine": HEAD}, f"trained for 6 dimensions, the queries have {D}"),
+    "an unknown name": ({"combine": "s"}, r"combine 's' is unknown; did you mean 'sa'\? .* sa, ra, mf, ts-wf"),
+    "a head": ({"combine": HEAD}, f"trained for 6 dimensions, and the queries have {D}"),
     "cancelling": (
         {"sets": [np.ones((1, D)), np.vstack([np.ones(D), -np.ones(D)])], "combine": "mf"},
         r"sets\[1\] cancels out",

@@ -11,10 +11,11 @@ import numpy as np
 
 from unhub.arrays import Float32, Float64, spans
 from unhub.combine import Combination, Weights, distinct_weights, equal_weights, softmax
+from unhub.errors import ArgumentError, unknown
 from unhub.model.towers import Arrays
 
 HIDDEN = 512  # of the network that gives a query its score
-LAYERS, ATTENTION, FEED_FORWARD = 2, 8, 2048  # of the transformer: layers, heads of attention, hidden units
+LAYERS, ATTENTION, FEED_FORWARD = 2, 8, 2048  # of the transformer: layers, attention heads, hidden units
 EPSILON = 1e-5  # of the layer norms
 BLOCK_ROWS = 4096  # queries at a time
 
@@ -67,11 +68,11 @@ def local_shapes(d: int) -> Shapes:
 
 
 def contextual_shapes(d: int) -> Shapes:
-    """Return the shapes of the weights of `contextual_scores`; d must be shared out evenly among heads of attention."""
+    """Return the shapes of the weights of `contextual_scores`; d must divide evenly among the attention heads."""
     if d % ATTENTION:
-        raise ValueError(
-            f"dimensions must be a multiple of {ATTENTION} for the head cg-wf, which has {ATTENTION} heads of "
-            f"attention, got {d}"
+        raise ArgumentError(
+            "dimensions",
+            f"must be a multiple of {ATTENTION} for the head 'cg-wf', which has {ATTENTION} attention heads, got {d}",
         )
     shapes = local_shapes(d)
     for layer in range(LAYERS):
@@ -117,11 +118,13 @@ class Head:
 
     def __post_init__(self) -> None:
         if self.name not in HEADS:
-            raise ValueError(f"head must be one of {', '.join(HEADS)}, got {self.name!r}")
+            raise unknown("head", self.name, HEADS, "heads")
         for name, shape in HEADS[self.name].shapes(self.dimensions).items():
             given = self.arrays[name].shape if name in self.arrays else "none"
             if given != shape:
-                raise ValueError(f"head {self.name} needs the array {name} of shape {shape} in arrays, got {given}")
+                raise ArgumentError(
+                    "arrays", f"must hold {name} of shape {shape} for the head {self.name!r}, got {given}"
+                )
 
     @property
     def combination(self) -> Combination:

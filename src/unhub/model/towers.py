@@ -12,6 +12,7 @@ from unhub.arrays import Float32, Float64, rows_per_block, unit
 from unhub.data.fingerprint import inspect
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError
 
 Arrays: TypeAlias = Mapping[str, Float32]
 Forward: TypeAlias = Callable[[Float32, Arrays], Float32]
@@ -110,9 +111,10 @@ class Tower:
         """Return unit vectors of the joint space with the ids of the rows, float32; errors call the rows `name`."""
         vectors = as_vectors(rows, name)
         if vectors.dimensions != self.features:
-            raise ValueError(
-                f"{name} has {vectors.dimensions} dimensions, this tower was trained on {self.features}; "
-                "give the features of the same encoder"
+            raise ArgumentError(
+                name,
+                f"has {vectors.dimensions} dimensions, this tower was trained on {self.features}",
+                "give the features of the same encoder",
             )
         inspect(vectors, name, "cosine" if self.kind == "none" else "dot")
         out = np.empty((len(vectors), self.dimensions), np.float32)
@@ -125,5 +127,6 @@ class Tower:
         out = TOWERS[self.kind](prepared, self.arrays)
         lost = np.flatnonzero(~(np.einsum("ij,ij->i", out, out) > 0))  # nan too, of a product that overflowed
         if len(lost):
-            raise ValueError(f"{name}: row {start + lost[0]} has no direction after its tower; its features are odd")
+            problem = f"has no direction left in row {start + lost[0]} after its tower"
+            raise ArgumentError(name, problem, "check the features of that row")
         return unit(out)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from unhub.combine import Combination
 from unhub.data.vectors import Vectors, VectorsLike
+from unhub.errors import ArgumentError
 from unhub.model.heads import Head
 from unhub.model.record import Epoch, Training
 
@@ -39,9 +40,10 @@ class Model:
     def __post_init__(self) -> None:
         text, item = self.towers
         if not text.dimensions == item.dimensions == self.head.dimensions:
-            raise ValueError(
-                f"towers and head must share one space: the text tower has {text.dimensions} dimensions, the item "
-                f"tower {item.dimensions}, the head {self.head.dimensions}"
+            raise ArgumentError(
+                "towers",
+                f"must share one space with the head: the text tower has {text.dimensions} dimensions, the item tower "
+                f"{item.dimensions}, the head {self.head.dimensions}",
             )
 
     def __repr__(self) -> str:
