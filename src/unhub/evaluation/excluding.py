@@ -125,6 +125,9 @@ class LeftOut:
             raise ValueError("exclude leaves out every answer to every query, so there is nothing to find")
         counts = np.bincount(truth.owners[kept], minlength=len(truth.counts))
         return dataclasses.replace(
-            truth, starts=np.concatenate([[0], np.cumsum(counts)]), positions=truth.positions[kept],
-            grades=truth.grades[kept], excluded=int((~kept).sum()),
-        )  # fmt: skip
+            truth,
+            starts=np.concatenate([[0], np.cumsum(counts)]),
+            positions=truth.positions[kept],
+            grades=truth.grades[kept],
+            excluded=int((~kept).sum()),
+        )

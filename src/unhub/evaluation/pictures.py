@@ -29,10 +29,10 @@ INKS: Mapping[str, str] = {
     "third": "#00805f",
     "fourth": "#a83f7d",
 }
-LINES = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
-DOTS = 160  # per inch of a PNG
+LINE_INKS = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
+DOTS_PER_INCH = 160  # per inch of a PNG
 MAKER = "unhub"  # as our pictures say; those of 0.1.0 name none, and have only our resolution, or no date, besides
-_METRE = re.escape(round(DOTS / 0.0254).to_bytes(4, "big"))  # dots
+_METRE = re.escape(round(DOTS_PER_INCH / 0.0254).to_bytes(4, "big"))  # dots
 _WORK = (
     rb"<\?xml[^>]*>\s*<!DOCTYPE svg[^>]*>\s*<svg[^>]*>\s*<metadata>\s*<rdf:RDF[^>]*>\s*<cc:Work>\s*<dc:type[^>]*>\s*"
 )
@@ -115,7 +115,7 @@ class Picture:
         matplotlib = optional("matplotlib", "plot", "a picture")
         with matplotlib.rc_context(dict(STYLE)):
             figure = optional("matplotlib.figure", "plot", "a picture").Figure(
-                figsize=self.size, layout="constrained", dpi=DOTS
+                figsize=self.size, layout="constrained", dpi=DOTS_PER_INCH
             )
             self.draw(figure)
             if titled:

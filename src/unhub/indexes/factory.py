@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import random_positions
 from unhub.errors import optional
 from unhub.layouts import Form, Layout
 
@@ -103,7 +104,7 @@ def training_sample(index: Any, count: int) -> NDArray[np.int64]:
     wanted = max(TRAINING_ROWS, 64 * clusters.nlist if clusters is not None else 0)
     if count <= wanted:
         return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+    return random_positions(count, wanted, seed=0)
 
 
 @contextlib.contextmanager

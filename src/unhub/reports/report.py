@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from unhub.arrays import Kind
+from unhub.arrays import Kind, random_positions
 from unhub.atomic import check_target, file_kind, replacing
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
@@ -210,7 +208,7 @@ def _at_most(vectors: Vectors, count: int, seed: int) -> Vectors:
     """Return these vectors, or some of them drawn at random."""
     if len(vectors) <= count:
         return vectors
-    return vectors.gather(np.sort(np.random.default_rng(seed).choice(len(vectors), count, replace=False)))
+    return vectors.gather(random_positions(len(vectors), count, seed))
 
 
 def _measures(findings: Findings, number: int) -> dict[str, object]:
