@@ -1,4 +1,4 @@
-"""Arrays: their types, spans of rows, and rows of length one."""
+"""Arrays: their types, spans of rows, rows of length one, and random positions."""
 
 from __future__ import annotations
 
@@ -43,3 +43,8 @@ def unit(block: Float32) -> Float32:
 def are_ordinary(lengths: Float32) -> bool:
     """Return whether rows of these lengths have squares within the range of float32."""
     return bool(((lengths > 1e-15) & (lengths < 1e18)).all())
+
+
+def random_positions(count: int, size: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
+    """Return `size` of the positions 0 to count - 1, drawn without replacement and sorted; one seed, one draw."""
+    return np.sort(np.random.default_rng(seed).choice(count, size, replace=False)).astype(np.int64, copy=False)

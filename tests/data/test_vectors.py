@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import DTypeLike, NDArray
 
-from unhub.arrays import Ids, spans, unit
+from unhub.arrays import Ids, random_positions, spans, unit
 from unhub.data.fingerprint import Fingerprint, digest, inspect
 from unhub.data.ids import as_ids, join_ids, positions_of
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, as_vectors, take
@@ -312,3 +312,14 @@ def test_rows_that_lie_apart_become_one_array_when_numpy_asks() -> None:
     assert_array_equal(stacked[::-2], whole[::-2])
     with pytest.raises(ValueError, match="copy is False, but one array of rows from several sources is a copy"):
         np.asarray(stacked, copy=False)
+
+
+def test_random_positions_are_sorted_distinct_and_the_same_for_one_seed() -> None:
+    drawn = random_positions(1000, 50, seed=3)
+    assert drawn.dtype == np.int64 and len(drawn) == 50
+    assert (np.diff(drawn) > 0).all() and drawn[0] >= 0 and drawn[-1] < 1000
+    assert_array_equal(drawn, np.sort(np.random.default_rng(3).choice(1000, 50, replace=False)))
+    assert_array_equal(drawn, random_positions(1000, 50, np.random.default_rng(3)))
+    generator = np.random.default_rng(3)  # which goes on from draw to draw
+    assert not np.array_equal(random_positions(1000, 50, generator), random_positions(1000, 50, generator))
+    assert_array_equal(random_positions(4, 4, seed=0), np.arange(4))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.evaluation import confidence
 from unhub.evaluation.confidence import (
-    FLIPS,
+    SIGN_FLIPS,
     Interval,
     Resamples,
     group_sums,
@@ -212,7 +212,7 @@ def test_a_paired_test_by_hand() -> None:
 def test_a_group_flips_as_one() -> None:
     together = paired_p_value(np.ones(40), np.repeat([0, 1], 20))
     assert together == pytest.approx(1 / 2, abs=0.04)
-    assert paired_p_value(np.ones(40), np.arange(40)) == 1 / (FLIPS + 1)
+    assert paired_p_value(np.ones(40), np.arange(40)) == 1 / (SIGN_FLIPS + 1)
 
 
 def test_many_tests_at_once_are_each_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,5 +242,5 @@ def test_a_real_difference_has_a_small_p_value() -> None:
     groups = np.arange(1500) // 5
     raw = answered(rng, groups, 0.5)
     better = np.maximum(raw, 100.0 * (rng.random(1500) < 0.05))
-    assert paired_p_value(better - raw, groups) == 1 / (FLIPS + 1)
-    assert paired_p_value(raw - better, groups) == 1 / (FLIPS + 1)
+    assert paired_p_value(better - raw, groups) == 1 / (SIGN_FLIPS + 1)
+    assert paired_p_value(raw - better, groups) == 1 / (SIGN_FLIPS + 1)

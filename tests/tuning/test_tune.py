@@ -13,7 +13,7 @@ from unhub.compute.clock import Clock, OutOfTime, seconds_of
 from unhub.evaluation.confidence import summaries
 from unhub.evaluation.measures import parse_measure
 from unhub.methods import parse
-from unhub.tuning.grid import ALPHAS, NEIGHBOURS, Ground, candidates, name_methods
+from unhub.tuning.grid import ALPHAS, NEIGHBOURS, DataScale, candidates, name_methods
 from unhub.tuning.labelled import choose, fold_of
 from unhub.tuning.unlabelled import change, most_even
 
@@ -225,7 +225,7 @@ def test_bank_items_bring_the_methods_with_two_banks() -> None:
 def test_methods_may_be_names_specs_or_all() -> None:
     assert name_methods("nnn:k=32,alpha=0.5, is", dual=False) == ["nnn:k=32,alpha=0.5", "is"]
     assert "dualis" in name_methods("all", dual=True) and "dualis" not in name_methods("all", dual=False)
-    ground = Ground(0.05, 20, 30, False)
+    ground = DataScale(0.05, 20, 30, False)
     assert candidates(["nnn:k=3,alpha=0.1"], ground) == [parse("nnn:k=3,alpha=0.1")]
     assert {method.k for method in candidates(["nnn"], ground)} == {1, 2, 4, 8, 16}  # type: ignore[attr-defined]
     assert parse("is:tau=0.075") in candidates(["is"], ground)  # 1.5 times the spread

@@ -12,11 +12,11 @@ from unhub.compute.clock import Clock, OutOfTime
 from unhub.data.vectors import as_vectors
 from unhub.evaluation.confidence import Interval
 from unhub.methods import parse
-from unhub.tuning.candidates import Sets, fitted
-from unhub.tuning.grid import Ground, candidates, name_methods
+from unhub.tuning.candidates import FittingSets, fitted
+from unhub.tuning.grid import DataScale, candidates, name_methods
 from unhub.tuning.popularity import FEWEST_PAIRS, MOST_ALIKE, TOP_SHARE, alikeness
-from unhub.tuning.trials import Judges, try_all
-from unhub.tuning.unlabelled import LEAST_DROP, Seen, change, least_drop
+from unhub.tuning.trials import TrialQueries, try_all
+from unhub.tuning.unlabelled import LEAST_DROP, HubnessChange, change, least_drop
 
 pytestmark = pytest.mark.once  # what is chosen, not how it is computed
 
@@ -69,12 +69,12 @@ def test_alikeness_is_the_mean_cosine_of_queries_that_share_a_first_item() -> No
 def test_a_gate_counts_as_no_more_even_than_its_correction_without_it() -> None:
     w = world()
     items, bank, judging = (as_vectors(rows, "rows") for rows in (w.items, w.bank[:40], w.bank[40:]))
-    sets = Sets(items, bank, None, "cosine")
+    sets = FittingSets(items, bank, None, "cosine")
     taus, gates = (0.02, 0.05, 0.2), (1, 3)
     methods = [*(parse(f"is:tau={tau}") for tau in taus), *(parse(f"dis:tau={t},k={k}") for t in taus for k in gates)]
-    attempts = try_all(methods, sets, Judges.without_labels(judging), Clock(), refits=1.0)
-    own = {method.spec: one.robin_hood for method, one in zip(attempts.methods, attempts.figures, strict=True)}
-    judged = dict(zip(own, attempts.unevenness, strict=True))
+    trials = try_all(methods, sets, TrialQueries.without_labels(judging), Clock(), refits=1.0)
+    own = {method.spec: one.robin_hood for method, one in zip(trials.methods, trials.figures, strict=True)}
+    judged = dict(zip(own, trials.unevenness, strict=True))
     for tau in taus:
         ungated = own[f"is:tau={tau}"]
         assert judged[f"is:tau={tau}"] == ungated
@@ -118,17 +118,17 @@ def test_a_few_queries_may_choose_among_many_items() -> None:
 
 def test_too_few_queries_are_told_from_too_few_hubs() -> None:
     unsure, small = Interval(-0.02, -0.05, 0.01), Interval(-0.001, -0.002, -0.0005)
-    assert Seen(unsure, 400, 0.02, None).too_few and not Seen(unsure, 400, 0.02, None).worthwhile
-    assert not Seen(small, 400, 0.02, None).too_few and not Seen(small, 400, 0.02, None).worthwhile
+    assert HubnessChange(unsure, 400, 0.02, None).too_few and not HubnessChange(unsure, 400, 0.02, None).worthwhile
+    assert not HubnessChange(small, 400, 0.02, None).too_few and not HubnessChange(small, 400, 0.02, None).worthwhile
     sure = Interval(-0.05, -0.06, -0.04)
-    assert Seen(sure, 400, 0.02, MOST_ALIKE).worthwhile
-    assert not Seen(sure, 400, 0.02, MOST_ALIKE + 0.01).worthwhile
+    assert HubnessChange(sure, 400, 0.02, MOST_ALIKE).worthwhile
+    assert not HubnessChange(sure, 400, 0.02, MOST_ALIKE + 0.01).worthwhile
 
 
 def test_two_queries_are_sure_of_nothing() -> None:
     raw = np.tile(np.arange(10, dtype=np.int32), (2, 1))
     seen = change(raw, np.arange(20, dtype=np.int32).reshape(2, 10), 100, 0)
-    assert seen.high < 0 and not Seen(seen, 2, least_drop(20, 100), None).worthwhile
+    assert seen.high < 0 and not HubnessChange(seen, 2, least_drop(20, 100), None).worthwhile
     w = world()
     tuning = unhub.tune(w.items, w.bank, w.queries[:30], methods=FEW)
     assert tuning.best.spec == "raw"
@@ -138,14 +138,14 @@ def test_two_queries_are_sure_of_nothing() -> None:
 def test_no_more_queries_are_looked_at_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     w = world()
     looked: list[int] = []
-    place = Judges.place
+    place = TrialQueries.place
 
-    def noted(judges: Judges, *rest: object, **named: object) -> object:
+    def noted(judges: TrialQueries, *rest: object, **named: object) -> object:
         looked.append(len(judges.queries))
         return place(judges, *rest, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Judges, "place", noted)
-    monkeypatch.setattr(tuning_module, "MOST_JUDGES", 300)
+    monkeypatch.setattr(TrialQueries, "place", noted)
+    monkeypatch.setattr(tuning_module, "MOST_TRIAL_QUERIES", 300)
     tuning = unhub.tune(w.items, w.bank, w.queries, methods="dn")
     assert max(looked) == 300 and tuning.notes == ("Of 400 queries 300, drawn at random, were looked at.",)
 
@@ -162,8 +162,8 @@ def test_what_was_not_tried_is_named_where_the_bank_takes_all_the_time(monkeypat
 
 def test_time_is_kept_for_one_fit_and_not_for_all_that_share_a_pass() -> None:
     w = world()
-    sets = Sets(as_vectors(w.items, "items"), as_vectors(w.bank, "bank"), None, "cosine")
-    methods = candidates(["nnn", "csls", "is", "dis"], Ground(0.2, len(w.bank), len(w.items), False))
+    sets = FittingSets(as_vectors(w.items, "items"), as_vectors(w.bank, "bank"), None, "cosine")
+    methods = candidates(["nnn", "csls", "is", "dis"], DataScale(0.2, len(w.bank), len(w.items), False))
     found = [one for group in fitted(methods, sets, Clock()) for one in group]
     assert max(one.again for one in found) < sum(one.seconds for one in found)
     alone = [one for group in fitted(methods[:5], sets, Clock()) for one in group]

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Kind
+from unhub.arrays import Kind, random_positions
 from unhub.compute.passes import Want, reduce
 from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
@@ -18,9 +18,9 @@ from unhub.data.vectors import Vectors
 Against = Literal["queries", "items"]
 
 # Shares of the expected coverage under which a bank is narrow; docs/banks/bank.md has what was measured.
-NARROW = {"queries": 0.75, "items": 0.4}
-PLACES = 10  # of the queries that are looked at, or fewer where that is over a twentieth of the items
-PROBES = 5000  # items that stand in for queries where there are none
+NARROW_RATIOS = {"queries": 0.75, "items": 0.4}
+MOST_PLACES = 10  # of the queries that are looked at, or fewer where that is over a twentieth of the items
+PROBE_ITEMS = 5000  # items that stand in for queries where there are none
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Coverage:
         if self.expected is None:
             return None
         chance = sqrt((1 - min(1.0, self.expected / self.size)) / self.expected)
-        return NARROW[self.against] - 2 * chance
+        return NARROW_RATIOS[self.against] - 2 * chance
 
     @property
     def narrow(self) -> bool:
@@ -102,14 +102,20 @@ def _log_ways(many: int, some: int) -> float:
 
 
 def coverage(
-    bank_firsts: NDArray[np.int64], items: Vectors, queries: Vectors | None, kind: Kind, *,
-    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Coverage:  # fmt: skip
+    bank_firsts: NDArray[np.int64],
+    items: Vectors,
+    queries: Vectors | None,
+    kind: Kind,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Coverage:
     """Return the coverage of a bank, given the item that each of its queries reaches first."""
     if queries is None:
         best = _nearest_others(items, kind, seed, threads, progress)
     else:
-        best = _best(queries, items, kind, max(1, min(PLACES, len(items) // 20)), threads, progress)
+        best = _best(queries, items, kind, max(1, min(MOST_PLACES, len(items) // 20)), threads, progress)
     size = min(len(bank_firsts), len(best) or len(bank_firsts))
     held = [distinct(items_of, size) for items_of in best.T] if len(best) else []
     return Coverage(
@@ -130,7 +136,7 @@ def _nearest_others(
     if len(items) == 1:
         return np.empty((0, 1), np.int64)
     probes = np.arange(len(items))
-    if len(items) > PROBES:
-        probes = np.sort(np.random.default_rng(seed).choice(len(items), PROBES, replace=False))
+    if len(items) > PROBE_ITEMS:
+        probes = random_positions(len(items), PROBE_ITEMS, seed)
     best = _best(items.gather(probes), items, kind, 2, threads, progress)
     return np.where(best[:, 0] == probes, best[:, 1], best[:, 0])[:, None]

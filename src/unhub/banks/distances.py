@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, Kind, rows_per_block, spans
+from unhub.arrays import Float32, Float64, Kind, random_positions, rows_per_block, spans
 from unhub.compute.passes import Want, reduce
 from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
@@ -20,8 +20,8 @@ from unhub.data.vectors import Rows, Vectors
 FAR_SHIFT = 0.01
 FAR_RATIO = 1.4
 
-ROUNDING = float(np.finfo(np.float32).eps)  # a mean distance under this is 0 but for rounding
-SAMPLE = 5000  # rows of each set that are compared in equally large samples
+ROUNDING_DISTANCE = float(np.finfo(np.float32).eps)  # a mean distance under this is 0 but for rounding
+SAMPLE_ROWS = 5000  # rows of each set that are compared in equally large samples
 
 
 @dataclass(frozen=True)
@@ -120,20 +120,25 @@ class Nearness:
 
 
 def nearness(
-    bank: Vectors, queries: Vectors, kind: Kind, *,
-    seed: int = 0, threads: int | None = None, progress: Progress | None = None,
-) -> Nearness:  # fmt: skip
+    bank: Vectors,
+    queries: Vectors,
+    kind: Kind,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Nearness:
     """Return how near the bank comes to the queries, beside how near they come to each other."""
     whole = to_nearest(queries, bank, kind, threads=threads, progress=progress)
     generator = np.random.default_rng(seed)
-    order = generator.permutation(len(queries))[: 2 * SAMPLE]
+    order = generator.permutation(len(queries))[: 2 * SAMPLE_ROWS]
     half = len(order) // 2
     size = min(half, len(bank))
     if not half:
         return Nearness(float(whole[0]), float(whole[0]), None)
     asking, others = queries.gather(np.sort(order[:half])), queries.gather(np.sort(order[half : half + size]))
-    some = bank.gather(np.sort(generator.choice(len(bank), size, replace=False)))
+    some = bank.gather(random_positions(len(bank), size, generator))
     to_bank, to_others = (float(to_nearest(asking, one, kind, threads=threads).mean()) for one in (some, others))
-    ratio = to_bank / to_others if to_others > ROUNDING else None
+    ratio = to_bank / to_others if to_others > ROUNDING_DISTANCE else None
     median, most = np.quantile(whole, [0.5, 0.9])
     return Nearness(float(median), float(most), ratio)

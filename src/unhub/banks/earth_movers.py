@@ -11,7 +11,7 @@ from unhub.compute.transport import exact_plan
 from unhub.data.vectors import Vectors
 from unhub.errors import optional
 
-ROWS = 1000  # of each set: the solver's time grows with the cube of it, and is about a second here
+MOST_ROWS = 1000  # of each set: the solver's time grows with the cube of it, and is about a second here
 MOST_DRAWS = 10  # of small sets, whose distances depend on the draw
 
 
@@ -36,8 +36,8 @@ class Transport:
 def transport(bank: Vectors, items: Vectors, queries: Vectors | None, kind: Kind, *, seed: int = 0) -> Transport:
     """Return the distances by exact transport of at most 1,000 rows of each set (POT, the extra `plans`)."""
     whole = bank if queries is None else queries
-    rows = min(ROWS, len(bank), len(items), max(1, len(whole) // 2))
-    draws = min(MOST_DRAWS, ROWS // rows)
+    rows = min(MOST_ROWS, len(bank), len(items), max(1, len(whole) // 2))
+    draws = min(MOST_DRAWS, MOST_ROWS // rows)
     generator = np.random.default_rng(seed)
     found: dict[str, list[float]] = {"bank items": [], "bank queries": [], "queries items": [], "halves": []}
     for _ in range(draws):

@@ -8,7 +8,7 @@ import numpy as np
 
 from unhub.arrays import Kind
 from unhub.banks.coverage import Coverage, coverage, first_items
-from unhub.banks.distances import FAR_SHIFT, ROUNDING, Nearness, Shift, nearness, shift
+from unhub.banks.distances import FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
 from unhub.banks.earth_movers import Transport, transport
 from unhub.compute.progress import Steps
 from unhub.compute.transport import NoOptimum
@@ -18,10 +18,10 @@ from unhub.errors import check_seed
 from unhub.evaluation.tables import as_text
 from unhub.matching import Matched
 
-TINY = 300  # distinct bank queries: with fewer, even the most careful setting loses on some data
-SMALL = 1000  # with fewer, the methods that have a temperature lose where nnn still gains
+TINY_BANK_QUERIES = 300  # distinct bank queries: with fewer, even the most careful setting loses on some data
+SMALL_BANK_QUERIES = 1000  # with fewer, the methods that have a temperature lose where nnn still gains
 FEWEST_QUERIES = 50  # with fewer, a bank that is far off may look like any other
-LEAKING = 0.01  # of the queries: people do say the same thing twice, and 0.4% of Flickr8k's captions do
+LEAKING_SHARE = 0.01  # of the queries: people do say the same thing twice, and 0.4% of Flickr8k's captions do
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class BankReport:
     @property
     def problems(self) -> tuple[str, ...]:
         found = {
-            "tiny": self.distinct < TINY,
+            "tiny": self.distinct < TINY_BANK_QUERIES,
             "off-domain": bool((self.shift and self.shift.far) or (self.nearness and self.nearness.far)),
             "thin": self.coverage.narrow,
-            "leaking": bool(self.leaked and self.queries and self.leaked > LEAKING * self.queries),
+            "leaking": bool(self.leaked and self.queries and self.leaked > LEAKING_SHARE * self.queries),
         }
         return tuple(name for name, holds in found.items() if holds)
 
@@ -66,7 +66,7 @@ class BankReport:
         said = _too_few(self.queries) if self.verdict == "unproven" and self.queries else ADVICE[self.verdict]
         if len(self.problems) > 1:
             return f"{said} It is also {' and '.join(self.problems[1:])}."
-        return f"{said} {ADVICE['small']}" if not self.problems and self.distinct < SMALL else said
+        return f"{said} {ADVICE['small']}" if not self.problems and self.distinct < SMALL_BANK_QUERIES else said
 
     def to_dict(self) -> dict[str, object]:
         """Return everything, as JSON can hold it."""
@@ -98,9 +98,13 @@ class BankReport:
 
     def __str__(self) -> str:
         return "\n".join(
-            [as_text(("figure", "value", "what it means"), self.cells()), *self.notes, "", f"{self.verdict}: "
-             f"{self.conclusion}"]
-        )  # fmt: skip
+            [
+                as_text(("figure", "value", "what it means"), self.cells()),
+                *self.notes,
+                "",
+                f"{self.verdict}: {self.conclusion}",
+            ]
+        )
 
 
 ADVICE = {
@@ -109,8 +113,8 @@ ADVICE = {
     "unproven": "Nothing speaks against this bank, but only queries can tell whether it resembles them: give some "
     "hundred recent ones.",
     "small": "It is small, so prefer nnn with k 32 and alpha 0.5 to the methods that have a temperature.",
-    "tiny": f"The bank has too few different queries to tell hubs from chance: collect {SMALL:,} or more, and until "
-    "then search without a correction.",
+    "tiny": "The bank has too few different queries to tell hubs from chance: collect "
+    f"{SMALL_BANK_QUERIES:,} or more, and until then search without a correction.",
     "off-domain": "The bank is not like the queries, and a correction fitted on it may do harm: collect past queries "
     "of the same source, or search without a correction.",
     "thin": "The bank asks for some items again and again, and for fewer different ones than can be expected of as "
@@ -158,9 +162,17 @@ def judge_bank(
         except (ImportError, NoOptimum) as error:
             notes.append(f"No earth mover's distances: {error}")
     return BankReport(
-        len(past), len(np.unique(sets.hashes["bank"])), len(gallery), None if asked is None else len(asked),
-        covered, moved, near, leaked, carried, tuple(notes),
-    )  # fmt: skip
+        len(past),
+        len(np.unique(sets.hashes["bank"])),
+        len(gallery),
+        None if asked is None else len(asked),
+        covered,
+        moved,
+        near,
+        leaked,
+        carried,
+        tuple(notes),
+    )
 
 
 def _too_few(queries: int) -> str:
@@ -173,9 +185,9 @@ def _too_few(queries: int) -> str:
 
 def _size(report: BankReport) -> str:
     ratio = report.size / report.items
-    return f"past queries for {report.items:,} items, {ratio:,.1f} for each" + (
-        f"; under {TINY} it is tiny, under {SMALL:,} small" if report.distinct < SMALL else ""
-    )
+    limits = f"; under {TINY_BANK_QUERIES} it is tiny, under {SMALL_BANK_QUERIES:,} small"
+    few = report.distinct < SMALL_BANK_QUERIES
+    return f"past queries for {report.items:,} items, {ratio:,.1f} for each{limits if few else ''}"
 
 
 def _coverage(one: Coverage) -> str:
@@ -216,7 +228,7 @@ def _transport(one: Transport) -> list[tuple[str, str, str]]:
         "queries to items": (one.queries_items, "the same"),
         "yardstick": (one.halves, f"the same, between two random halves of the {whose}"),
     }
-    measured = one.halves if one.halves is not None and one.halves > ROUNDING else None
+    measured = one.halves if one.halves is not None and one.halves > ROUNDING_DISTANCE else None
     rows = []
     for name, (value, meaning) in values.items():
         if value is not None:

@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Kind, rows_per_block, spans
+from unhub.arrays import Float64, Kind, random_positions, rows_per_block, spans
 from unhub.banks.coverage import first_items
 from unhub.banks.distances import half_squares, mean_row
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
@@ -47,7 +47,7 @@ def sample_bank(
         raise ValueError(f"size must be a whole number from 1 to {count}, the size of the bank, got {size!r}")
     generator = np.random.default_rng(check_seed(seed))
     if how == "random":  # which has no need to read the bank
-        return np.sort(generator.choice(count, int(size), replace=False)).astype(np.int64)
+        return random_positions(count, int(size), generator)
     order = ORDERS[how](Matched.of(bank, items, queries, similarity, threads), generator, threads)
     return np.sort(order[: int(size)])
 

@@ -25,9 +25,9 @@ from unhub.evaluation.ranked import Ranked
 from unhub.fitting import fit
 
 SKEWNESS = "skewness"
-PLACES = 10  # of the best items, over which hubness is counted
-PARTS = 20  # of the queries, each left out once to tell how sure a skewness is
-NORMAL = 1.96  # standard errors on each side of a 95% interval
+COUNTED_PLACES = 10  # of the best items, over which hubness is counted
+JACKKNIFE_PARTS = 20  # of the queries, each left out once to tell how sure a skewness is
+NORMAL_QUANTILE = 1.96  # standard errors on each side of a 95% interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,15 @@ class Judge:
 
     @staticmethod
     def of(
-        queries: VectorsLike, relevance: RelevanceLike | None, measure: str | None, similarity: Kind, seed: int,
-        threads: int | None, exclude: ExcludeLike | None = None, items: Vectors | None = None,
-    ) -> Judge:  # fmt: skip
+        queries: VectorsLike,
+        relevance: RelevanceLike | None,
+        measure: str | None,
+        similarity: Kind,
+        seed: int,
+        threads: int | None,
+        exclude: ExcludeLike | None = None,
+        items: Vectors | None = None,
+    ) -> Judge:
         """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named.
 
         items: all of them, among which those to exclude must be; needed where some are.
@@ -71,7 +77,7 @@ class Judge:
     @property
     def name(self) -> str:
         """The measure as one types it."""
-        return f"{SKEWNESS}@{PLACES}" if self.measure is None else str(self.measure)
+        return f"{SKEWNESS}@{COUNTED_PLACES}" if self.measure is None else str(self.measure)
 
     @property
     def falls(self) -> bool:
@@ -84,7 +90,7 @@ class Judge:
         """Return the measure of the raw ranking and of each correction, by name, over these items."""
         inputs, resources = self._inputs(items, corrections), Resources(self.threads, progress=progress)
         if self.measure is None or self.relevance is None:
-            ranked = Ranked.of(inputs, resources, best=inputs.places(PLACES))
+            ranked = Ranked.of(inputs, resources, best=inputs.places(COUNTED_PLACES))
             values = [skewness_of(one.best, len(items), self.seed) for one in ranked.placed]
         else:
             truth = inputs.truth(self.relevance)
@@ -92,15 +98,24 @@ class Judge:
         return dict(zip([RAW, *inputs.corrections], values, strict=True))
 
     def fit(
-        self, items: Vectors, bank: VectorsLike, specs: Sequence[str], progress: Progress | None = None,
+        self,
+        items: Vectors,
+        bank: VectorsLike,
+        specs: Sequence[str],
+        progress: Progress | None = None,
         bank_items: Vectors | None = None,
-    ) -> dict[str, Correction]:  # fmt: skip
+    ) -> dict[str, Correction]:
         """Fit methods, by their specs, under the similarity of this judge; they share one pass."""
         methods = list(dict.fromkeys(specs))
         fitted = fit(
-            items, bank, method=methods, bank_items=bank_items, similarity=self.similarity, threads=self.threads,
+            items,
+            bank,
+            method=methods,
+            bank_items=bank_items,
+            similarity=self.similarity,
+            threads=self.threads,
             progress=progress,
-        )  # fmt: skip
+        )
         return dict(zip(methods, fitted, strict=True))
 
     def answers(self, items: Vectors) -> NDArray[np.int64]:
@@ -148,15 +163,17 @@ def skewness_of(best: NDArray[np.int32], items: int, seed: int) -> Interval:
 
 
 def jackknife(
-    rankings: Sequence[NDArray[np.int32]], items: int, seed: int,
+    rankings: Sequence[NDArray[np.int32]],
+    items: int,
+    seed: int,
     figure: Callable[[Sequence[NDArray[np.int64]]], float],
-) -> Interval:  # fmt: skip
+) -> Interval:
     """Return a figure of the counts of rankings with a 95% interval: the queries are left out in 20 parts, each once.
 
     rankings: the best items of the same queries, (queries, k) each.
     """
     queries = len(rankings[0])
-    parts = min(PARTS, queries)
+    parts = min(JACKKNIFE_PARTS, queries)
     part = np.random.default_rng(seed).permutation(queries) % parts
     every = [occurrences(best, items) for best in rankings]
     value = figure(every)
@@ -169,4 +186,4 @@ def jackknife(
         ]
     )
     error = float(np.sqrt((parts - 1) / parts * np.square(left_out - left_out.mean()).sum()))
-    return Interval(value, value - NORMAL * error, value + NORMAL * error)
+    return Interval(value, value - NORMAL_QUANTILE * error, value + NORMAL_QUANTILE * error)

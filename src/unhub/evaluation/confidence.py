@@ -14,11 +14,11 @@ from unhub.arrays import Float64, spans
 from unhub.evaluation.measures import Measure
 
 RESAMPLES = 1000  # as in Chowdhury et al. 2024, appendix D
-FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 1 / 4001
-LEVEL = 0.95
+SIGN_FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 1 / 4001
+CONFIDENCE_LEVEL = 0.95
 FEW_GROUPS = 30  # with fewer, intervals are rough
 BLOCK_ENTRIES = 1 << 22
-ROUNDING = 1e-9  # of a sum of weights
+ROUNDING_SHARE = 1e-9  # of a sum of weights
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _medians(values: Float64, groups: NDArray[np.int64], weights: Float64 | None
             for column, (ordered, owners, heavy) in enumerate(rising):
                 reached = np.cumsum(times[owners] * heavy)
                 # Half of the weight lies below the median; where it ends just at a value, the next one counts too.
-                middles = reached[-1] / 2 * np.array([1 - ROUNDING, 1 + ROUNDING])
+                middles = reached[-1] / 2 * np.array([1 - ROUNDING_SHARE, 1 + ROUNDING_SHARE])
                 medians[row, column] = ordered[np.searchsorted(reached, middles)].mean()
         return medians
 
@@ -158,7 +158,7 @@ def summaries(measure: Measure, values: Float64, weights: Float64 | None = None)
     return geometric(values.mean(axis=2))
 
 
-def interval(value: float, resampled: Float64, level: float = LEVEL) -> Interval:
+def interval(value: float, resampled: Float64, level: float = CONFIDENCE_LEVEL) -> Interval:
     """Return the interval that holds the middle of what was resampled."""
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
@@ -174,7 +174,7 @@ def paired_p_values(differences: Float64, groups: NDArray[np.int64], seed: int =
     seen = np.abs(total) * (1 - 1e-12)
     generator = np.random.default_rng(seed)
     as_large = np.zeros(len(differences), np.int64)
-    for start, stop in spans(FLIPS, max(1, BLOCK_ENTRIES // len(sums))):
+    for start, stop in spans(SIGN_FLIPS, max(1, BLOCK_ENTRIES // len(sums))):
         kept = generator.integers(2, size=(stop - start, len(sums)), dtype=np.int8).astype(np.float64)
         as_large += (np.abs(2 * (kept @ sums) - total) >= seen).sum(axis=0)
-    return np.asarray((as_large + 1) / (FLIPS + 1))
+    return np.asarray((as_large + 1) / (SIGN_FLIPS + 1))

@@ -184,9 +184,14 @@ def evaluate(
 
 
 def compare(
-    names: Sequence[str], places: Sequence[Places], measures: Sequence[Measure], truth: Truth,
-    hubnesses: Sequence[Hubness | None], resamples: int = 1000, seed: int = 0,
-) -> tuple[Row, ...]:  # fmt: skip
+    names: Sequence[str],
+    places: Sequence[Places],
+    measures: Sequence[Measure],
+    truth: Truth,
+    hubnesses: Sequence[Hubness | None],
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[Row, ...]:
     """Measure several rankings of the same queries, and the gains of the later ones over the first."""
     groups = truth.groups[truth.answered]
     drawn = Resamples(groups, resamples, seed)

@@ -128,9 +128,12 @@ def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
 
 
 def _left_out(
-    exclude: ExcludeLike | None, queries: Ids, items: Ids, query_hashes: Hashes | None = None,
+    exclude: ExcludeLike | None,
+    queries: Ids,
+    items: Ids,
+    query_hashes: Hashes | None = None,
     item_hashes: Hashes | None = None,
-) -> tuple[LeftOut | None, tuple[str, ...]]:  # fmt: skip
+) -> tuple[LeftOut | None, tuple[str, ...]]:
     """Return what is not ranked, and what is to be said of it; an item of the query's id may yet be another thing."""
     if exclude is None:
         return None, ()

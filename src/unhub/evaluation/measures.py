@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 
 NOT_FOUND = 1 << 40  # items that stand before an answer which a run did not return: more than any gallery has
-GEOMETRIC = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of
+GEOMETRIC_CUTOFFS = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class Measure:
     @property
     def parts(self) -> tuple[Measure, ...]:
         """The measures whose values a summary is taken of: itself but for the geometric mean."""
-        return tuple(Measure("R", k) for k in GEOMETRIC) if self.name == "GM" else (self,)
+        return tuple(Measure("R", k) for k in GEOMETRIC_CUTOFFS) if self.name == "GM" else (self,)
 
     def values(self, places: Places) -> Float64:
         """Return the value for each query, as a percentage where it is a share, (queries,)."""

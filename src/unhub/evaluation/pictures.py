@@ -32,14 +32,14 @@ INKS: Mapping[str, str] = {
     "third": "#00805f",
     "fourth": "#a83f7d",
 }
-LINES = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
+LINE_INKS = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
 SIZE_INCHES = (4.6, 3.1)
-DOTS = 160  # per inch of a PNG
+DOTS_PER_INCH = 160  # per inch of a PNG
 MOST_LEGEND_COLUMNS = 4
 LETTER_INCHES, LEGEND_LINE_INCHES = 0.075, 0.5  # of a legend: a letter, and the line with the gaps beside it
 AXIS_INCHES = 0.4  # left of the axes
 MAKER = "unhub"  # as our pictures say; those of 0.1.0 do not, and are known by their resolution or their lack of a date
-_METRE = re.escape(round(DOTS / 0.0254).to_bytes(4, "big"))  # dots
+_METRE = re.escape(round(DOTS_PER_INCH / 0.0254).to_bytes(4, "big"))  # dots
 _WORK = (
     rb"<\?xml[^>]*>\s*<!DOCTYPE svg[^>]*>\s*<svg[^>]*>\s*<metadata>\s*<rdf:RDF[^>]*>\s*<cc:Work>\s*<dc:type[^>]*>\s*"
 )
@@ -122,7 +122,7 @@ class Picture:
         matplotlib = optional("matplotlib", "plot", "a picture")
         with matplotlib.rc_context(dict(STYLE)):
             figure = optional("matplotlib.figure", "plot", "a picture").Figure(
-                figsize=self.size, layout="constrained", dpi=DOTS
+                figsize=self.size, layout="constrained", dpi=DOTS_PER_INCH
             )
             self.draw(figure)
             if titled:

@@ -114,9 +114,14 @@ def raw_ranking(items: int) -> Additive:
 
 
 def place(
-    similarity: Similarity, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0,
-    copies: Copies = NO_COPIES, left_out: LeftOut | None = None,
-) -> list[Placed]:  # fmt: skip
+    similarity: Similarity,
+    truth: Truth,
+    rankings: Sequence[Ranking],
+    workers: Workers,
+    best: int = 0,
+    copies: Copies = NO_COPIES,
+    left_out: LeftOut | None = None,
+) -> list[Placed]:
     """Return where each ranking puts the answers of `truth`, and the `best` first items of each query.
 
     All rankings share one multiply; only a Plan, which is a function of all queries at once, holds the whole matrix.
@@ -153,9 +158,13 @@ def _empty(queries: int, items: int, answers: int, best: int) -> Placed:
 
 
 def _stream(
-    similarity: Similarity, truth: Truth, rankings: Sequence[tuple[Additive | Rescore, Placed]], workers: Workers,
-    copies: Copies, left_out: LeftOut | None,
-) -> None:  # fmt: skip
+    similarity: Similarity,
+    truth: Truth,
+    rankings: Sequence[tuple[Additive | Rescore, Placed]],
+    workers: Workers,
+    copies: Copies,
+    left_out: LeftOut | None,
+) -> None:
     m, n = similarity.shape
     workers.total += m * n
     ready = ready_items(similarity)
@@ -218,9 +227,15 @@ def place_tile(
         before = scores[hidden]
         scores[hidden] = np.finfo(scores.dtype).min  # below every item that is ranked
     place_rows(
-        scores, h, weights, starts - starts[0], truth.positions[mine],
-        out.better[mine], out.equal[mine], out.best[slice(*span)],
-    )  # fmt: skip
+        scores,
+        h,
+        weights,
+        starts - starts[0],
+        truth.positions[mine],
+        out.better[mine],
+        out.equal[mine],
+        out.best[slice(*span)],
+    )
     if left_out is not None and hidden is not None:
         scores[hidden] = before  # for the rankings that come after
         left_out.empty_places(span, out.best[slice(*span)])

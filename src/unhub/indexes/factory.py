@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unhub.arrays import random_positions
 from unhub.errors import ArgumentError, optional
 from unhub.indexes.index import Positions
 from unhub.layouts import Form, Layout
@@ -148,7 +149,7 @@ def training_sample(index: Any, count: int) -> Positions:
     wanted = max(TRAINING_ROWS, 64 * clusters.nlist if clusters is not None else 0)
     if count <= wanted:
         return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
+    return random_positions(count, wanted, seed=0)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from unhub.arrays import Float64
 from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.evaluation.chance import Chance
-from unhub.evaluation.comparing import PLACES
+from unhub.evaluation.comparing import COUNTED_PLACES
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Row, compare
 from unhub.evaluation.hubness import Hubness, hubness_of
 from unhub.evaluation.inputs import EvaluationInputs
@@ -52,7 +52,7 @@ class Findings:
         """Rank in one pass, raw and with every correction of the setting, and measure."""
         chosen = parse_measures(measures)
         truth = None if relevance is None else setting.truth(relevance)
-        ranked = Ranked.of(setting, Resources(threads, progress=progress), truth, best=setting.places(PLACES))
+        ranked = Ranked.of(setting, Resources(threads, progress=progress), truth, best=setting.places(COUNTED_PLACES))
         hubness = tuple(hubness_of(one, setting.item_ids) for one in ranked.placed)
         rows: tuple[Row, ...] = ()
         ranks = np.empty((len(ranked.names), 0))

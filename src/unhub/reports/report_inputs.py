@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unhub.arrays import Kind
+from unhub.arrays import Kind, random_positions
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, Truth
@@ -75,7 +75,7 @@ def _at_most(vectors: Vectors, count: int, seed: int) -> Vectors:
     """Return the vectors, or `count` of them drawn at random."""
     if len(vectors) <= count:
         return vectors
-    return vectors.gather(np.sort(np.random.default_rng(seed).choice(len(vectors), count, replace=False)))
+    return vectors.gather(random_positions(len(vectors), count, seed))
 
 
 @dataclass(frozen=True, eq=False)

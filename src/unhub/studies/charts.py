@@ -10,7 +10,7 @@ import numpy as np
 from unhub.arrays import Float64
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.inputs import RAW
-from unhub.evaluation.pictures import INKS, LINES, Picture, axis_of, draw_legend, draw_levels
+from unhub.evaluation.pictures import INKS, LINE_INKS, Picture, axis_of, draw_legend, draw_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +111,7 @@ CHARTS: Mapping[str, Callable[[Study], Picture]] = {"curves": curves, "bars": ba
 def _inks(lines: Mapping[str, Sequence[Interval]]) -> list[str]:
     """Return a colour for each line, with raw in its own; after the last colour they start again."""
     named = [name for name in lines if name != RAW]
-    return [RAW if name == RAW else LINES[named.index(name) % len(LINES)] for name in lines]
+    return [RAW if name == RAW else LINE_INKS[named.index(name) % len(LINE_INKS)] for name in lines]
 
 
 def _columns(values: Sequence[Interval]) -> Float64:

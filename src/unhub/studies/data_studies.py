@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from unhub.arrays import Kind
+from unhub.arrays import Kind, random_positions
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
@@ -63,7 +63,7 @@ def study_bank_size(
     generator = np.random.default_rng(seed)
     for size in tried:
         for draw in range(draws[size]):
-            part = past.gather(np.sort(generator.choice(len(past), size, replace=False)))
+            part = past.gather(random_positions(len(past), size, generator))
             fitting = {spec: within(parse(spec), size).spec for spec in specs}
             corrections = judge.fit(gallery, part, list(fitting.values()), steps.next(), targets)
             fitted |= {f"{spec} {size} {draw}": corrections[fitting[spec]] for spec in specs}

@@ -21,13 +21,13 @@ from unhub.fitting import centred, fit
 from unhub.methods import Method
 from unhub.methods.method import stream
 
-TOGETHER = 32  # candidates that are placed in one pass: enough to share a multiply, few enough to stop in between
-AT_FIRST = 4  # so many, then twice as many each time, so that a short time suffices for the most robust ones
-BALANCED_TOGETHER = 4  # of Sinkhorn, whose fits take longer: where the time runs out, those not yet placed are lost
+GROUP_SIZE = 32  # candidates that are placed in one pass: enough to share a multiply, few enough to stop in between
+FIRST_GROUP_SIZE = 4  # so many, then twice as many each time, so that a short time suffices for the most robust ones
+SINKHORN_GROUP_SIZE = 4  # of Sinkhorn, whose fits take longer: where the time runs out, those not yet placed are lost
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class FittingSets:
     """What candidates are fitted on."""
 
     items: Vectors
@@ -58,17 +58,17 @@ class Candidate:
 def count_steps(methods: Sequence[Method]) -> int:
     """Return how many steps fitting and placing take of a clock, at the most."""
     shared, balanced, others = _sorted(methods)
-    groups = len(shared) // TOGETHER + 4 + len(balanced) // BALANCED_TOGETHER + 2 + len(others)
+    groups = len(shared) // GROUP_SIZE + 4 + len(balanced) // SINKHORN_GROUP_SIZE + 2 + len(others)
     return bool(shared) + len(balanced) + len(others) + groups
 
 
-def fitted(methods: Sequence[Method], sets: Sets, clock: Clock) -> Iterator[list[Candidate]]:
+def fitted(methods: Sequence[Method], sets: FittingSets, clock: Clock) -> Iterator[list[Candidate]]:
     """Yield the candidates in groups to be placed together; those that share a pass come first."""
     shared, balanced, others = _sorted(methods)
     bank = sets.similarities
     if shared:
-        yield from _grouped(_streamed(shared, bank, clock), AT_FIRST, TOGETHER)
-    yield from _grouped(_balanced(balanced, bank, clock), BALANCED_TOGETHER, BALANCED_TOGETHER)
+        yield from _grouped(_streamed(shared, bank, clock), FIRST_GROUP_SIZE, GROUP_SIZE)
+    yield from _grouped(_balanced(balanced, bank, clock), SINKHORN_GROUP_SIZE, SINKHORN_GROUP_SIZE)
     for method in others:
         yield [_alone(method, sets, clock)]
 
@@ -109,16 +109,22 @@ def _additive(h: Float64, active: NDArray[np.bool_] | None = None) -> Additive:
     return Additive(centred(h)[0].astype(np.float32), active)
 
 
-def _alone(method: Method, sets: Sets, clock: Clock) -> Candidate:
+def _alone(method: Method, sets: FittingSets, clock: Clock) -> Candidate:
     began = clock.seconds
     ranking = as_ranking(fit_whole(method, sets, clock))
     took = clock.seconds - began
     return Candidate(method, ranking, took, 2 * took)
 
 
-def fit_whole(method: Method, sets: Sets, clock: Clock, limited: bool = True) -> Correction:
+def fit_whole(method: Method, sets: FittingSets, clock: Clock, limited: bool = True) -> Correction:
     """Return the correction of one method, as `unhub.fit` makes it."""
     return fit(
-        sets.items, sets.bank, method, bank_items=sets.bank_items if method.dual or method.joint else None,
-        similarity=sets.kind, threads=clock.threads, memory=clock.memory, progress=clock.watch(limited),
-    )  # fmt: skip
+        sets.items,
+        sets.bank,
+        method,
+        bank_items=sets.bank_items if method.dual or method.joint else None,
+        similarity=sets.kind,
+        threads=clock.threads,
+        memory=clock.memory,
+        progress=clock.watch(limited),
+    )

@@ -22,7 +22,7 @@ DUAL_RATIOS = (0.25, 0.5, 1.0)  # of beta_target to beta_query: the item bank we
 
 
 @dataclass(frozen=True)
-class Ground:
+class DataScale:
     """What a grid must fit: the spread of the similarities, how many bank queries and items, and a second bank."""
 
     spread: float
@@ -36,47 +36,47 @@ class Ground:
         return list(dict.fromkeys([*tied, *TAUS]))
 
 
-def _neighbours(ground: Ground) -> list[str]:
-    pairs = [(k, alpha) for k, alpha in itertools.product(NEIGHBOURS, ALPHAS) if k <= ground.bank]
+def _neighbours(scale: DataScale) -> list[str]:
+    pairs = [(k, alpha) for k, alpha in itertools.product(NEIGHBOURS, ALPHAS) if k <= scale.bank]
     # Close to the setting that is robust everywhere first, in case the time runs out.
     pairs.sort(key=lambda pair: abs(pair[0].bit_length() - ROBUST_K.bit_length()) + 8 * abs(pair[1] - ROBUST_ALPHA))
     return [f"nnn:k={k},alpha={alpha}" for k, alpha in pairs]
 
 
-def _local_scaling(ground: Ground) -> list[str]:
-    return [f"csls:k={min(10, ground.bank)}"]
+def _local_scaling(scale: DataScale) -> list[str]:
+    return [f"csls:k={min(10, scale.bank)}"]
 
 
-def _softmax(ground: Ground) -> list[str]:
-    return [f"is:tau={tau}" for tau in ground.temperatures()]
+def _softmax(scale: DataScale) -> list[str]:
+    return [f"is:tau={tau}" for tau in scale.temperatures()]
 
 
-def _means(ground: Ground) -> list[str]:
+def _means(scale: DataScale) -> list[str]:
     return [f"dn:lambda={weight}" for weight in LAMBDAS]
 
 
-def _gated(ground: Ground) -> list[str]:
-    gates = [k for k in GATES if k <= ground.items]
-    return [f"dis:tau={tau},k={k}" for tau, k in itertools.product(ground.temperatures((1.0, 2.0, 4.0)), gates)]
+def _gated(scale: DataScale) -> list[str]:
+    gates = [k for k in GATES if k <= scale.items]
+    return [f"dis:tau={tau},k={k}" for tau, k in itertools.product(scale.temperatures((1.0, 2.0, 4.0)), gates)]
 
 
-def _balanced(name: str) -> Callable[[Ground], list[str]]:
-    return lambda ground: [f"{name}:tau={tau}" for tau in ground.temperatures()]
+def _balanced(name: str) -> Callable[[DataScale], list[str]]:
+    return lambda scale: [f"{name}:tau={tau}" for tau in scale.temperatures()]
 
 
-def _dual(ground: Ground) -> list[str]:
-    betas = [float(f"{1 / (share * ground.spread):.3g}") for share in DUAL_SHARES]
+def _dual(scale: DataScale) -> list[str]:
+    betas = [float(f"{1 / (share * scale.spread):.3g}") for share in DUAL_SHARES]
     tied = [(beta, float(f"{ratio * beta:.3g}")) for beta, ratio in itertools.product(betas, DUAL_RATIOS)]
     return [f"dualis:beta_query={query},beta_target={target}" for query, target in [(20.0, 10.0), *tied]]
 
 
 # What "all" tries, in this order. gc and dualdis look at whole rows, are slow and ride in no index: only if named.
-GRID: Mapping[str, Callable[[Ground], list[str]]] = {
+GRID: Mapping[str, Callable[[DataScale], list[str]]] = {
     "nnn": _neighbours,
     "csls": _local_scaling,
     "is": _softmax,
     "dn": _means,
-    "cent": lambda ground: ["cent"],
+    "cent": lambda scale: ["cent"],
     "dualis": _dual,
     "dis": _gated,
     "sn": _balanced("sn"),
@@ -115,9 +115,9 @@ def _needs_items(name: str) -> bool:
     return METHODS[name].dual or METHODS[name].joint
 
 
-def candidates(named: Sequence[str], ground: Ground) -> list[Method]:
+def candidates(named: Sequence[str], scale: DataScale) -> list[Method]:
     """Return the methods to try, each once: the grid of a bare name, and one with parameters as it is."""
-    specs = [spec for one in named for spec in (GRID[one](ground) if one in GRID else [one])]
+    specs = [spec for one in named for spec in (GRID[one](scale) if one in GRID else [one])]
     return list(dict.fromkeys(parse(spec) for spec in specs))
 
 

@@ -9,7 +9,7 @@ from unhub.evaluation.confidence import Interval
 from unhub.evaluation.hubness import Figures
 from unhub.evaluation.tables import as_text
 
-SHOWN = 10  # of what was tried
+SHOWN_ROWS = 10  # of what was tried
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Tuning:
             "notes": list(self.notes),
         }
 
-    def cells(self, most: int = SHOWN) -> tuple[list[str], list[list[str]]]:
+    def cells(self, most: int = SHOWN_ROWS) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text: the best of what was tried, and raw; the chosen one is marked."""
         labelled = any(row.value is not None for row in self.table)
         heads = ["setting", *([self.measure] if labelled else []), "Robin Hood", "skewness", "never found", "seconds"]

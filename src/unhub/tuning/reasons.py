@@ -8,23 +8,23 @@ from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure
 from unhub.tuning.labelled import FEWEST_GROUPS, FOLDS, Choice
 from unhub.tuning.popularity import MOST_ALIKE
-from unhub.tuning.trials import Attempts
-from unhub.tuning.unlabelled import Seen
+from unhub.tuning.trials import Trials
+from unhub.tuning.unlabelled import HubnessChange
 
 UNEVENNESS = "Robin Hood"  # the index by which rankings are compared without labels
-MORE = (
+BANK_ADVICE = (
     "There are few hubs, or this bank does not show them: label some queries, or collect a bank that is larger or more "
     "like them."
 )
 
 
-def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, attempts: Attempts) -> str:
+def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials: Trials) -> str:
     """Say what labelled queries chose."""
-    tried = f"{len(attempts.methods) - 1:,} settings"
+    tried = f"{len(trials.methods) - 1:,} settings"
     if choice.sure and choice.winner:
         return (
             f"{winner} is the best of {tried} by {measure}: choosing on {FOLDS - 1} in {FOLDS} of the labelled queries "
-            f"changed it by {choice.gain:+.2f} on the others.{_left_out(attempts)}"
+            f"changed it by {choice.gain:+.2f} on the others.{_left_out(trials)}"
         )
     if groups < FEWEST_GROUPS:
         why = f"the labels are of {groups} items only, and {FEWEST_GROUPS} are the least to tell a gain from chance"
@@ -34,24 +34,24 @@ def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, attemp
         why = f"the best, {winner}, changed {measure} by {choice.gain:+.2f} on queries that did not choose it"
     return (
         f"No gain over raw is sure: of {tried}, {why}. Label more queries, or collect a bank that is larger or more "
-        f"like them.{_left_out(attempts)}"
+        f"like them.{_left_out(trials)}"
     )
 
 
-def by_hubness(winner: str, seen: Seen, attempts: Attempts, by_queries: bool) -> str:
+def by_hubness(winner: str, seen: HubnessChange, trials: Trials, by_queries: bool) -> str:
     """Say what hubness chose, as bank queries or real ones see it."""
     whose = "the queries" if by_queries else "bank queries it was not fitted on"
-    tried = f"{len(attempts.methods) - 1:,} settings"
+    tried = f"{len(trials.methods) - 1:,} settings"
     moved = f"{100 * seen.change.value:+.1f} [{100 * seen.change.low:+.1f}, {100 * seen.change.high:+.1f}]"
     if seen.worthwhile:
         closing = "" if by_queries else " Only queries can tell whether the bank resembles them: give some, or labels."
         return (
             f"{winner} is the weakest of {tried} that returns the items about as evenly as any: the share of places "
             f"that would have to move changes by {moved} points for {whose}. This takes every item to be wanted about "
-            f"equally often: if some are far more popular, choose by labels.{closing}{_left_out(attempts)}"
+            f"equally often: if some are far more popular, choose by labels.{closing}{_left_out(trials)}"
         )
     if winner == RAW:
-        why, remedy = "none returns the items more evenly", MORE
+        why, remedy = "none returns the items more evenly", BANK_ADVICE
     elif seen.falls:
         why = (
             f"{winner} does best, but the most returned items are asked for by queries that are alike (their cosine is "
@@ -71,8 +71,8 @@ def by_hubness(winner: str, seen: Seen, attempts: Attempts, by_queries: bool) ->
             f"{winner} does best, and with it the share of places that would have to move changes by no more than "
             f"{moved} points for {whose}"
         )
-        remedy = MORE
-    return f"No gain over raw is sure: of {tried}, {why}. {remedy}{_left_out(attempts)}"
+        remedy = BANK_ADVICE
+    return f"No gain over raw is sure: of {tried}, {why}. {remedy}{_left_out(trials)}"
 
 
 def too_short(clock: Clock) -> str:
@@ -80,5 +80,5 @@ def too_short(clock: Clock) -> str:
     return f"No setting could be tried in {clock.limit:g} seconds: give more time, a smaller bank, or fewer queries."
 
 
-def _left_out(attempts: Attempts) -> str:
-    return f" The time did not suffice for {len(attempts.left_out)} more settings." if attempts.left_out else ""
+def _left_out(trials: Trials) -> str:
+    return f" The time did not suffice for {len(trials.left_out)} more settings." if trials.left_out else ""

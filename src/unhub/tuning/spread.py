@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from unhub.arrays import Float32, Kind
+from unhub.arrays import Float32, Kind, random_positions
 from unhub.compute.nearest import Asked, nearest
 from unhub.compute.workers import Resources
 from unhub.data.vectors import VectorsLike, as_vectors
 
-SAMPLE = 2000  # bank queries that are enough to tell the spread
-AMONG = 10
+SAMPLE_QUERIES = 2000  # bank queries that are enough to tell the spread
+BEST_ITEMS = 10
 ROBUST_K, ROBUST_ALPHA = 32, 0.5  # of nnn: what kept most of the best gain over spaces and directions
 
 
@@ -22,10 +22,10 @@ def spread(
     Of a large bank, 2,000 queries drawn with the seed are looked at.
     """
     gallery, asked = as_vectors(items, "items"), as_vectors(bank, "bank")
-    if len(asked) > SAMPLE:
-        asked = asked.gather(np.sort(np.random.default_rng(seed).choice(len(asked), SAMPLE, replace=False)))
+    if len(asked) > SAMPLE_QUERIES:
+        asked = asked.gather(random_positions(len(asked), SAMPLE_QUERIES, seed))
     ready: Float32 = asked.unit_block(0, len(asked), similarity)
-    scores, _ = nearest(Asked(ready), gallery, similarity, min(AMONG, len(gallery)), Resources(threads))
+    scores, _ = nearest(Asked(ready), gallery, similarity, min(BEST_ITEMS, len(gallery)), Resources(threads))
     apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
     # Items that all score alike have no spread, and a temperature must be above 0.
     return apart if apart > 0 else float(np.finfo(np.float32).eps)

@@ -8,23 +8,25 @@ from math import inf
 from typing import TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.clock import Clock, OutOfTime
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
-from unhub.evaluation.comparing import PLACES
+from unhub.evaluation.comparing import COUNTED_PLACES
 from unhub.evaluation.hubness import Figures, figures_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
 from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
-from unhub.tuning.candidates import Candidate, Sets, fitted
+from unhub.tuning.candidates import Candidate, FittingSets, fitted
+from unhub.tuning.outcome import Tried
 
 
 @dataclass(frozen=True, eq=False)
-class Judges:
+class TrialQueries:
     """The queries that rankings are compared on, all of them answered, and by what; without labels by hubness alone."""
 
     queries: Vectors
@@ -32,8 +34,8 @@ class Judges:
     measure: Measure | None
 
     @staticmethod
-    def without_labels(queries: Vectors) -> Judges:
-        return Judges(queries, no_truth(len(queries)), None)
+    def without_labels(queries: Vectors) -> TrialQueries:
+        return TrialQueries(queries, no_truth(len(queries)), None)
 
     def values(self, placed: Placed, items: int) -> Float64:
         """Return the values of the measure's parts for each query, (parts, queries); no parts without labels."""
@@ -42,15 +44,15 @@ class Judges:
         places = placed.answers(self.truth, items)
         return np.array([part.values(places) for part in self.measure.parts])
 
-    def place(self, rankings: Sequence[Ranking], sets: Sets, clock: Clock, limited: bool = True) -> list[Placed]:
+    def place(self, rankings: Sequence[Ranking], sets: FittingSets, clock: Clock, limited: bool = True) -> list[Placed]:
         """Return where each ranking puts the answers and the best items of these queries."""
         workers = clock.workers(limited)
-        best = min(PLACES, len(sets.items))
+        best = min(COUNTED_PLACES, len(sets.items))
         return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.copies)
 
 
 @dataclass(frozen=True, eq=False)
-class Attempts:
+class Trials:
     """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
 
     unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
@@ -65,10 +67,28 @@ class Attempts:
     seconds: list[float]
     left_out: list[Method]
 
+    def table(self, order: NDArray[np.int64], values: Float64 | None = None) -> tuple[Tried, ...]:
+        """Return what was tried, in this order, with the value of each by the measure where there are labels."""
+        return tuple(
+            Tried(
+                self.methods[row].spec,
+                None if values is None else float(values[row]),
+                self.figures[row],
+                self.seconds[row],
+            )
+            for row in order.tolist()
+        )
+
 
 def try_all(
-    methods: Sequence[Method], sets: Sets, judges: Judges, clock: Clock, *, refits: float, after: float = 0.0
-) -> Attempts:
+    methods: Sequence[Method],
+    sets: FittingSets,
+    judged: TrialQueries,
+    clock: Clock,
+    *,
+    refits: float,
+    after: float = 0.0,
+) -> Trials:
     """Fit every method and rank by it, group by group, until the time is up but for what comes after.
 
     refits: how many fits on twice the bank come after it. after: the seconds that the rest of it takes.
@@ -85,13 +105,13 @@ def try_all(
     def judge(group: Sequence[Candidate]) -> None:
         before, items = clock.seconds, len(sets.items)
         rankings = [one.ranking for one in group]
-        ungated = {row: without_gate(one) for row, one in enumerate(rankings) if judges.measure is None and gated(one)}
-        placed = judges.place([*rankings, *ungated.values()], sets, clock)
+        ungated = {row: without_gate(one) for row, one in enumerate(rankings) if judged.measure is None and gated(one)}
+        placed = judged.place([*rankings, *ungated.values()], sets, clock)
         opened = dict(zip(ungated, placed[len(group) :], strict=True))
         each = (clock.seconds - before) / len(group)
         for row, (candidate, one) in enumerate(zip(group, placed[: len(group)], strict=True)):
             tried.append(candidate.method)
-            values.append(judges.values(one, items))
+            values.append(judged.values(one, items))
             figures.append(figures_of(occurrences(one.best, items)))
             unevenness.append(uneven([one, opened[row]] if row in opened else [one], items))
             strengths.append(strength(candidate.ranking))
@@ -107,7 +127,12 @@ def try_all(
         pass
     left_out = [method for method in wanted if method not in tried]
     stacked = np.stack(values, axis=1) if values else np.empty((0, 0, 0))
-    return Attempts(tried, stacked, figures, unevenness, strengths, seconds, left_out)
+    return Trials(tried, stacked, figures, unevenness, strengths, seconds, left_out)
+
+
+def specs_of(methods: Sequence[Method]) -> tuple[str, ...]:
+    """Return methods as a user types them."""
+    return tuple(method.spec for method in methods)
 
 
 def gated(ranking: Ranking) -> TypeGuard[Additive]:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Kind
+from unhub.arrays import Kind, random_positions
 from unhub.banks.judging import judge_bank
 from unhub.compute.clock import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
@@ -19,24 +19,24 @@ from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import check_seed
-from unhub.evaluation.confidence import Interval, summaries
+from unhub.evaluation.confidence import summaries
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import as_ranking, raw_ranking
 from unhub.matching import Matched
 from unhub.methods import Method, parse
-from unhub.tuning.candidates import Sets, count_steps, fit_whole
-from unhub.tuning.grid import Ground, candidates, name_methods, within
+from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
+from unhub.tuning.grid import DataScale, candidates, name_methods, within
 from unhub.tuning.labelled import choose
-from unhub.tuning.outcome import Tried, Tuning
+from unhub.tuning.outcome import Tuning
 from unhub.tuning.popularity import alikeness
 from unhub.tuning.reasons import UNEVENNESS, by_hubness, by_labels, too_short
 from unhub.tuning.spread import spread
-from unhub.tuning.trials import Attempts, Judges, gated, try_all, without_gate
-from unhub.tuning.unlabelled import Seen, change, least_drop, most_even, objection
+from unhub.tuning.trials import TrialQueries, gated, specs_of, try_all, without_gate
+from unhub.tuning.unlabelled import HubnessChange, change, least_drop, most_even, objection
 
-AROUND = 6  # steps before and after the settings are tried: a look at the bank, raw, fits of the chosen one, a check
-MOST_JUDGES = 20_000  # bank queries that settings are compared on without labels, and queries that are looked at then
+STEPS_BESIDES_TRIALS = 6  # a look at the bank, raw, fits of the chosen setting, a check
+MOST_TRIAL_QUERIES = 20_000  # without labels: bank queries to compare settings on, and queries
 
 
 def tune(
@@ -75,22 +75,22 @@ def tune(
     matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
     sets = _sets(matched)
     notes = [*matched.notes]
-    # The spread decides the temperatures, not how many there are.
-    clock.plan(AROUND + count_steps(candidates(named, Ground(1.0, len(sets.bank), len(sets.items), True))))
+    scale = DataScale(1.0, len(sets.bank), len(sets.items), True)  # the spread decides temperatures, not how many
+    clock.plan(STEPS_BESIDES_TRIALS + count_steps(candidates(named, scale)))
     if relevance is None or matched.queries is None:
         tuning = _without_labels(sets, _asked(matched, seed, notes), named, seed, clock, notes)
     else:
-        judges = _judges(matched, sets, relevance, by, notes)
-        tuning = _with_labels(sets, judges, named, by, seed, clock)
+        judged = _labelled_queries(matched, sets, relevance, by, notes)
+        tuning = _with_labels(sets, judged, named, by, seed, clock)
     clock.finish()
     return dataclasses.replace(tuning, notes=tuple(notes))
 
 
-def _sets(matched: Matched) -> Sets:
+def _sets(matched: Matched) -> FittingSets:
     """Return what to fit on."""
     gallery = cast("Vectors", matched.items)
     copies = Copies.among(gallery, matched.hashes["items"])
-    return Sets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
+    return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
@@ -112,13 +112,15 @@ def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
     once = fresh[np.unique(matched.hashes["queries"][fresh], return_index=True)[1]]
     if len(once) < len(fresh):
         notes.append(f"{len(fresh) - len(once):,} queries repeat another one and were left out.")
-    if len(once) > MOST_JUDGES:
-        notes.append(f"Of {len(once):,} queries {MOST_JUDGES:,}, drawn at random, were looked at.")
-        once = np.random.default_rng(seed).choice(np.sort(once), MOST_JUDGES, replace=False)
+    if len(once) > MOST_TRIAL_QUERIES:
+        notes.append(f"Of {len(once):,} queries {MOST_TRIAL_QUERIES:,}, drawn at random, were looked at.")
+        once = np.sort(once)[random_positions(len(once), MOST_TRIAL_QUERIES, seed)]
     return matched.queries if len(once) == len(matched.queries) else matched.queries.gather(np.sort(once))
 
 
-def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Measure, notes: list[str]) -> Judges:
+def _labelled_queries(
+    matched: Matched, sets: FittingSets, relevance: RelevanceLike, measure: Measure, notes: list[str]
+) -> TrialQueries:
     """Return the labelled queries that do not stand in the bank."""
     queries = cast("Vectors", matched.queries)
     truth = as_relevance(relevance).against(queries.ids, sets.items.ids)
@@ -131,37 +133,46 @@ def _judges(matched: Matched, sets: Sets, relevance: RelevanceLike, measure: Mea
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    return Judges(queries.gather(kept), truth.gather(kept), measure)
+    return TrialQueries(queries.gather(kept), truth.gather(kept), measure)
 
 
-def _with_labels(sets: Sets, judges: Judges, named: Sequence[str], measure: Measure, seed: int, clock: Clock) -> Tuning:
+def _with_labels(
+    sets: FittingSets, judged: TrialQueries, named: Sequence[str], measure: Measure, seed: int, clock: Clock
+) -> Tuning:
     """Choose by the measure, and believe it only if the gain holds on queries that did not choose."""
-    attempts = try_all(candidates(named, _ground(sets, seed, clock)), sets, judges, clock, refits=0.5)
-    if len(attempts.methods) < 2:
-        return _nothing_tried(sets, clock, str(measure), too_short(clock), attempts.left_out)
-    groups = judges.truth.groups
-    choice = choose(attempts.values, measure, groups, seed)
-    values = summaries(measure, attempts.values)
+    trials = try_all(candidates(named, _scale(sets, seed, clock)), sets, judged, clock, refits=0.5)
+    if len(trials.methods) < 2:
+        return _nothing_tried(sets, clock, str(measure), too_short(clock), trials.left_out)
+    groups = judged.truth.groups
+    choice = choose(trials.values, measure, groups, seed)
+    values = summaries(measure, trials.values)
     order = np.argsort(values if measure.family.falls else -values, kind="stable")
-    winner = attempts.methods[choice.winner]
+    winner = trials.methods[choice.winner]
     best = fit_whole(winner if choice.sure else parse(RAW), sets, clock, limited=False)
-    reason = by_labels(winner.spec, choice, measure, int(groups.max()) + 1, attempts)
-    return _tuning(best, attempts, order, values, reason, str(measure), choice.gain, clock, len(judges.queries))
+    reason = by_labels(winner.spec, choice, measure, int(groups.max()) + 1, trials)
+    table, left_out = trials.table(order, values), specs_of(trials.left_out)
+    return Tuning(best, table, reason, str(measure), choice.gain, len(judged.queries), left_out, clock.seconds)
 
 
 def _without_labels(
-    sets: Sets, queries: Vectors | None, named: Sequence[str], seed: int, clock: Clock, notes: list[str]
+    sets: FittingSets, queries: Vectors | None, named: Sequence[str], seed: int, clock: Clock, notes: list[str]
 ) -> Tuning:
     """Choose what leaves the items returned most evenly, unless the bank is unfit or the queries see no fewer hubs."""
     fitting, judging = halves(len(sets.bank), seed)
     half = dataclasses.replace(sets, bank=sets.bank.gather(fitting))
-    methods = _for_half(candidates(named, _ground(half, seed, clock)), sets, half, notes)
+    methods = _for_half(candidates(named, _scale(half, seed, clock)), sets, half, notes)
     began = clock.seconds
     try:
         report = judge_bank(
-            sets.items, sets.bank, queries, similarity=sets.kind, distances=False, seed=seed, threads=clock.threads,
+            sets.items,
+            sets.bank,
+            queries,
+            similarity=sets.kind,
+            distances=False,
+            seed=seed,
+            threads=clock.threads,
             progress=clock.watch(),
-        )  # fmt: skip
+        )
     except OutOfTime:
         return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), methods)
     against = objection(report)
@@ -169,25 +180,26 @@ def _without_labels(
         return _nothing_tried(sets, clock, UNEVENNESS, against)
     looked = clock.seconds - began
     # Real queries judge what they would get, bank queries what was fitted on the other half.
-    judges = Judges.without_labels(sets.bank.gather(judging))
-    last = judges if queries is None else Judges.without_labels(queries)
+    judged = TrialQueries.without_labels(sets.bank.gather(judging))
+    last = judged if queries is None else TrialQueries.without_labels(queries)
     refits = 1.5 if queries is None else 1.0
     # The bank was judged by ranking for the same queries, or for the bank's, so that the last look takes about as long.
-    attempts = try_all(methods, half, judges, clock, refits=refits, after=looked)
-    if len(attempts.methods) < 2:
-        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), attempts.left_out)
-    order = np.argsort([one.robin_hood for one in attempts.figures], kind="stable")
-    winner = attempts.methods[most_even(attempts.unevenness, attempts.strengths)]
+    trials = try_all(methods, half, judged, clock, refits=refits, after=looked)
+    if len(trials.methods) < 2:
+        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), trials.left_out)
+    order = np.argsort([one.robin_hood for one in trials.figures], kind="stable")
+    winner = trials.methods[most_even(trials.unevenness, trials.strengths)]
     best = fit_whole(winner, sets, clock, limited=False)
     shown = best if queries is not None else fit_whole(winner, half, clock, limited=False)
     seen = _seen(shown, last, sets, seed, clock)
     if not seen.worthwhile:
         best = fit_whole(parse(RAW), sets, clock, limited=False)
-    reason = by_hubness(winner.spec, seen, attempts, queries is not None)
-    return _tuning(best, attempts, order, None, reason, UNEVENNESS, None, clock, len(judges.queries))
+    reason = by_hubness(winner.spec, seen, trials, queries is not None)
+    table, left_out = trials.table(order), specs_of(trials.left_out)
+    return Tuning(best, table, reason, UNEVENNESS, None, len(judged.queries), left_out, clock.seconds)
 
 
-def _for_half(methods: Sequence[Method], sets: Sets, half: Sets, notes: list[str]) -> list[Method]:
+def _for_half(methods: Sequence[Method], sets: FittingSets, half: FittingSets, notes: list[str]) -> list[Method]:
     """Return methods, which must be right for the whole bank, as they can be tried on a half of it."""
     tried = []
     for method in methods:
@@ -198,46 +210,35 @@ def _for_half(methods: Sequence[Method], sets: Sets, half: Sets, notes: list[str
     return list(dict.fromkeys(tried))
 
 
-def _seen(correction: Correction, judges: Judges, sets: Sets, seed: int, clock: Clock) -> Seen:
+def _seen(correction: Correction, judged: TrialQueries, sets: FittingSets, seed: int, clock: Clock) -> HubnessChange:
     """Return what these queries see of a correction."""
     items, ranking = len(sets.items), as_ranking(correction)
     forms = [ranking, without_gate(ranking)] if gated(ranking) else [ranking]
-    raw, *corrected = judges.place([raw_ranking(items), *forms], sets, clock, limited=False)
+    raw, *corrected = judged.place([raw_ranking(items), *forms], sets, clock, limited=False)
     changes = (change(raw.best, one.best, items, seed) for one in corrected)
-    return Seen(
-        max(changes, key=lambda one: one.value), len(judges.queries), least_drop(raw.best.size, items),
-        alikeness(judges.queries, raw.best[:, 0], items, sets.kind),
-    )  # fmt: skip
+    return HubnessChange(
+        max(changes, key=lambda one: one.value),
+        len(judged.queries),
+        least_drop(raw.best.size, items),
+        alikeness(judged.queries, raw.best[:, 0], items, sets.kind),
+    )
 
 
 def halves(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of bank queries to fit on and of those that judge, drawn with the seed, in rising order."""
     order = np.random.default_rng(seed).permutation(count)
     middle = (count + 1) // 2
-    return np.sort(order[:middle]), np.sort(order[middle:][:MOST_JUDGES])
+    return np.sort(order[:middle]), np.sort(order[middle:][:MOST_TRIAL_QUERIES])
 
 
-def _ground(sets: Sets, seed: int, clock: Clock) -> Ground:
+def _scale(sets: FittingSets, seed: int, clock: Clock) -> DataScale:
     apart = spread(sets.items, sets.bank, similarity=sets.kind, seed=seed, threads=clock.threads)
-    return Ground(apart, len(sets.bank), len(sets.items), sets.bank_items is not None)
+    return DataScale(apart, len(sets.bank), len(sets.items), sets.bank_items is not None)
 
 
-def _tuning(
-    best: Correction, attempts: Attempts, order: NDArray[np.int64], values: Float64 | None, reason: str, measure: str,
-    gain: Interval | None, clock: Clock, judges: int,
-) -> Tuning:  # fmt: skip
-    rows = tuple(
-        Tried(
-            attempts.methods[row].spec, None if values is None else float(values[row]), attempts.figures[row],
-            attempts.seconds[row],
-        )
-        for row in order.tolist()
-    )  # fmt: skip
-    left_out = tuple(method.spec for method in attempts.left_out)
-    return Tuning(best, rows, reason, measure, gain, judges, left_out, clock.seconds)
-
-
-def _nothing_tried(sets: Sets, clock: Clock, measure: str, reason: str, left_out: Sequence[Method] = ()) -> Tuning:
+def _nothing_tried(
+    sets: FittingSets, clock: Clock, measure: str, reason: str, left_out: Sequence[Method] = ()
+) -> Tuning:
     """Return raw, with the reason why there is nothing to compare it with."""
     best = fit_whole(parse(RAW), sets, clock, limited=False)
-    return Tuning(best, (), reason, measure, None, 0, tuple(method.spec for method in left_out), clock.seconds)
+    return Tuning(best, (), reason, measure, None, 0, specs_of(left_out), clock.seconds)

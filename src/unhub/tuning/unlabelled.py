@@ -16,14 +16,14 @@ from unhub.evaluation.hubness import figures_of
 from unhub.tuning.popularity import MOST_ALIKE
 
 # A bank with one of these looks good to itself: the hubness that its own queries see falls while the answers get worse.
-HARMFUL = ("tiny", "off-domain", "thin")
+HARMFUL_PROBLEMS = ("tiny", "off-domain", "thin")
 # On the val split of Flickr8k, banks that did harm, however a setting was chosen by the hubness of real queries, let
 # their Robin Hood index fall by less than this, and good banks by 0.07 or more; of what is above chance, see below.
 LEAST_DROP = 0.03
 
 
 @dataclass(frozen=True)
-class Seen:
+class HubnessChange:
     """What some queries see of a correction: how the Robin Hood index changes, and how alike they are.
 
     least: the fall that matters for so many queries and items. alike: see `popularity.alikeness`; None where they are
@@ -57,7 +57,7 @@ class Seen:
 
 def objection(report: BankReport) -> str | None:
     """Return why no correction should be fitted on this bank without labels, with what to do; None if nothing is."""
-    found = [problem for problem in report.problems if problem in HARMFUL]
+    found = [problem for problem in report.problems if problem in HARMFUL_PROBLEMS]
     if not found:
         return None
     return " ".join([ADVICE[found[0]], *(f"It is also {other}." for other in found[1:])])
@@ -80,16 +80,18 @@ def change(raw: NDArray[np.int32], corrected: NDArray[np.int32], items: int, see
     raw, corrected: the best items of the same queries, (queries, k).
     """
     return jackknife(
-        [raw, corrected], items, seed,
+        [raw, corrected],
+        items,
+        seed,
         lambda counts: figures_of(counts[1]).robin_hood - figures_of(counts[0]).robin_hood,
-    )  # fmt: skip
+    )
 
 
 # The ranking that returns the items most evenly is corrected a little too much for the answers' good, and below it the
 # differences are of chance. Of those that come this near to it, as a share of its lead over raw, the weakest is taken.
 # Chosen on Flickr8k, on val and two galleries of the bank split, in two spaces and both directions;
 # docs/tuning/tune.md has what it kept.
-TOLERANCE = 0.1
+TOLERANCE_SHARE = 0.1
 
 
 def most_even(unevenness: Sequence[float], strengths: Sequence[float]) -> int:
@@ -99,5 +101,5 @@ def most_even(unevenness: Sequence[float], strengths: Sequence[float]) -> int:
     """
     values = np.array(unevenness)
     least = values.min()
-    near = np.flatnonzero(values <= least + TOLERANCE * (values[0] - least))
+    near = np.flatnonzero(values <= least + TOLERANCE_SHARE * (values[0] - least))
     return int(near[np.argmin(np.array(strengths)[near])])
