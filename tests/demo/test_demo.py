@@ -12,8 +12,7 @@ import unhub
 from tests import emoji_space
 from unhub.demo import hubs, space, tables
 from unhub.demo.examples import choose_examples
-from unhub.demo.finding import Answer, Finder
-from unhub.demo.prompt import converse
+from unhub.demo.finding import Answer, Finder, converse
 from unhub.demo.space import Descriptions, Space, load_space
 
 pytestmark = pytest.mark.once
@@ -101,10 +100,10 @@ def test_hubs_are_what_the_keywords_show_most_often(finder: Finder) -> None:
     found = hubs.find_hubs(finder.space, asked, threads=1)
     top = {ranking: best(matrix, 10) for ranking, matrix in by_ranking.items()}
     counts = {ranking: np.bincount(one.ravel(), minlength=len(finder.space.items)) for ranking, one in top.items()}
-    assert {finder.space.items.ids[one.hub.position].item() for one in hubs.swallowed(found, asked)[:2]} == set(
+    assert {finder.space.items.ids[one.hub.position].item() for one in hubs.hub_keywords(found, asked)[:2]} == set(
         emoji_space.HUBS
     )
-    for one in hubs.swallowed(found, asked):
+    for one in hubs.hub_keywords(found, asked):
         place = one.hub.position
         assert (one.hub.before, one.hub.after) == (counts["raw"][place], counts["corrected"][place])
         assert 1 <= len(one.freed) + len(one.kept) <= hubs.SHOWN
@@ -159,7 +158,7 @@ def test_descriptions_find_what_is_nearest_to_their_mean(text: str, finder: Find
 def test_words_that_are_not_known_are_told(finder: Finder) -> None:
     assert finder.find("Dog1 qqq").unknown == ("qqq",)
     assert finder.find("dog1").unknown == ()
-    with pytest.raises(ValueError, match=r"no word of 'qqq' is known .* other English words"):
+    with pytest.raises(ValueError, match=r"query 'qqq' has no word that the demo knows; .* other English words"):
         finder.find("dog1; qqq")
     with pytest.raises(ValueError, match="describes nothing"):
         finder.find(" ; ;")
@@ -184,7 +183,7 @@ def talk(finder: Finder, *lines: str) -> tuple[list[Answer], list[str], int]:
 def test_a_conversation_answers_until_an_empty_line(finder: Finder) -> None:
     shown, said, unread = talk(finder, "dog1", "qqq", "cat1; cat2", "  ", "owl1")
     assert [one.text for one in shown] == ["dog1", "cat1; cat2"]
-    assert len(said) == 1 and said[0].startswith("no word of 'qqq' is known")
+    assert len(said) == 1 and said[0].startswith("query 'qqq' has no word that the demo knows")
     assert unread == 1
 
 

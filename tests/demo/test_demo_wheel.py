@@ -48,4 +48,4 @@ def test_a_wheel_brings_the_data_and_the_demo_runs_from_it(tmp_path: Path) -> No
     assert re.search(r"^keywords +measure +raw +corrected +change$", done.stdout, re.MULTILINE)
     assert len(re.findall(r"R@10 +[0-9.]+ \[[0-9.]+, [0-9.]+\] ", done.stdout)) == 3
     assert len(re.findall(r"^\d\. .+\n   shown for ", done.stdout, re.MULTILINE)) == 5
-    assert len(re.findall(r"meant is", done.stdout)) == 6
+    assert len(re.findall(r", meaning ", done.stdout)) == 6

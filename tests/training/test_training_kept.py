@@ -155,7 +155,7 @@ def test_a_rate_that_failed_is_not_tried_again_on_resuming(tmp_path: Path) -> No
 
 
 def test_where_every_rate_fails_all_are_named_also_on_resuming(tmp_path: Path) -> None:
-    words = r"rate: with 1e\+38 the loss is nan in epoch 1; with 1e\+30 the loss is nan in epoch 1; give a lower one"
+    words = r"rate is too high: with 1e\+38 the loss is nan in epoch 1, with 1e\+30 the loss is nan in epoch 1; give a"
     for resume in (False, True):
         with pytest.raises(ValueError, match=words):
             small(validation=OTHERS.all, rate=(1e38, 1e30), checkpoint=tmp_path / "c", resume=resume)
@@ -177,7 +177,7 @@ class Broken(nn.Linear):
 def test_a_module_that_breaks_where_it_is_used_never_wins(validated: bool) -> None:
     towers = (Broken(12, 8), nn.Linear(20, 8))
     before = towers[1].weight.detach().clone()
-    with pytest.raises(ValueError, match=r"rate: with 0\.01 the vectors .*are not finite after epoch 1"):
+    with pytest.raises(ValueError, match=r"rate is too high: with 0\.01 the vectors .*are not finite after epoch 1"):
         small(towers=towers, validation=OTHERS.all if validated else None)
     assert torch.equal(towers[1].weight, before)  # back where it started
 
@@ -193,7 +193,7 @@ def test_similarities_that_are_not_finite_count_as_nothing_found(monkeypatch: py
 def test_rows_without_a_direction_after_a_module_are_named() -> None:
     towers = (nn.Linear(12, 8), nn.Linear(20, 8, bias=False))
     model = small(towers=towers, epochs=1)
-    with pytest.raises(ValueError, match="items: row 1 has no direction after its module"):
+    with pytest.raises(ValueError, match="items has row 1, for which the module returns zeros"):
         model.encode_items(np.stack([np.ones(20), np.zeros(20)]))
 
 
@@ -248,13 +248,13 @@ def test_strays_of_a_killed_writer_go_when_the_checkpoint_is_opened(tmp_path: Pa
     small(checkpoint=tmp_path / "c", epochs=1)
     assert {one.name for one in tmp_path.iterdir()} == {"c", *others}
     (tmp_path / mine).touch()
-    with pytest.raises(ValueError, match="exists; go on from it"):  # a training may be writing it this very moment
+    with pytest.raises(ValueError, match="exists; resume from it"):  # a training may be writing it this very moment
         small(checkpoint=tmp_path / "c", epochs=1)
     assert (tmp_path / mine).exists()
 
 
 def test_validation_on_what_was_trained_on_is_said() -> None:
-    words = "of validation are those that were trained on: R@1 there says nothing of other items"
+    words = "of validation are those trained on: R@1 on them says nothing about other items"
     same = small(validation=DATA.all, queries=1, epochs=1)
     assert same.notes == (f"the texts {words}", f"the items {words}")
     assert small(validation=OTHERS.all, queries=1, epochs=1).notes == ()
