@@ -67,8 +67,10 @@ def test_the_first_table_tells_how_often_one_keyword_finds_its_emoji(finder: Fin
     for row, k in zip(rows, (1, 5, 10), strict=False):
         before, after = 100 * (raw <= k).mean(), 100 * (corrected <= k).mean()
         assert [cell.partition(" [")[0] for cell in row[2:]] == [
-            f"{before:.1f}", f"{after:.1f}", f"{after - before:+z.1f}",
-        ]  # fmt: skip
+            f"{before:.1f}",
+            f"{after:.1f}",
+            f"{after - before:+z.1f}",
+        ]
     assert rows[3][2].startswith(f"{np.median(raw):.1f} [")
 
 
@@ -85,8 +87,11 @@ def test_a_change_is_called_good_or_bad_only_where_it_is_sure(finder: Finder) ->
     measured = tables.measure(finder.space, finder.space.descriptions("test", "keyword"), threads=1)
     _, rows = tables.set_cells(measured)
     signs = {
-        (False, True): True, (True, False): False, (True, True): None, (False, False): None,
-    }  # fmt: skip
+        (False, True): True,
+        (True, False): False,
+        (True, True): None,
+        (False, False): None,
+    }
     for row, better in zip(rows, tables.verdicts(measured), strict=True):
         low, high = (float(end) for end in re.findall(r"\[(.*), (.*)\]", row[-1])[0])
         falls = row[1] == "MdR"

@@ -51,8 +51,11 @@ def rows_of(vectors: unhub.Vectors) -> NDArray[np.float32]:
 
 
 def weights_of(model: Model) -> dict[str, NDArray[np.float32]]:
-    towers = {f"{side}.{name}": array for side in ("text", "item")
-              for name, array in getattr(model.towers, side).arrays.items()}  # fmt: skip
+    towers = {
+        f"{side}.{name}": array
+        for side in ("text", "item")
+        for name, array in getattr(model.towers, side).arrays.items()
+    }
     return {**towers, **{f"head.{name}": array for name, array in model.head.arrays.items()}}
 
 
@@ -168,9 +171,13 @@ def test_pairs_find_the_captions_of_each_item_and_count_what_is_left_out() -> No
 
 @settings(max_examples=40)
 @given(
-    counts=st.lists(st.integers(1, 7), min_size=1, max_size=20), size=st.integers(2, 6), queries=st.integers(1, 5),
-    combination=st.booleans(), seed=st.integers(0, 99), epoch=st.integers(1, 9),
-)  # fmt: skip
+    counts=st.lists(st.integers(1, 7), min_size=1, max_size=20),
+    size=st.integers(2, 6),
+    queries=st.integers(1, 5),
+    combination=st.booleans(),
+    seed=st.integers(0, 99),
+    epoch=st.integers(1, 9),
+)
 def test_an_epoch_has_every_item_once_with_captions_of_its_own(
     counts: list[int], size: int, queries: int, combination: bool, seed: int, epoch: int
 ) -> None:
@@ -499,7 +506,7 @@ def with_nan(data: Captioned) -> Captioned:
         (DATA, {"validation": captioned(1).all}, "validation_items must be at least two items with captions, got one"),
         (replace(DATA, relevance=[]), {}, "relevance holds no pair"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_trained_is_refused(data: Captioned, changes: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         small(data, **changes)
@@ -508,8 +515,12 @@ def test_what_cannot_be_trained_is_refused(data: Captioned, changes: dict[str, o
 def test_what_is_left_out_is_counted_and_said() -> None:
     named = [pair for pair in DATA.relevance if pair[1] not in {"item 3", "item 4"}]
     lost = len(DATA.relevance) - len(named)
-    model = small(replace(DATA, relevance=[*named, ("caption 0", "x"), ("x", "item 0"), ("x", "x")]),
-                  validation=OTHERS.all, epochs=1, queries=2)  # fmt: skip
+    model = small(
+        replace(DATA, relevance=[*named, ("caption 0", "x"), ("x", "item 0"), ("x", "x")]),
+        validation=OTHERS.all,
+        epochs=1,
+        queries=2,
+    )
     assert model.notes == (
         f"3 of {len(named) + 3} pairs name a caption or an item that was not given, and are left out",
         "2 of 40 items have no caption and are left out",

@@ -200,15 +200,23 @@ def test_rows_without_a_direction_after_a_module_are_named() -> None:
 def test_numbers_of_numpy_are_taken_and_saved(tmp_path: Path) -> None:
     options = {"epochs": 2, "seed": 3, "batch": 16, "patience": 1, "combination": True, "root": False, "mixed": False}
     given = {
-        "epochs": np.int8(2), "seed": np.int64(3), "batch": np.uint16(16), "patience": np.int32(1),
-        "combination": np.bool_(True), "root": np.bool_(False), "mixed": np.bool_(False),
-    }  # fmt: skip
+        "epochs": np.int8(2),
+        "seed": np.int64(3),
+        "batch": np.uint16(16),
+        "patience": np.int32(1),
+        "combination": np.bool_(True),
+        "root": np.bool_(False),
+        "mixed": np.bool_(False),
+    }
     floats = {"temperature": 0.0625, "dropout": 0.25, "weight_decay": 0.5, "warmup": 0.125}  # exact in float32
     plain = small(validation=OTHERS.all, rate=(0.25, 0.0078125), **options, **floats)
     model = small(
-        validation=OTHERS.all, rate=np.array([0.25, 0.0078125], np.float32), checkpoint=tmp_path / "c", **given,
+        validation=OTHERS.all,
+        rate=np.array([0.25, 0.0078125], np.float32),
+        checkpoint=tmp_path / "c",
+        **given,
         **{name: np.float32(value) for name, value in floats.items()},
-    )  # fmt: skip
+    )
     assert_same_bits(model, plain)
     assert model.training == plain.training
     assert json.loads(json.dumps(model.training.to_dict())) == json.loads(json.dumps(plain.training.to_dict()))
@@ -229,9 +237,12 @@ def test_a_checkpoint_of_other_values_under_the_same_ids_is_refused(
     part = "validation" if validation else "training"
     with pytest.raises(ValueError, match=rf"is of another training: {part} {side}_hash was '"):
         small(
-            DATA if validation else other, validation=(other if validation else OTHERS).all, checkpoint=tmp_path / "c",
-            resume=True, epochs=1,
-        )  # fmt: skip
+            DATA if validation else other,
+            validation=(other if validation else OTHERS).all,
+            checkpoint=tmp_path / "c",
+            resume=True,
+            epochs=1,
+        )
 
 
 def test_a_checkpoint_of_modules_of_another_architecture_is_refused(tmp_path: Path) -> None:
