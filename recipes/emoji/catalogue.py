@@ -38,7 +38,7 @@ class Emoji:
 
 
 class Described(NamedTuple):
-    """A text of an emoji, and what it is for."""
+    """A text of an emoji, its kind and its split."""
 
     text: str
     emoji: str
@@ -82,7 +82,7 @@ def part_of(emoji: Emoji, split: SplitName) -> str:
 
 
 def describe(emoji: Iterable[Emoji], split: SplitName) -> list[Described]:
-    """Return every text with what it is for.
+    """Return every text with its kind and its split.
 
     `unseen`: an emoji is for training, for the bank, or to be asked for in val or test, and no text is both in the bank
     and asked: a hash of the text tells which it may be, and what is neither is left out. `known`: half of the texts of

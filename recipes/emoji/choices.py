@@ -1,9 +1,9 @@
-"""Choices: what the recipe of the emoji space was chosen by, on `val`; a table in Markdown.
+"""Choices: how the recipe of the emoji space was chosen, on `val`; a table in Markdown.
 
     python recipes/emoji/choices.py --work DIRECTORY [--only NAME] [--split unseen]
 
-Each row is trained on `train` and measured on `val`, never on `test`. Rows are kept in DIRECTORY/choices.json as they
-come, so that a run that was stopped goes on. About a minute for each row on one core.
+Each row is trained on `train` and measured on `val`, never on `test`. Each row is kept in
+DIRECTORY/choices.json once it is done, so that a run that was stopped continues. A row takes a minute on one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from unhub.model.trained import Towers
 
 
 class Figures(TypedDict):
-    """What a choice came to on `val`: R@1 and R@10 at each size, raw and corrected."""
+    """The figures of a choice on `val`: R@1 and R@10 at each size, raw and corrected."""
 
     raw: list[list[float]]
     corrected: list[list[float]]
@@ -104,7 +104,7 @@ def as_row(name: str, told: Figures) -> str:
 
 
 def ridge(materials: Materials, split: SplitName, recipe: Recipe) -> Trained:
-    """Return the plainest thing that works: pictures to the mean of their texts by ridge regression, texts kept."""
+    """Return the simplest model that works: ridge regression of pictures to the mean of their texts."""
     words = materials.words[recipe.words]
     described = [row for row in describe(materials.emoji, split) if words.split(row.text)]
     trained = [row for row in described if row.split == "train"]

@@ -1,4 +1,4 @@
-"""Features: what frozen networks see in a picture, and vectors of word pieces distilled from a sentence encoder."""
+"""Features: of pictures, from frozen networks, and of word pieces, distilled from a sentence encoder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _folder(npm: Path, vendor: str) -> Path:
 
 
 def _picture(path: Path, size: int) -> Float32:
-    """Return a picture, (3, size, size), as the networks want it."""
+    """Return a picture, (3, size, size), as the networks take it."""
     pixels = _pixels(path, size, Image.Resampling.BICUBIC)
     return np.asarray((pixels - MEAN) / DEVIATION, np.float32).transpose(2, 0, 1)
 
@@ -66,7 +66,7 @@ def _pixels(path: Path, size: int, resampling: Image.Resampling) -> Float32:
 
 
 def distilled_pieces(pip: Path, dimensions: int) -> tuple[list[str], Float32]:
-    """Return MiniLM's word pieces of plain letters and digits, and what it makes of each alone, weighted by rarity.
+    """Return MiniLM's word pieces of plain letters and digits, and its vector of each alone, weighted by rarity.
 
     The vectors are centred and brought to their main directions. A piece weighs the logarithm of its place in the
     vocabulary, which is in the order of frequency: common words say little.

@@ -18,7 +18,7 @@ STRENGTH = 0.3  # of the ridge, as a share of the mean squared length of a row
 
 
 class Residual(nn.Module):
-    """A linear map that is given, and beside it a hidden layer that starts at nothing."""
+    """A given linear map, plus a hidden layer whose output starts at zero."""
 
     def __init__(self, weight: Float64, bias: Float64, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Residual(nn.Module):
 
 
 def text_tower(dimensions: int, hidden: int, dropout: float) -> Residual:
-    """Return a tower that leaves texts where they are."""
+    """Return a tower that leaves texts unchanged."""
     return Residual(np.eye(dimensions), np.zeros(dimensions), hidden, dropout)
 
 

@@ -18,7 +18,7 @@ BLOCK_BYTES = 16 << 20
 
 
 def spans(count: int, size: int, start: int = 0, *, short_first: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive blocks of `size` up to `count`; the last may be shorter, or else the first."""
+    """Yield (start, stop) of consecutive blocks of `size` up to `count`; the last, or the first, may be shorter."""
     if short_first and (short := (count - start) % size):
         yield start, start + short
         start += short
@@ -27,7 +27,7 @@ def spans(count: int, size: int, start: int = 0, *, short_first: bool = False) -
 
 
 def rows_per_block(dimensions: int) -> int:
-    """Return how many float32 rows make a block of a size that is cheap to hold."""
+    """Return how many float32 rows fit into BLOCK_BYTES, at least one."""
     return max(1, BLOCK_BYTES // (4 * dimensions))
 
 
@@ -36,7 +36,7 @@ def unit(block: Float32) -> Float32:
     lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
     if are_ordinary(lengths):
         return cast("Float32", block * (np.float32(1) / lengths)[:, None])
-    wide = block.astype(np.float64)  # squares of such rows leave the range of float32
+    wide = block.astype(np.float64)  # the squares of such rows are outside the range of float32
     return cast("Float32", (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32))
 
 

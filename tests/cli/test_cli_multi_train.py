@@ -99,7 +99,7 @@ def test_a_stopped_training_goes_on_from_its_checkpoint(folder: Path) -> None:
     assert here(folder, *TRAIN, *options).returncode == 0
     refused = here(folder, *TRAIN, *options)
     assert refused.returncode == 2
-    assert refused.stderr == "unhub: --checkpoint: state exists; go on from it with --resume, or name another file\n"
+    assert refused.stderr == "unhub: --checkpoint state exists; resume from it, or name another file\n"
     assert here(folder, *TRAIN, *options, "--resume").returncode == 0
 
 
@@ -153,11 +153,11 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
         ((*TRAIN, "--relevance", "t.txt"), "--relevance: "),
         ((*TRAIN, "--head", "max"), "'--head'"),
         ((*TRAIN, "--towers", "deep"), "'--towers'"),
-        ((*TRAIN, "--towers", "none"), "^--texts have 12 dimensions, items 20; --towers none needs both"),
+        ((*TRAIN, "--towers", "none"), "^--texts has 12 dimensions, items 20; without towers both must be in one"),
         ((*TRAIN, "--dimensions", "12"), "^--dimensions must be a multiple of 8 for the head cg-wf"),
-        ((*TRAIN, "--rate", "0.1", "--rate", "0.2"), "^--rate: 2 were given, and no validation"),
+        ((*TRAIN, "--rate", "0.1", "--rate", "0.2"), "^--rate must be one number without validation"),
         ((*TRAIN, "--rate", "-1"), "^--rate must be a number over 0, got -1"),
-        ((*TRAIN, "--patience", "3"), "^--patience: there is no validation"),
+        ((*TRAIN, "--patience", "3"), "^--patience needs validation"),
         ((*TRAIN, "--dropout", "1"), "^--dropout must be a number of at least 0 and under 1"),
         ((*TRAIN, "--resume"), "^--resume: there is no --checkpoint"),
         ((*TRAIN, "--curve", "curve.gif"), r"^--curve: curve\.gif is not the name of a picture; end it"),
@@ -169,7 +169,7 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
         ((*TRAIN, "-o", "x.svg", "--curve", "./x.svg"), r"^--curve: x\.svg is what --output names too; name another"),
         ((*TRAIN, "--checkpoint", "x.png", "--curve", "x.png"), r"^--curve: x\.png is what --checkpoint names too"),
         ((*TRAIN, "--checkpoint", "map.csv", "--resume"), r"^--checkpoint: map\.csv is an input of this command"),
-        ((*TRAIN, "--rate", "1e30"), r"^--rate: with 1e\+30 the loss is nan in epoch \d; give a lower one"),
+        ((*TRAIN, "--rate", "1e30"), r"^--rate is too high: with 1e\+30 the loss is nan in epoch \d; give a lower one"),
         ((*TRAIN, "--validation-texts", "vt.npz"), "^--validation-texts: there is no --validation-relevance"),
         ((*TRAIN, "--device", "abacus"), "^--device must be one that torch can use here"),
         ((*TRAIN, "--item-ids", "t.txt"), r"^--item-ids: t\.txt has \d+ ids, 40 are needed"),

@@ -43,8 +43,10 @@ def sets_of(drawn: Drawn, number: int) -> list[tuple[int, ...]]:
 
 @given(
     counts=st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any),
-    sizes=st.sets(st.integers(1, 7), min_size=1), draws=st.integers(1, 30), seed=st.integers(0, 99),
-)  # fmt: skip
+    sizes=st.sets(st.integers(1, 7), min_size=1),
+    draws=st.integers(1, 30),
+    seed=st.integers(0, 99),
+)
 def test_every_item_gets_its_own_texts(counts: list[int], sizes: set[int], draws: int, seed: int) -> None:
     found = of_counts(counts, sizes=sizes, draws=draws, seed=seed)
     starts = np.cumsum([0, *counts]).tolist()

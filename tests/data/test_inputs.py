@@ -244,7 +244,7 @@ def test_a_temperature_must_be_a_finite_number_above_zero(method: str, value: st
         ("sn", {"beta": np.float64(20), "iterations": np.int64(3)}, "sn:tau=0.05,iterations=3"),
         ("gc", {"quantiles": np.int16(9)}, "gc:quantiles=9"),
     ],
-)  # fmt: skip
+)
 def test_numbers_of_numpy_are_taken_as_they_print(method: str, given: dict[str, Value], spec: str) -> None:
     assert parse(method, given).spec == spec
     assert parse(spec).spec == spec

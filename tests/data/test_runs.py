@@ -108,9 +108,14 @@ def test_a_run_of_the_whole_raw_ranking_is_measured_as_the_raw_ranking(seed: int
     queries, items = np.indices(matrix.shape)
     run = unhub.Run(queries.ravel(), items.ravel(), matrix.ravel())
     evaluation = unhub.evaluate(
-        unhub.Dense(matrix), None, {0: {1: 2, 4: 1}, 2: 3}, measures=MEASURES, runs={"theirs": run},
-        hubness_k=ITEMS, resamples=20,
-    )  # fmt: skip
+        unhub.Dense(matrix),
+        None,
+        {0: {1: 2, 4: 1}, 2: 3},
+        measures=MEASURES,
+        runs={"theirs": run},
+        hubness_k=ITEMS,
+        resamples=20,
+    )
     assert values_of(evaluation) == pytest.approx(values_of(evaluation, "raw"))
     assert evaluation["theirs"].gains["R@1"].value == pytest.approx(0)
     assert evaluation.ranks[1] == pytest.approx(evaluation.ranks[0])
@@ -143,9 +148,14 @@ def test_ir_measures_agrees_on_the_files_of_a_run_that_stops_short(tmp_path: Pat
     )
     names = {"R@3": "Success@3", "MRR": "RR", "mAP": "AP", "mAP@5": "AP@5", "nDCG": "nDCG", "nDCG@5": "nDCG@5"}
     evaluation = unhub.evaluate(
-        asked, gallery, unhub.read_relevance(tmp_path / "judged.qrels"), measures=list(names),
-        runs={"theirs": read_run(tmp_path / "theirs.run")}, hubness_k=None, resamples=20,
-    )  # fmt: skip
+        asked,
+        gallery,
+        unhub.read_relevance(tmp_path / "judged.qrels"),
+        measures=list(names),
+        runs={"theirs": read_run(tmp_path / "theirs.run")},
+        hubness_k=None,
+        resamples=20,
+    )
     wanted = {name: ir_measures.parse_measure(other) for name, other in names.items()}
     theirs = ir_measures.calc_aggregate(list(wanted.values()), judged, returned)
     assert values_of(evaluation) == pytest.approx({name: 100 * theirs[one] for name, one in wanted.items()})

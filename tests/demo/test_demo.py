@@ -12,8 +12,7 @@ import unhub
 from tests import emoji_space
 from unhub.demo import hubs, space, tables
 from unhub.demo.examples import choose_examples
-from unhub.demo.finding import Answer, Finder
-from unhub.demo.prompt import converse
+from unhub.demo.finding import Answer, Finder, converse
 from unhub.demo.space import Descriptions, Space, load_space
 
 pytestmark = pytest.mark.once
@@ -68,8 +67,10 @@ def test_the_first_table_tells_how_often_one_keyword_finds_its_emoji(finder: Fin
     for row, k in zip(rows, (1, 5, 10), strict=False):
         before, after = 100 * (raw <= k).mean(), 100 * (corrected <= k).mean()
         assert [cell.partition(" [")[0] for cell in row[2:]] == [
-            f"{before:.1f}", f"{after:.1f}", f"{after - before:+z.1f}",
-        ]  # fmt: skip
+            f"{before:.1f}",
+            f"{after:.1f}",
+            f"{after - before:+z.1f}",
+        ]
     assert rows[3][2].startswith(f"{np.median(raw):.1f} [")
 
 
@@ -86,8 +87,11 @@ def test_a_change_is_called_good_or_bad_only_where_it_is_sure(finder: Finder) ->
     measured = tables.measure(finder.space, finder.space.descriptions("test", "keyword"), threads=1)
     _, rows = tables.set_cells(measured)
     signs = {
-        (False, True): True, (True, False): False, (True, True): None, (False, False): None,
-    }  # fmt: skip
+        (False, True): True,
+        (True, False): False,
+        (True, True): None,
+        (False, False): None,
+    }
     for row, better in zip(rows, tables.verdicts(measured), strict=True):
         low, high = (float(end) for end in re.findall(r"\[(.*), (.*)\]", row[-1])[0])
         falls = row[1] == "MdR"
@@ -101,10 +105,10 @@ def test_hubs_are_what_the_keywords_show_most_often(finder: Finder) -> None:
     found = hubs.find_hubs(finder.space, asked, threads=1)
     top = {ranking: best(matrix, 10) for ranking, matrix in by_ranking.items()}
     counts = {ranking: np.bincount(one.ravel(), minlength=len(finder.space.items)) for ranking, one in top.items()}
-    assert {finder.space.items.ids[one.hub.position].item() for one in hubs.swallowed(found, asked)[:2]} == set(
+    assert {finder.space.items.ids[one.hub.position].item() for one in hubs.hub_keywords(found, asked)[:2]} == set(
         emoji_space.HUBS
     )
-    for one in hubs.swallowed(found, asked):
+    for one in hubs.hub_keywords(found, asked):
         place = one.hub.position
         assert (one.hub.before, one.hub.after) == (counts["raw"][place], counts["corrected"][place])
         assert 1 <= len(one.freed) + len(one.kept) <= hubs.SHOWN
@@ -159,7 +163,7 @@ def test_descriptions_find_what_is_nearest_to_their_mean(text: str, finder: Find
 def test_words_that_are_not_known_are_told(finder: Finder) -> None:
     assert finder.find("Dog1 qqq").unknown == ("qqq",)
     assert finder.find("dog1").unknown == ()
-    with pytest.raises(ValueError, match=r"no word of 'qqq' is known .* other English words"):
+    with pytest.raises(ValueError, match=r"query 'qqq' has no word that the demo knows; .* other English words"):
         finder.find("dog1; qqq")
     with pytest.raises(ValueError, match="describes nothing"):
         finder.find(" ; ;")
@@ -184,7 +188,7 @@ def talk(finder: Finder, *lines: str) -> tuple[list[Answer], list[str], int]:
 def test_a_conversation_answers_until_an_empty_line(finder: Finder) -> None:
     shown, said, unread = talk(finder, "dog1", "qqq", "cat1; cat2", "  ", "owl1")
     assert [one.text for one in shown] == ["dog1", "cat1; cat2"]
-    assert len(said) == 1 and said[0].startswith("no word of 'qqq' is known")
+    assert len(said) == 1 and said[0].startswith("query 'qqq' has no word that the demo knows")
     assert unread == 1
 
 

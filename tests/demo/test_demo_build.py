@@ -76,8 +76,15 @@ def test_names_and_keywords_are_read_from_their_sources(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(json.dumps(told), encoding="utf-8")
 
-    one = {"unified": "2600-FE0F", "name": "BLACK SUN", "short_names": ["sunny"], "image": "2600.png", "category": "x",
-           "has_img_google": True, "has_img_twitter": True}  # fmt: skip
+    one = {
+        "unified": "2600-FE0F",
+        "name": "BLACK SUN",
+        "short_names": ["sunny"],
+        "image": "2600.png",
+        "category": "x",
+        "has_img_google": True,
+        "has_img_twitter": True,
+    }
     write("emoji-datasource-google/package/emoji.json", [one, {**one, "has_img_twitter": False}])
     write("emojilib/package/dist/emoji-en-US.json", {"☀": ["sun", "big_weather", "Hot", "晴"]})
     told = {"☀": {"tts": ["Sun"], "default": ["bright", "hot", "sun"]}}

@@ -13,6 +13,7 @@ from PIL import Image
 
 import unhub
 from tests.tiny_encoders import Toy
+from unhub.embed import output as embed_output
 from unhub.embed import work
 from unhub.embed.work import HEADER_BYTES
 from unhub.files.embedded import IDS, MANIFEST, ROWS
@@ -100,8 +101,12 @@ def test_a_kill_costs_at_most_a_batch_and_changes_nothing(
     output = tmp_path / "captions"
     child = subprocess.run(
         [sys.executable, "-c", EMBED_AND_DIE, output, moment],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert output.exists() == (moment == "just after that")
     toy = Toy()
@@ -228,7 +233,7 @@ def test_two_at_a_time_are_refused(tmp_path: Path) -> None:
 def test_the_work_is_held_until_it_has_its_name(
     tmp_path: Path, whole: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_place = work.take_place
+    take_place = embed_output.take_place
 
     def meet(folder: Path, output: Path) -> None:
         with pytest.raises(ValueError, match="another process is at work"):

@@ -147,7 +147,7 @@ def test_runs_are_judged_without_what_is_left_out() -> None:
     theirs = found["theirs"].hubness
     assert theirs is not None
     assert theirs.counts.tolist() == [1, 1, 0]
-    with pytest.raises(ValueError, match="theirs returns nothing but items that exclude leaves out"):
+    with pytest.raises(ValueError, match="theirs returns only items that are excluded"):
         evaluate(
             unhub.Dense(SCORES), None, relevance, runs={"theirs": unhub.Run([0], [0], [1.0])}, exclude="self"
         )  # fmt: skip

@@ -613,7 +613,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "draws of other pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {0: 7}, (1,))),
-        "draws were made where text 0 did not describe item 0, which by this relevance it does, as with .* draw anew",
+        "draws were made where text 0 did not describe item 0, but by this relevance it does, and .* draw again",
     ),
     "draws of fewer pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {**d.relevance, 0: 7}, (1,))),

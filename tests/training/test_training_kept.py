@@ -155,7 +155,7 @@ def test_a_rate_that_failed_is_not_tried_again_on_resuming(tmp_path: Path) -> No
 
 
 def test_where_every_rate_fails_all_are_named_also_on_resuming(tmp_path: Path) -> None:
-    words = r"rate: with 1e\+38 the loss is nan in epoch 1; with 1e\+30 the loss is nan in epoch 1; give a lower one"
+    words = r"rate is too high: with 1e\+38 the loss is nan in epoch 1, with 1e\+30 the loss is nan in epoch 1; give a"
     for resume in (False, True):
         with pytest.raises(ValueError, match=words):
             small(validation=OTHERS.all, rate=(1e38, 1e30), checkpoint=tmp_path / "c", resume=resume)
@@ -177,7 +177,7 @@ class Broken(nn.Linear):
 def test_a_module_that_breaks_where_it_is_used_never_wins(validated: bool) -> None:
     towers = (Broken(12, 8), nn.Linear(20, 8))
     before = towers[1].weight.detach().clone()
-    with pytest.raises(ValueError, match=r"rate: with 0\.01 the vectors .*are not finite after epoch 1"):
+    with pytest.raises(ValueError, match=r"rate is too high: with 0\.01 the vectors .*are not finite after epoch 1"):
         small(towers=towers, validation=OTHERS.all if validated else None)
     assert torch.equal(towers[1].weight, before)  # back where it started
 
@@ -193,22 +193,30 @@ def test_similarities_that_are_not_finite_count_as_nothing_found(monkeypatch: py
 def test_rows_without_a_direction_after_a_module_are_named() -> None:
     towers = (nn.Linear(12, 8), nn.Linear(20, 8, bias=False))
     model = small(towers=towers, epochs=1)
-    with pytest.raises(ValueError, match="items: row 1 has no direction after its module"):
+    with pytest.raises(ValueError, match="items has row 1, for which the module returns zeros"):
         model.encode_items(np.stack([np.ones(20), np.zeros(20)]))
 
 
 def test_numbers_of_numpy_are_taken_and_saved(tmp_path: Path) -> None:
     options = {"epochs": 2, "seed": 3, "batch": 16, "patience": 1, "combination": True, "root": False, "mixed": False}
     given = {
-        "epochs": np.int8(2), "seed": np.int64(3), "batch": np.uint16(16), "patience": np.int32(1),
-        "combination": np.bool_(True), "root": np.bool_(False), "mixed": np.bool_(False),
-    }  # fmt: skip
+        "epochs": np.int8(2),
+        "seed": np.int64(3),
+        "batch": np.uint16(16),
+        "patience": np.int32(1),
+        "combination": np.bool_(True),
+        "root": np.bool_(False),
+        "mixed": np.bool_(False),
+    }
     floats = {"temperature": 0.0625, "dropout": 0.25, "weight_decay": 0.5, "warmup": 0.125}  # exact in float32
     plain = small(validation=OTHERS.all, rate=(0.25, 0.0078125), **options, **floats)
     model = small(
-        validation=OTHERS.all, rate=np.array([0.25, 0.0078125], np.float32), checkpoint=tmp_path / "c", **given,
+        validation=OTHERS.all,
+        rate=np.array([0.25, 0.0078125], np.float32),
+        checkpoint=tmp_path / "c",
+        **given,
         **{name: np.float32(value) for name, value in floats.items()},
-    )  # fmt: skip
+    )
     assert_same_bits(model, plain)
     assert model.training == plain.training
     assert json.loads(json.dumps(model.training.to_dict())) == json.loads(json.dumps(plain.training.to_dict()))
@@ -229,9 +237,12 @@ def test_a_checkpoint_of_other_values_under_the_same_ids_is_refused(
     part = "validation" if validation else "training"
     with pytest.raises(ValueError, match=rf"is of another training: {part} {side}_hash was '"):
         small(
-            DATA if validation else other, validation=(other if validation else OTHERS).all, checkpoint=tmp_path / "c",
-            resume=True, epochs=1,
-        )  # fmt: skip
+            DATA if validation else other,
+            validation=(other if validation else OTHERS).all,
+            checkpoint=tmp_path / "c",
+            resume=True,
+            epochs=1,
+        )
 
 
 def test_a_checkpoint_of_modules_of_another_architecture_is_refused(tmp_path: Path) -> None:
@@ -248,13 +259,13 @@ def test_strays_of_a_killed_writer_go_when_the_checkpoint_is_opened(tmp_path: Pa
     small(checkpoint=tmp_path / "c", epochs=1)
     assert {one.name for one in tmp_path.iterdir()} == {"c", *others}
     (tmp_path / mine).touch()
-    with pytest.raises(ValueError, match="exists; go on from it"):  # a training may be writing it this very moment
+    with pytest.raises(ValueError, match="exists; resume from it"):  # a training may be writing it this very moment
         small(checkpoint=tmp_path / "c", epochs=1)
     assert (tmp_path / mine).exists()
 
 
 def test_validation_on_what_was_trained_on_is_said() -> None:
-    words = "of validation are those that were trained on: R@1 there says nothing of other items"
+    words = "of validation are those trained on: R@1 on them says nothing about other items"
     same = small(validation=DATA.all, queries=1, epochs=1)
     assert same.notes == (f"the texts {words}", f"the items {words}")
     assert small(validation=OTHERS.all, queries=1, epochs=1).notes == ()

@@ -64,7 +64,7 @@ def demo(
             if sys.stdin.isatty() and sys.stdout.isatty() and not quiet:
                 _prompt(finder)
             elif not quiet:
-                typer.echo("\nAsk something yourself: unhub demo --query 'birthday cake'")
+                typer.echo("\nTry your own: unhub demo --query 'birthday cake'")
 
 
 def _check_alone(options: dict[str, object]) -> None:
@@ -91,12 +91,12 @@ def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
     once = asked.once()
     with progress("hubs", quiet) as advance:
         found = hubs.find_hubs(space, once, finder.threads, advance)
-    _heading(f"How evenly the emoji are shown, {found.before.k} for each keyword")
+    _heading(f"How evenly emoji are shown, {found.before.k} for each keyword")
     show(tables.hubness_cells(found))
     _heading(lines.hubs_title(found))
     if not quiet:
         _say([lines.on_hubs(found, once, space)])
-    for number, one in enumerate(hubs.swallowed(found, once), start=1):
+    for number, one in enumerate(hubs.hub_keywords(found, once), start=1):
         _echo(lines.hub_lines(number, one, once, space, width))
     with progress("examples", quiet) as advance:
         examples = choose_examples(finder, advance)
@@ -142,7 +142,7 @@ def _write_report(space: Space, path: Path, threads: int | None, quiet: bool) ->
 
 
 def _copy(space: Space, folder: Path, quiet: bool, as_json: bool) -> None:
-    from unhub.demo.copies import write_files
+    from unhub.demo.exporting import write_files
 
     with argument("--files"):
         names = write_files(space, folder)
@@ -167,12 +167,12 @@ def _answer(finder: Finder, queries: Iterable[str], quiet: bool, as_json: bool) 
 
 
 def _prompt(finder: Finder) -> None:
-    from unhub.demo.prompt import converse
+    from unhub.demo.finding import converse
 
     with contextlib.suppress(ImportError):  # as on Windows, whose terminal has its own
         import readline  # noqa: F401  # input() then has a history and arrow keys
     _heading("Your turn")
-    _say(["Describe an emoji, in one way or in several with ; between them. An empty line ends."])
+    _say(["Describe an emoji. Put ; between several descriptions of the same one. An empty line ends the demo."])
     converse(finder, lambda: input("> "), _show_answer, echo)
 
 

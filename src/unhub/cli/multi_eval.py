@@ -14,6 +14,7 @@ from unhub.cli.errors import argument
 from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
 from unhub.cli.inputs import check_outputs, read_named
+from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
     from unhub.combine import CombinationLike
@@ -94,10 +95,14 @@ def evaluate(
     if trained is not None:
         combinations.append(trained)
     with corrected_items(trained is not None and not encoded_items), progress("evaluate", quiet) as advance:
-        found = unhub.evaluate_sets(
-            captions, gallery, pairs, asked, drawn, combinations, saved, chosen,
-            similarity=None if similarity is None else similarity.value, seed=seed, threads=threads, progress=advance,
-        )  # fmt: skip
+        try:
+            found = unhub.evaluate_sets(
+                captions, gallery, pairs, asked, drawn, combinations, saved, chosen,
+                similarity=None if similarity is None else similarity.value, seed=seed, threads=threads,
+                progress=advance,
+            )  # fmt: skip
+        except ArgumentError as error:  # draws that were loaded are no number of draws
+            raise (error.of("--load-draws") if error.name == "draws" and load_draws else error) from None
     if save_draws is not None:
         files.write_draws(found.draws, save_draws)
     _print(found, {path: one.spec for path, one in saved.items()}, quiet, as_json)

@@ -166,7 +166,7 @@ def _check_block(block: Float32, squares: Float32, source: Rows, first: int, nam
     for row in suspects.tolist():
         given = source[first + row : first + row + 1][0]
         if not np.isfinite(block[row]).all():
-            raise not_finite(name, first + row, given)
+            raise not_finite(name, first + int(row), given)
         if similarity == "cosine" and not block[row].any():
             if np.any(given):
                 raise ArgumentError(

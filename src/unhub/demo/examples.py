@@ -1,8 +1,8 @@
-"""Examples: six queries side by side, raw against corrected, chosen by a rule and not by hand.
+"""Examples: six queries side by side, raw and corrected, chosen by a rule and not by hand.
 
-The rule: of the keywords of `val`, each asking for its emoji, take the four whose emoji gained most in reciprocal rank,
-1 / (corrected rank) - 1 / (raw rank), and the two whose emoji lost most. Of equals, the first by text, then by emoji;
-no emoji and no text twice. Where fewer gained or lost, there are fewer.
+The rule: of the keywords of `val`, take the four whose emoji gained most in reciprocal rank, 1 / (corrected rank) -
+1 / (raw rank), and the two whose emoji lost most. Ties go to the first by text, then by emoji; no emoji and no text
+comes twice. If fewer gained or lost, there are fewer examples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GAINS, LOSSES = 4, 2
 
 @dataclass(frozen=True)
 class Example:
-    """A keyword, the emoji it asks for, the rank of that emoji, and what is found."""
+    """A keyword, the emoji that it means, the ranks of that emoji, and the results."""
 
     emoji: str
     name: str
@@ -28,14 +28,14 @@ class Example:
     answer: Answer
 
     def to_dict(self) -> dict[str, object]:
-        """Return the example as JSON can hold it."""
+        """Return the example for JSON."""
         ranks = {"raw_rank": self.raw_rank, "corrected_rank": self.corrected_rank}
         return {"emoji": self.emoji, "name": self.name, **ranks, **self.answer.to_dict()}
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples, gains first, and of how many keywords the emoji came nearer, went further or stayed."""
+    """The examples, gains first, and for how many keywords the emoji moved up, moved down or kept its rank."""
 
     shown: tuple[Example, ...]
     nearer: int
@@ -43,19 +43,26 @@ class Examples:
     same: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything as JSON can hold it."""
+        """Return everything for JSON."""
         counts = {"nearer": self.nearer, "further": self.further, "same": self.same}
         return {**counts, "shown": [one.to_dict() for one in self.shown]}
 
 
 def choose_examples(finder: Finder, progress: Progress | None = None) -> Examples:
-    """Rank the emoji of every keyword of `val`, raw and corrected, and show those that the rule picks."""
+    """Rank the emoji of every keyword of `val`, raw and corrected, and return the examples that the rule picks."""
     space = finder.space
     asked = space.descriptions("val", "keyword")
     raw, corrected = unhub.evaluate(
-        asked.vectors, space.items, asked.relevance, {"corrected": space.correction}, ["MRR"], hubness_k=None,
-        resamples=1, threads=finder.threads, progress=progress,
-    ).ranks  # fmt: skip
+        asked.vectors,
+        space.items,
+        asked.relevance,
+        {"corrected": space.correction},
+        ["MRR"],
+        hubness_k=None,
+        resamples=1,
+        threads=finder.threads,
+        progress=progress,
+    ).ranks
     emoji = space.items.ids[asked.items].tolist()
     gains = (1 / corrected - 1 / raw).tolist()
     rows = [*_most(gains, asked.texts, emoji, GAINS), *_most([-one for one in gains], asked.texts, emoji, LOSSES)]
@@ -69,7 +76,7 @@ def choose_examples(finder: Finder, progress: Progress | None = None) -> Example
 
 
 def _most(gains: Sequence[float], texts: Sequence[str], emoji: Sequence[str], count: int) -> list[int]:
-    """Return the rows that gained most, without those that gained nothing."""
+    """Return the rows that gained most, without rows that did not gain."""
     taken: list[int] = []
     for row in sorted(range(len(gains)), key=lambda row: (-gains[row], texts[row], emoji[row])):
         if len(taken) == count or gains[row] <= 0:

@@ -1,8 +1,8 @@
-"""Finding: the emoji that a description asks for, or several descriptions of one emoji, raw and corrected."""
+"""Finding: search with one description of an emoji or several, raw and corrected; and a prompt that does so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,15 +10,16 @@ import unhub
 from unhub.arrays import Float32
 from unhub.demo.space import Space
 from unhub.demo.words import WORD, plain
+from unhub.errors import ArgumentError
 from unhub.search.searcher import Searcher
 
-K = 8  # emoji that an answer shows
-BETWEEN = ";"  # two descriptions of one emoji
+K = 8  # emoji in an answer
+SEPARATOR = ";"  # between two descriptions of one emoji
 
 
 @dataclass(frozen=True)
 class Hit:
-    """An emoji that was found: the character, what it is called, and its score."""
+    """An emoji that was found: the character, its name and its score."""
 
     emoji: str
     name: str
@@ -27,7 +28,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a text found, best first, without and with the correction.
+    """The results of a text, best first, without and with the correction.
 
     descriptions: the parts of the text. unknown: its words that the demo does not know, which were left out.
     """
@@ -40,11 +41,11 @@ class Answer:
 
     @property
     def rankings(self) -> dict[str, tuple[Hit, ...]]:
-        """Both answers by what they are called."""
+        """Both results by name."""
         return {"raw": self.raw, "corrected": self.corrected}
 
     def to_dict(self) -> dict[str, object]:
-        """Return the answer as JSON can hold it."""
+        """Return the answer for JSON."""
         return {
             "query": self.text,
             "descriptions": list(self.descriptions),
@@ -58,28 +59,28 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Finder:
-    """A space that is ready to be asked."""
+    """A space with its searchers, raw and corrected."""
 
     space: Space
     threads: int | None = None
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What each emoji is called."""
+        """The name of each emoji."""
         return dict(zip(self.space.items.ids.tolist(), self.space.names, strict=True))
 
     @cached_property
     def searchers(self) -> dict[str, Searcher]:
-        """How the emoji are ranked, by what it is called in an answer."""
+        """The searchers by the name that an answer gives them."""
         items = self.space.items
         corrections = {"raw": unhub.fit(items, method="raw"), "corrected": self.space.correction}
         return {name: unhub.searcher(items, one, threads=self.threads) for name, one in corrections.items()}
 
     def find(self, text: str, k: int = K) -> Answer:
-        """Return the k best emoji for a description, or for several of one emoji with semicolons between them."""
-        descriptions = tuple(part for part in (one.strip() for one in text.split(BETWEEN)) if part)
+        """Return the k best emoji for a description, or for several of one emoji, separated by semicolons."""
+        descriptions = tuple(part for part in (one.strip() for one in text.split(SEPARATOR)) if part)
         if not descriptions:
-            raise ValueError(f"{text!r} describes nothing; say what the emoji shows, for example 'birthday cake'")
+            raise ArgumentError("query", f"{text!r} describes nothing", "say what the emoji shows: 'birthday cake'")
         asked = [self.space.encode(descriptions)]
         found = {name: tuple(self._hits(one, asked, k)) for name, one in self.searchers.items()}
         return Answer(text, descriptions, tuple(self._unknown(descriptions)), found["raw"], found["corrected"])
@@ -87,10 +88,30 @@ class Finder:
     def _hits(self, searcher: Searcher, asked: list[Float32], k: int) -> Iterator[Hit]:
         hits = searcher.search_sets(asked, k=min(k, len(searcher)), combine=self.space.model)
         for emoji, score in zip(hits.ids[0].tolist(), hits.scores[0], strict=True):
-            # Through text, a float32 stays as short as it prints.
+            # By way of text, so that a float32 keeps its few digits.
             yield Hit(emoji, self.names[emoji], float(str(score)))
 
     def _unknown(self, descriptions: tuple[str, ...]) -> Iterator[str]:
         for word in WORD.findall(plain(" ".join(descriptions))):
             if word.isalnum() and not self.space.words.split(word):
                 yield word
+
+
+def converse(
+    finder: Finder, read: Callable[[], str], show: Callable[[Answer], None], say: Callable[[str], None]
+) -> None:
+    """Answer line after line until an empty line or EOFError; say why a line cannot be answered."""
+    while True:
+        try:
+            line = read().strip()
+        except EOFError:
+            say("")  # the cursor is still behind the prompt
+            return
+        if not line:
+            return
+        try:
+            answer = finder.find(line)
+        except ValueError as error:
+            say(f"{error}.")
+            continue
+        show(answer)

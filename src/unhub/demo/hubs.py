@@ -1,4 +1,4 @@
-"""Hubs of the demo: the emoji that turn up everywhere, and what was asked for when they did."""
+"""Hubs of the demo: the emoji that appear most often, and keywords that return them but mean another emoji."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
 from unhub.evaluation.hubness import Hub, Hubs
 
-K = 10  # an emoji is shown where it is among so many best
-COUNT = 5
-SAMPLE, SHOWN = 60, 6  # queries looked at for each hub, and of these how many are told
+K = 10  # emoji that a keyword shows
+COUNT = 5  # hubs
+SAMPLE, SHOWN = 60, 6  # keywords looked at for each hub, and how many of these are printed
 
 
 @dataclass(frozen=True)
-class Swallowed:
-    """A hub and some queries that asked for another emoji, but were shown it too; as positions of the queries.
+class HubKeywords:
+    """A hub, and the positions of some queries that mean another emoji but show the hub too.
 
-    freed: those that are no longer shown it once corrected. kept: those that still are.
+    freed: those that no longer show it after the correction. kept: those that still do.
     """
 
     hub: Hub
@@ -34,33 +34,30 @@ def find_hubs(space: Space, asked: Descriptions, threads: int | None = None, pro
     )
 
 
-def swallowed(found: Hubs, asked: Descriptions) -> list[Swallowed]:
-    """Name queries for each hub, those that ask for the hub itself left out.
-
-    They are spread evenly from those that have it first to those that have it last.
-    """
-    return [_swallowed(hub, asked) for hub in found.hubs]
+def hub_keywords(found: Hubs, asked: Descriptions) -> list[HubKeywords]:
+    """Choose queries that show a hub but do not mean it, evenly from those that rank it highest to lowest."""
+    return [_keywords_of(hub, asked) for hub in found.hubs]
 
 
-def _swallowed(hub: Hub, asked: Descriptions) -> Swallowed:
+def _keywords_of(hub: Hub, asked: Descriptions) -> HubKeywords:
     still = {
         query: one for query, one in zip(hub.queries, hub.still, strict=True) if asked.items[query] != hub.position
     }
     told = _spread(list(still), SHOWN)
-    return Swallowed(
+    return HubKeywords(
         hub, tuple(query for query in told if not still[query]), tuple(query for query in told if still[query])
     )
 
 
 def _spread(rows: Sequence[int], count: int) -> Iterable[int]:
-    """Return so many of the rows, evenly from the first to the last."""
+    """Return `count` of the rows, evenly from the first to the last."""
     if len(rows) <= count:
         return rows
     return [rows[round(at * (len(rows) - 1) / (count - 1))] for at in range(count)]
 
 
 def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]:
-    """Return the hubs and the queries named for each as JSON can hold them."""
+    """Return the hubs and the queries chosen for each, for JSON."""
 
     def told(queries: Iterable[int]) -> list[dict[str, str]]:
         return [{"text": asked.texts[query], "emoji": space.items.ids[asked.items[query]].item()} for query in queries]
@@ -78,6 +75,6 @@ def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]
                 "no_longer_for": told(one.freed),
                 "still_for": told(one.kept),
             }
-            for one in swallowed(found, asked)
+            for one in hub_keywords(found, asked)
         ],
     }

@@ -32,9 +32,19 @@ def write_page(
     asked, relevance = space.descriptions("test", "keyword").without(bank.texts).joined()
     labels = [f"{in_colour(emoji)} {name}" for emoji, name in zip(space.items.ids.tolist(), space.names, strict=True)]
     return unhub.report(
-        space.items, bank.vectors, asked.vectors, relevance, path=path, item_texts=labels, query_texts=asked.texts,
-        corrections=[space.correction], title=TITLE, command=command, threads=threads, progress=progress,
-    )  # fmt: skip
+        space.items,
+        bank.vectors,
+        asked.vectors,
+        relevance,
+        path=path,
+        item_texts=labels,
+        query_texts=asked.texts,
+        corrections=[space.correction],
+        title=TITLE,
+        command=command,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def in_colour(emoji: str) -> str:

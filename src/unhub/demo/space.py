@@ -1,4 +1,4 @@
-"""Space: the emoji, their descriptions and a text tower, as they come with the package."""
+"""Space: the emoji, their descriptions and a text tower, which come with the package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDER = Path(__file__).with_name("emoji")
 
 @dataclass(frozen=True, eq=False)
 class Descriptions:
-    """Texts, their vectors in the joint space, and the emoji that each asks for: its character, its place among all."""
+    """Texts, their vectors in the joint space, and the emoji that each means: its character and its position."""
 
     texts: tuple[str, ...]
     rows: Float32
@@ -44,21 +44,21 @@ class Descriptions:
 
     @property
     def relevance(self) -> Relevance:
-        """Which text asks for which emoji."""
+        """Which text means which emoji."""
         return Relevance(np.arange(len(self)), self.emoji)
 
     def once(self) -> Descriptions:
-        """Return each text once, where it first stands: repeats are answered alike, and make any answer a hub."""
+        """Return each text once, where it first occurs: repeats would make their common answer look like a hub."""
         return self._some(np.sort(np.unique(self.texts, return_index=True)[1]))
 
     def joined(self) -> tuple[Descriptions, Relevance]:
-        """Return each text once, and every emoji that it asks for here."""
+        """Return each text once, and every emoji that it means here."""
         asked = self.once()
         places = {text: place for place, text in enumerate(asked.texts)}
         return asked, Relevance([places[text] for text in self.texts], self.emoji)
 
     def without(self, texts: Iterable[str]) -> Descriptions:
-        """Return those whose text is not among these."""
+        """Return the descriptions whose text is not among these."""
         return self._some(np.flatnonzero(~np.isin(self.texts, list(texts))))
 
     def _some(self, kept: NDArray[np.int64]) -> Descriptions:
@@ -70,7 +70,7 @@ class Descriptions:
 class Space:
     """Emoji and texts in one joint space.
 
-    items: the emoji, by character. names: what each is called. words, model: how a new text gets there. correction:
+    items: the emoji, by character. names: their names. words, model: what turns a text into a vector. correction:
     fitted on the texts of the split `bank`, its method chosen on `val`.
     """
 
@@ -86,7 +86,7 @@ class Space:
         return cast("Float32", self.model.encode_texts(self.words.rows(texts)).rows)
 
     def descriptions(self, split: Split, kind: str | None = None) -> Descriptions:
-        """Return the texts of a split, perhaps only the names or only the keywords."""
+        """Return the texts of a split; with a kind, only the names or only the keywords."""
         rows = [row for row in self.described if row[3] == split and kind in (None, row[2])]
         texts, emoji = tuple(row[0] for row in rows), np.array([row[1] for row in rows])
         encoded, places = self._encoded
@@ -95,7 +95,7 @@ class Space:
 
     @cached_property
     def _encoded(self) -> tuple[Float32, dict[str, int]]:
-        """The texts that are asked or banked, encoded together: the same text has the same bits wherever it stands."""
+        """The texts of all splits but `train`, encoded together so that equal texts have equal bits."""
         texts = sorted({row[0] for row in self.described if row[3] != "train"})
         return self.encode(texts), {text: place for place, text in enumerate(texts)}
 

@@ -1,4 +1,4 @@
-"""Tables: how well the emoji are found by one, three and five keywords, and how evenly, raw against corrected."""
+"""Tables: how often the emoji are found by one, three and five keywords, and how evenly, raw and corrected."""
 
 from __future__ import annotations
 
@@ -15,31 +15,39 @@ from unhub.multi.results import SetEvaluation
 
 SIZES = (1, 3, 5)
 MEASURES = ("R@1", "R@5", "R@10", "MdR")
-DRAWS = 20  # sets of each emoji and size: more would change the figures less than the intervals are wide
+DRAWS = 20  # sets of each emoji and size; with more, the figures change by less than the intervals
 CORRECTED = "corrected"
 
 Table: TypeAlias = tuple[list[str], list[list[str]]]
 
-# Figures of hubness for people who have never heard of it: what is counted, and how it is written.
+# Figures of hubness for newcomers: a label, and the format of the number.
 EVENNESS: Mapping[str, tuple[str, str]] = {
-    "skewness": ("skewness of the counts; 0 is even", ".2f"),
+    "skewness": ("skewness of the counts (0 is even)", ".2f"),
     "largest": ("keywords that show the worst hub", ",d"),
     "anti_hubs": ("emoji that no keyword shows", ".1%"),
-    "robin_hood": ("places to move for an even share", ".1%"),
+    "robin_hood": ("results to change for equal shares", ".1%"),
 }
 
 
 def measure(
     space: Space, asked: Descriptions, threads: int | None = None, progress: Progress | None = None
 ) -> SetEvaluation:
-    """Ask for each emoji with 1, 3 and 5 of these keywords at once, raw and corrected; `asked` are the queries.
+    """Search for each emoji with 1, 3 and 5 of these keywords at once, raw and corrected.
 
-    An emoji with fewer keywords than that is left out of the size. Sets are drawn with a fixed seed.
+    An emoji with fewer keywords than a size is left out of it. Sets are drawn with a fixed seed.
     """
     return unhub.evaluate_sets(
-        asked.vectors, space.items, asked.relevance, SIZES, DRAWS, space.model, {CORRECTED: space.correction}, MEASURES,
-        threads=threads, progress=progress,
-    )  # fmt: skip
+        asked.vectors,
+        space.items,
+        asked.relevance,
+        SIZES,
+        DRAWS,
+        space.model,
+        {CORRECTED: space.correction},
+        MEASURES,
+        threads=threads,
+        progress=progress,
+    )
 
 
 def set_cells(found: SetEvaluation, intervals: bool = True) -> Table:
@@ -56,7 +64,7 @@ def set_cells(found: SetEvaluation, intervals: bool = True) -> Table:
 
 
 def verdicts(found: SetEvaluation) -> list[bool | None]:
-    """Return for each row of `set_cells` whether the change is for the better; None where it may be chance."""
+    """Return for each row of `set_cells` whether the change is an improvement; None where it may be chance."""
     return [
         (change.value > 0) is not measure.family.falls if change.excludes_zero else None
         for size in found.sizes
@@ -74,7 +82,7 @@ def _compared(found: SetEvaluation, size: int) -> Iterator[tuple[Measure, Interv
 
 
 def hubness_cells(found: Hubs) -> Table:
-    """Return heads and rows of text of how evenly the emoji are shown."""
+    """Return heads and rows of text on how evenly the emoji are shown."""
     assert found.after is not None
     sides = (found.before.figures, found.after.figures)
     rows = [

@@ -1,4 +1,4 @@
-"""Words: a text as the weighted mean of the vectors of its word pieces, with a table small enough to ship."""
+"""Words: a text as the weighted mean of the vectors of its word pieces, from a table small enough to ship."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32
+from unhub.errors import ArgumentError
 from unhub.files.container import FORMAT, WHAT, read_container, saved_file, write_container
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
-LONGEST = 100  # letters of a word: a longer one is none
+LONGEST_WORD = 100  # letters; a longer word is left out
 WORDS = "words"
 CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Pieces of words and a vector for each: table[i] * scales[i], which holds the piece's weight too."""
+    """Pieces of words and a vector for each: table[i] * scales[i], which includes the weight of the piece."""
 
     pieces: tuple[str, ...]
     table: NDArray[np.int8]
@@ -47,7 +48,7 @@ class Words:
     def _cut(self, word: str) -> list[str]:
         found: list[str] = []
         start = 0
-        if len(word) > LONGEST:
+        if len(word) > LONGEST_WORD:
             return found
         while start < len(word):
             piece = next((one for one in _beginnings(word, start) if one in self._places), None)
@@ -63,7 +64,9 @@ class Words:
         for row, text in enumerate(texts):
             places = [self._places[piece] for piece in self.split(text)]
             if not places:
-                raise ValueError(f"no word of {text!r} is known to the demo: describe it in other English words")
+                raise ArgumentError(
+                    "query", f"{text!r} has no word that the demo knows", "describe it in other English words"
+                )
             out[row] = self.scales[places] @ self.table[places].astype(np.float32)
         lengths = np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return np.asarray(out / lengths, np.float32)
@@ -88,7 +91,7 @@ def load_words(path: Path) -> Words:
 
 
 def plain(text: str) -> str:
-    """Return the text in lower case, without accents, ligatures and the like."""
+    """Return the text in lower case, without accents or ligatures."""
     apart = unicodedata.normalize("NFKD", text.casefold())
     return "".join(one for one in apart if unicodedata.category(one) != "Mn")
 

@@ -1,6 +1,6 @@
-"""Checkpoints: all that a training needs to go on as if it had never stopped, in one file that is never half written.
+"""Checkpoints: everything needed to resume a training as if it had never stopped, in one file written atomically.
 
-What is random in an epoch is drawn from the seed and the epoch's number, so no state of a generator has to be kept.
+Random numbers come from the seed and the number of the epoch, so the state of no generator has to be kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from unhub.atomic import check_target, remove_strays, replacing
+from unhub.errors import ArgumentError
 from unhub.model.record import Epoch, Tried, as_tried
 
 Weights: TypeAlias = dict[str, Tensor]
@@ -24,7 +25,7 @@ FORMAT = 1
 
 @dataclass
 class Current:
-    """A rate that is being tried: its epochs so far, the weights and the optimiser after them, and the best weights."""
+    """The rate being tried: its epochs so far, the weights and the optimiser after them, and the best weights."""
 
     weights: Weights
     optimiser: dict[str, Any]
@@ -35,7 +36,7 @@ class Current:
 
 @dataclass
 class State:
-    """How far a training has come: the rates that are done, the weights of the best of them, the one under way.
+    """The progress of a training: the rates that are done, the weights of the best of them, and the rate being tried.
 
     initial: the weights that each rate starts from, kept where there are several rates.
     """
@@ -48,13 +49,13 @@ class State:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file that holds the state; `key` tells the data and settings it belongs to, by name."""
+    """A file that holds the state; `key` names the data and settings it belongs to."""
 
     path: Path
     key: dict[str, object]
 
     def write(self, state: State) -> None:
-        """Put the state in the place of the last one, at once."""
+        """Replace the state in the file, atomically."""
         content: dict[str, Any] = {
             "unhub checkpoint": FORMAT,
             "key": json.dumps(self.key),
@@ -75,14 +76,15 @@ class Checkpoint:
             torch.save(content, temporary)
 
     def read(self) -> State:
-        """Return the state of the file, which must be of the same data and settings."""
+        """Return the state in the file, which must have the same data and settings."""
         content = self._content()
         was, now = json.loads(content["key"]), json.loads(json.dumps(self.key))
         for name in now:
             if was.get(name) != now[name]:
-                raise ValueError(
-                    f"checkpoint: {self.path} is of another training: {_difference(name, was.get(name), now[name])}; "
-                    "name another file, or train as before"
+                raise ArgumentError(
+                    "checkpoint",
+                    f"{self.path} is of another training: {_difference(name, was.get(name), now[name])}",
+                    "name another file, or train as before",
                 )
         state = State([as_tried(one) for one in json.loads(content["tried"])], content["winner"], content["initial"])
         if "current" in content:
@@ -95,16 +97,19 @@ class Checkpoint:
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
         except (RuntimeError, OSError, EOFError, KeyError, pickle.UnpicklingError) as error:  # by where it is damaged
-            raise ValueError(
-                f"checkpoint: {self.path} is damaged or no checkpoint ({str(error).partition(chr(10))[0]})"
+            reason = str(error).partition("\n")[0]
+            raise ArgumentError(
+                "checkpoint", f"{self.path} is damaged or not a checkpoint ({reason})", "name another file"
             ) from None
         if not isinstance(content, dict) or content.get("unhub checkpoint") != FORMAT:
-            raise ValueError(f"checkpoint: {self.path} is no checkpoint that this unhub wrote")
+            raise ArgumentError(
+                "checkpoint", f"{self.path} was not written by this version of unhub", "name another file"
+            )
         return content
 
 
 def _difference(name: str, was: object, now: object) -> str:
-    """Return in words what differs between two values of a key, the first of its parts that does."""
+    """Say how two values of a key differ, by the first of their parts that does."""
     if not (isinstance(was, dict) and isinstance(now, dict)):
         return f"{name} was {was!r}, now it is {now!r}"
     part = next(one for one in (*was, *now) if was.get(one) != now.get(one))
@@ -112,10 +117,10 @@ def _difference(name: str, was: object, now: object) -> str:
 
 
 def open_checkpoint(path: Path, key: dict[str, object], resume: bool) -> tuple[Checkpoint, State]:
-    """Return where to keep the state, and the state to begin with; a file that is there must be asked for."""
+    """Return where to keep the state, and the state to begin with; an existing file is used only with `resume`."""
     checkpoint = Checkpoint(check_target(path), key)
     if path.exists() and not resume:
-        raise ValueError(f"checkpoint: {path} exists; go on from it with resume=True, or name another file")
+        raise ArgumentError("checkpoint", f"{path} exists", "resume from it, or name another file")
     state = checkpoint.read() if path.exists() else State()
     remove_strays(path)
     return checkpoint, state

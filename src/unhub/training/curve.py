@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from unhub.errors import ArgumentError
 from unhub.evaluation.pictures import INKS, Picture, draw_legend, draw_levels
 from unhub.model import Model
 
@@ -22,7 +23,7 @@ def curve(model: Model) -> Picture:
     """Return the training curve of a model as a picture."""
     training = model.training
     if training.chosen is None:
-        raise ValueError("this model was not trained here: it has no history to draw")
+        raise ArgumentError("model", "has no history to draw: it was not trained here")
     validated = training.chosen.kept.recall is not None
 
     def draw(figure: Figure) -> None:

@@ -1,4 +1,4 @@
-"""Heads in torch: how much each of several queries weighs, masked where sets differ in size (Wang et al. 2022)."""
+"""Heads in torch: the weight of each of several queries, masked where sets differ in size (Wang et al. 2022)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from unhub.model.heads import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextua
 
 
 class Weighing(nn.Module):
-    """A head: one unit vector from several, the weighed sum; `here` (sets, k) tells which of them exist."""
+    """A head: one unit vector from several, their weighted sum; the mask `here`, (sets, k), tells which exist."""
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
         """Return a score for each query, (sets, k), from (sets, k, d) unit queries."""
         raise NotImplementedError
 
     def weights(self, queries: Tensor, here: Tensor) -> Tensor:
-        """Return alpha, (sets, k): the rows sum to 1, and what is not there has none."""
+        """Return alpha, (sets, k): rows sum to 1, and missing queries have weight 0."""
         return self.scores(queries, here).masked_fill(~here, -torch.inf).softmax(dim=1)
 
     def forward(self, queries: Tensor, here: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class Mean(Weighing):
         super().__init__()
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
-        """Return the same score for all."""
+        """Return the same score for all queries."""
         return torch.zeros_like(here, dtype=queries.dtype)
 
 
@@ -48,7 +48,7 @@ class Distinct(Weighing):
         super().__init__()
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
-        """Return minus the mean similarity to the others, over t; one alone has the score 0."""
+        """Return minus the mean similarity to the others, over t; a single query has the score 0."""
         there = here.to(queries.dtype)
         gram = queries @ queries.transpose(1, 2)
         others = there.unsqueeze(1) * (1 - torch.eye(here.shape[1], dtype=queries.dtype, device=queries.device))
@@ -63,7 +63,7 @@ class Local(Weighing):
         self.score = nn.Sequential(nn.Linear(dimensions, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
-        """Return the MLP's score of each query by itself."""
+        """Return the MLP's score of each query alone."""
         return torch.as_tensor(self.score(queries)).squeeze(2)
 
 
@@ -72,12 +72,12 @@ class Contextual(Local):
 
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
-        contextual_shapes(dimensions)  # or dimensions that cannot be shared out would fail inside torch
+        contextual_shapes(dimensions)  # raises where torch would fail later, with a worse message
         layer = nn.TransformerEncoderLayer(dimensions, ATTENTION, FEED_FORWARD, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
-        """Return the MLP's score of each query after it has seen the others."""
+        """Return the MLP's score of each query, encoded together with the others."""
         return super().scores(self.encoder(queries, src_key_padding_mask=~here), here)
 
 
@@ -90,7 +90,7 @@ HEADS: Mapping[str, Callable[[int], Weighing]] = {
 
 
 def arrays_of(module: nn.Module) -> dict[str, Float32]:
-    """Return the weights by name as numpy arrays, which nobody else holds."""
+    """Return a copy of the weights by name, as numpy arrays."""
     weights = module.state_dict().items()
     return {name: weight.detach().to("cpu", torch.float32).clone().numpy() for name, weight in weights}
 

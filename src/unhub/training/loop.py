@@ -1,4 +1,4 @@
-"""The loop of training: epochs of one learning rate after the other, the best epoch of the best rate kept."""
+"""The training loop: one learning rate after another, keeping the best epoch of the best rate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
+from unhub.errors import ArgumentError
 from unhub.model.record import Epoch, Tried
 from unhub.training.batches import batches
 from unhub.training.checkpoints import Checkpoint, Current, State, Weights
@@ -19,7 +20,7 @@ from unhub.training.settings import Settings
 
 @dataclass(frozen=True)
 class Step:
-    """How far training is: steps done of all, the rate, the epoch, its mean loss so far, the last validation R@1."""
+    """Progress of training: steps done of all, the rate, the epoch, its mean loss so far, the last validation R@1."""
 
     done: int
     total: int
@@ -33,13 +34,18 @@ Watch: TypeAlias = Callable[[Step], None]
 
 
 def learn(
-    network: Network, data: Data, validation: Data | None, settings: Settings, state: State,
-    checkpoint: Checkpoint | None, watch: Watch | None,
-) -> tuple[Weights, list[Tried]]:  # fmt: skip
-    """Train with each rate from the same start; return the weights of the best epoch of the best rate, and all tried.
+    network: Network,
+    data: Data,
+    validation: Data | None,
+    settings: Settings,
+    state: State,
+    checkpoint: Checkpoint | None,
+    watch: Watch | None,
+) -> tuple[Weights, list[Tried]]:
+    """Train with each rate from the same weights; return the weights of the best epoch of the best rate, and all tried.
 
-    The best is by R@1 on validation, the earlier one where two are equal; without validation it is the last epoch. A
-    rate whose loss or vectors stop being finite has failed and is left; it is an error if all do.
+    The best epoch has the highest R@1 on validation, the earlier of two equals; without validation it is the last one.
+    A rate whose loss or vectors stop being finite has failed; it is an error if all rates fail.
     """
     initial = state.initial or copied(network)
     state.initial = initial if len(settings.rates) > 1 else {}
@@ -59,14 +65,14 @@ def learn(
         if checkpoint is not None:
             checkpoint.write(state)
     if best_of(state.tried) is None:
-        network.modules.load_state_dict(initial)  # modules of one's own are not left in ruins
-        reasons = "; ".join(f"with {one.rate:g} {one.failed}" for one in state.tried)
-        raise ValueError(f"rate: {reasons}; give a lower one")
+        network.modules.load_state_dict(initial)  # a user's own modules keep usable weights
+        reasons = ", ".join(f"with {one.rate:g} {one.failed}" for one in state.tried)
+        raise ArgumentError("rate", f"is too high: {reasons}", "give a lower one")
     return state.winner, state.tried
 
 
 def best_of(tried: Sequence[Tried]) -> Tried | None:
-    """Return the rate with the highest R@1 on validation, the first of equals; None where all failed."""
+    """Return the rate with the highest R@1 on validation, the first of equals; None if all failed."""
     return max((one for one in tried if not one.failed), key=_recall, default=None)
 
 
@@ -85,12 +91,17 @@ def _is_over(current: Current, settings: Settings) -> bool:
 
 
 class _Lap:
-    """One learning rate: from the first step to the last."""
+    """The training with one learning rate."""
 
     def __init__(
-        self, network: Network, data: Data, validation: Data | None, settings: Settings, number: int,
+        self,
+        network: Network,
+        data: Data,
+        validation: Data | None,
+        settings: Settings,
+        number: int,
         watch: Watch | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.network, self.data, self.validation, self.settings = network, data, validation, settings
         self.number, self.peak, self.watch = number, settings.rates[number], watch
         of_head = {id(one) for one in network.head.parameters()}
@@ -99,14 +110,14 @@ class _Lap:
             ([one for one in learnt if id(one) not in of_head], self.peak),
             ([one for one in learnt if id(one) in of_head], settings.head_peak(self.peak)),
         )
-        # In one pass over the weights, where their kind allows it: several times faster on a processor.
+        # The fused optimiser, where the weights allow it, is several times faster on a CPU.
         fused = all(one.is_floating_point() and one.device.type in ("cpu", "cuda") for one in learnt)
         groups = [{"params": part, "lr": peak, "peak": peak} for part, peak in parts if part]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=fused)
         self.per_epoch = -(-len(data.captions) // settings.batch)
 
     def start(self, initial: Weights, current: Current | None) -> Current:
-        """Put the network where it was, or at the start."""
+        """Set the network to the state reached before, or to the first weights."""
         if current is None:
             self.network.modules.load_state_dict(initial)
             return Current(initial, self.optimiser.state_dict(), initial)
@@ -115,7 +126,7 @@ class _Lap:
         return current
 
     def epoch(self, current: Current) -> str:
-        """Train for one more epoch, validate, and note it in `current`; return in words why it failed, if it did."""
+        """Train for one more epoch, validate, and record it in `current`; return why it failed, or nothing."""
         number = len(current.epochs) + 1
         settings = self.settings
         torch.manual_seed(int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0]))

@@ -18,7 +18,7 @@ from unhub.training.rows import Rows
 from unhub.training.settings import Settings
 from unhub.training.towers import Side, encoded
 
-RANKED = 512  # sets at a time
+RANKED_SETS = 512  # at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Both towers and the head; `modules` holds all that is learnt."""
+    """Both towers and the head; `modules` holds everything that is trained."""
 
     text: Side
     item: Side
@@ -47,7 +47,7 @@ class Network:
         return Network(text, item, head, modules.to(text.device))
 
     def loss(self, data: Data, batch: Batch, settings: Settings) -> Tensor:
-        """Return the sum of the two cross-entropies over the similarities of the batch, each query to its item."""
+        """Return the sum of the cross-entropies, query to item and item to query, over the batch."""
         with torch.autocast(self.text.device.type, torch.bfloat16, enabled=settings.mixed):
             flat = self.text.unit(data.texts, batch.texts[batch.texts != NOBODY])
             items = self.item.unit(data.items, batch.items)
@@ -57,9 +57,9 @@ class Network:
         return cross_entropy(similarities, own) + cross_entropy(similarities.T, own)
 
     def recall(self, data: Data, settings: Settings) -> float:
-        """Return R@1 in percent: the mean over the numbers of queries that training meets.
+        """Return R@1 in percent, the mean over the numbers of queries used in training.
 
-        It is nan where a vector or a similarity is not finite: a comparison with nan would count as found.
+        It is nan if a vector or a similarity is not finite: a comparison with nan would count as found.
         """
         self.modules.eval()
         texts, items = encoded(self.text, data.texts), encoded(self.item, data.items)
@@ -71,15 +71,15 @@ class Network:
         return 100 * float(np.mean(recalls))
 
     def is_sound(self, data: Data, batch: Batch, settings: Settings) -> bool:
-        """Return whether the loss of a batch is finite as the network is now, once trained."""
+        """Return whether the loss of a batch is finite with the weights as they are now."""
         self.modules.eval()
         with torch.no_grad():
             return bool(self.loss(data, batch, settings).isfinite())
 
     def _found(self, texts: Tensor, items: Tensor, sets: Batch) -> float:
-        """Return the share of sets that find their item first; among equals, the chance that it comes first."""
+        """Return the share of sets that find their item first; in a tie, the chance that it comes first."""
         total = 0.0
-        for start, stop in spans(len(sets.items), RANKED):
+        for start, stop in spans(len(sets.items), RANKED_SETS):
             here = torch.from_numpy(sets.texts[start:stop] != NOBODY).to(texts.device)
             positions = torch.from_numpy(sets.texts[start:stop]).to(texts.device)
             similarities = self.head(*as_sets(texts[positions[here]], here)) @ items.T
@@ -92,7 +92,7 @@ class Network:
 
 
 def as_sets(flat: Tensor, here: Tensor) -> tuple[Tensor, Tensor]:
-    """Return queries (sets, k, d) with zeros where there is none, and which are there, (sets, k)."""
+    """Return queries (sets, k, d) with zeros for missing ones, and the mask of those that exist, (sets, k)."""
     queries = flat.new_zeros(*here.shape, flat.shape[1])
     queries[here] = flat
     return queries, here

@@ -1,4 +1,4 @@
-"""What comes before and after the loop: data checked, towers and head built, and the model that numpy runs."""
+"""Before and after the loop: check the data, build towers and head, and export the model that numpy runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from unhub.data.captions import Captions
 from unhub.data.fingerprint import inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError
 from unhub.model import Model, Preparation, Towers, Training
 from unhub.training.heads import HEADS
 from unhub.training.heads import exported as exported_head
@@ -29,13 +30,18 @@ def read(
     texts: VectorsLike, items: VectorsLike, relevance: RelevanceLike, settings: Settings, validation: bool = False
 ) -> Data:
     """Check texts and items and find the captions of each item; errors and notes say which data are for validation."""
-    of = " of validation" if validation else ""
-    asked, gallery = _rows(texts, f"texts{of}", settings.towers), _rows(items, f"items{of}", settings.towers)
-    table = as_relevance(relevance)
-    truth = table.against(asked.ids, gallery.ids)
+    prefix = "validation_" if validation else ""
+    asked, gallery = (
+        _rows(rows, f"{prefix}{name}", settings.towers) for name, rows in (("texts", texts), ("items", items))
+    )
+    try:
+        table = as_relevance(relevance)
+        truth = table.against(asked.ids, gallery.ids)
+    except ArgumentError as error:
+        raise error.of(f"{prefix}{error.name}") from None
     captions = Captions.of(truth)
     if len(gallery if validation else captions) < 2:
-        raise ValueError(f"items{of}: one alone cannot be told from others; give at least two with captions")
+        raise ArgumentError(f"{prefix}items", "must be at least two items with captions, got one")
     return Data(
         asked, gallery, captions, left_out(captions, truth, len(table), len(gallery), settings.queries, validation)
     )
@@ -70,24 +76,25 @@ def _rows(rows: VectorsLike, name: str, kind: str) -> Rows:
 
 
 def check_alike(data: Data, judged: Data | None, kind: str) -> None:
-    """Raise a ValueError where rows that must have one shape do not."""
+    """Raise where rows that must have one shape do not."""
     shapes = {"texts": data.texts.source.shape[1:], "items": data.items.source.shape[1:]}
     if kind == "none" and shapes["texts"] != shapes["items"]:
-        raise ValueError(
-            f"texts have {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; towers='none' needs both in one "
-            "space, 'linear' and 'mlp' bring them into one"
+        raise ArgumentError(
+            "texts",
+            f"has {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; without towers both must be in one",
+            "use the towers 'linear' or 'mlp', which bring them into one",
         )
     if judged is None or kind == "modules":
         return
     for name, side in (("texts", judged.texts), ("items", judged.items)):
         if side.source.shape[1:] != shapes[name]:
-            raise ValueError(
-                f"{name} of validation have {side.source.shape[1]} dimensions, those to train on {shapes[name][0]}"
+            raise ArgumentError(
+                f"validation_{name}", f"has {side.source.shape[1]} dimensions, {name} has {shapes[name][0]}"
             )
 
 
 def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
-    """Return sizes and hashes of what is trained and validated on, as JSON has them."""
+    """Return the sizes and hashes of the data to train and validate on, for JSON."""
     parts = {"training": data} | ({} if judged is None else {"validation": judged})
     return {
         name: {
@@ -101,26 +108,26 @@ def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
 
 
 def sameness(data: Data, described: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
-    """Return a note for texts and items of validation that are those to train on, by the hashes in `described`."""
+    """Return a note where the texts or items of validation are those trained on, by the hashes in `described`."""
     if "validation" not in described:
         return ()
     judged, trained = described["validation"], described["training"]
     return tuple(
-        f"the {name} of validation are those that were trained on: R@1 there says nothing of other items"
+        f"the {name} of validation are those trained on: R@1 on them says nothing about other items"
         for name, rows in (("texts", data.texts), ("items", data.items))
-        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # or there are only ids to go by
+        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # others are hashed by their ids alone
     )
 
 
 def shapes_of(network: Network) -> dict[str, list[int]]:
-    """Return the shape of every weight by name, as JSON has it."""
+    """Return the shape of every weight by name, for JSON."""
     return {name: list(weight.shape) for name, weight in network.modules.state_dict().items()}
 
 
 def build(
     data: Data, settings: Settings, modules: tuple[nn.Module, nn.Module] | None, device: torch.device
 ) -> tuple[Network, Settings]:
-    """Return the network with its first weights, and the settings with the dimensions that the joint space has."""
+    """Return the network with its first weights, and the settings with the dimensions of the joint space."""
     used = {"text": (data.texts, np.unique(data.captions.texts)), "item": (data.items, data.captions.items)}
     if settings.towers == "none":
         settings = replace(settings, dimensions=data.texts.source.shape[1])
@@ -136,14 +143,20 @@ def build(
             used_rows = Vectors(rows.ids, rows.source).gather(positions)
             sides.append(Side(tower, Preparation.of(used_rows, settings.root), device))
     if modules is not None:
-        widths = [encoded(side, Rows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]
-                  for side, (rows, _) in zip(sides, used.values(), strict=True)]  # fmt: skip
+        widths = [
+            encoded(side, Rows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]
+            for side, (rows, _) in zip(sides, used.values(), strict=True)
+        ]
         if widths[0] != widths[1]:
-            raise ValueError(f"towers: the text module returns {widths[0]} dimensions, the item module {widths[1]}")
+            raise ArgumentError(
+                "towers",
+                f"do not match: the text module returns {widths[0]} dimensions, the item module {widths[1]}",
+                "make both return as many",
+            )
         settings = replace(settings, dimensions=widths[0])
     network = Network.of(sides[0], sides[1], HEADS[settings.head](settings.dimensions))
     if not any(weight.requires_grad for weight in network.modules.parameters()):
-        raise ValueError(f"head {settings.head} with these towers has nothing to learn; it can be used as it is")
+        raise ArgumentError("head", f"{settings.head!r} with these towers has nothing to learn", "use it untrained")
     return network, settings
 
 
@@ -159,23 +172,23 @@ def export(network: Network, data: Data, settings: Settings, training: Training)
 
 
 def device_of(name: str | None) -> torch.device:
-    """Return the device of this name, or a graphics card where there is one, else the processor."""
+    """Return the device of this name; by default a graphics card if there is one, else the CPU."""
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device must be one that torch can use here, got {name!r} ({error})") from None
+        raise ArgumentError("device", f"must be one that torch can use here, got {name!r} ({error})") from None
     return device
 
 
 def mixes(device: torch.device) -> bool:
-    """Return whether the device computes in bfloat16 by itself."""
+    """Return whether the device computes in bfloat16 natively."""
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 @contextmanager
 def own_randomness(device: torch.device, seed: int) -> Iterator[None]:
-    """Draw from this seed inside, and leave torch's generators as they were."""
+    """Seed torch's generators inside, and restore them afterwards."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""Rows that training reads by position: features, or whatever a module of one's own takes."""
+"""Rows that training reads by position: features, or whatever the user's own module takes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Ids
+from unhub.arrays import Ids, spans
 from unhub.data.vectors import Gathered, Stacked, Vectors, VectorsLike, as_vectors, take
 from unhub.data.vectors import Rows as Source
 
-HELD = (np.ndarray, Gathered, Stacked)  # in memory or mapped
+STORED_TYPES = (np.ndarray, Gathered, Stacked)  # in memory or mapped
+HASHED_ROWS = 4096  # at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Ids, and an array whose first axis is the rows: features (n, d), token ids (n, length), pictures (n, 3, h, w).
 
-    It is a numpy array, or whatever has a shape, a dtype and slices, such as one that decodes pictures as asked.
+    It is a numpy array, or any object with a shape, a dtype and slices, such as one that decodes pictures on demand.
     """
 
     ids: Ids
@@ -30,8 +31,8 @@ class Rows:
 
     @property
     def held(self) -> bool:
-        """Whether the rows are there, rather than made as asked."""
-        return isinstance(self.source, HELD)
+        """Whether the rows are stored, rather than made on demand."""
+        return isinstance(self.source, STORED_TYPES)
 
     def take(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
         """Return a copy of the rows at these positions."""
@@ -40,16 +41,16 @@ class Rows:
         return np.concatenate([self.source[int(one) : int(one) + 1] for one in positions])
 
     def digest(self, positions: NDArray[np.int64]) -> str:
-        """Return a hash of the ids and rows at these positions; of rows that are made as asked, of the ids alone."""
+        """Return a hash of the ids and rows at these positions; of the ids alone if rows are made on demand."""
         checksum = hashlib.blake2b(f"{self.source.dtype}{self.source.shape}".encode(), digest_size=16)
         checksum.update("\n".join(map(str, self.ids[positions].tolist())).encode("utf-8", "surrogatepass"))
-        for start in range(0, len(positions) if self.held else 0, 4096):
-            checksum.update(np.ascontiguousarray(self.take(positions[start : start + 4096])).data)
+        for start, stop in spans(len(positions) if self.held else 0, HASHED_ROWS):
+            checksum.update(np.ascontiguousarray(self.take(positions[start:stop])).data)
         return checksum.hexdigest()
 
 
 def as_rows(value: VectorsLike, name: str) -> Rows:
-    """Return rows for a module of one's own, of any shape and kind; numbered from 0 where they have no ids."""
+    """Return rows of any shape for the user's own module; numbered from 0 where they have no ids."""
     if isinstance(value, Vectors):
         return Rows(value.ids, value.rows)
     if hasattr(value, "shape") and len(getattr(value, "shape", ())) > 2:

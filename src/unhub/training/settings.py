@@ -1,8 +1,7 @@
-"""Settings of a training, checked at the door; the defaults are the paper's, but for the rate of small towers."""
+"""Settings of a training, checked when made; the defaults are the paper's, except for the rate of small towers."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,26 +11,26 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.errors import check_whole
+from unhub.errors import ArgumentError, check_whole, unknown
 from unhub.model import HEADS
 
 Rates: TypeAlias = float | Sequence[float] | NDArray[np.number]
 
-RATES = (3e-4, 1e-3, 3e-3)  # tried in turn where none is given and there is validation
-RATE = 1e-3  # where there is none to choose by
-TRANSFORMER_RATE = 1e-4  # the most that cg-wf's stands: at those of small towers it stops telling queries apart
+RATES = (3e-4, 1e-3, 3e-3)  # tried where none is given and there is validation
+RATE = 1e-3  # used where none is given and there is no validation
+TRANSFORMER_RATE = 1e-4  # the highest for cg-wf: at the rates of small towers it gives all queries equal weights
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to train: Wang et al. 2022, section 4.2.
 
-    towers: `linear`, `mlp`, `none`, or `modules` for a pair of one's own. dimensions: of the joint space. hidden: of
-    the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: a signed square root of the features
-    of texts or items first, or None to take it where no feature is negative. head_rate: of the head's weights, where
-    that of the towers is higher; None is 0.0001 for `cg-wf` beside towers that learn, else the towers' own. warmup: the
-    share of the steps in which the rate rises. patience: epochs without a better validation after which a rate is given
-    up; None never does. Numbers of numpy become Python's own, which JSON takes.
+    towers: `linear`, `mlp`, `none`, or `modules` for the user's own pair. dimensions: of the joint space. hidden: size
+    of the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: whether to take a signed square root
+    of the features first; None takes it where no feature is negative. head_rate: the highest rate for the weights of
+    the head; None is 0.0001 for `cg-wf` with trained towers, else no limit. warmup: the share of the steps in which the
+    rate rises. patience: give up a rate after so many epochs without a better validation; None never does. Numbers of
+    numpy become Python's, for JSON.
     """
 
     head: str = "cg-wf"
@@ -55,9 +54,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if str(self.head) not in HEADS:
-            close = difflib.get_close_matches(str(self.head).lower(), list(HEADS), n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ValueError(f"head must be one of {', '.join(HEADS)}, got {self.head!r}{hint}")
+            raise unknown("head", self.head, HEADS, "heads")
         for name, least in (("queries", 1), ("seed", 0), ("dimensions", 1), ("hidden", 1), ("epochs", 1), ("batch", 2)):
             self._set(name, check_whole(getattr(self, name), name, least))
         if self.patience is not None:
@@ -71,24 +68,24 @@ class Settings:
         for name in ("combination", "mixed", *(("root",) if self.root is not None else ())):
             self._set(name, _flag(getattr(self, name), name))
         if len(set(self.rates)) < len(self.rates) or not self.rates:
-            raise ValueError(f"rate must be one number or several different ones, got {list(self.rates)}")
+            raise ArgumentError("rate", f"must be one number or several different ones, got {list(self.rates)}")
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The numbers of queries that training meets, and validation measures."""
+        """The numbers of queries used in training and measured in validation."""
         return (1, self.queries) if self.combination and self.queries > 1 else (self.queries,)
 
     def head_peak(self, peak: float) -> float:
-        """Return the highest rate of the head's weights where that of the towers is `peak`."""
+        """Return the highest rate of the head's weights, given that of the towers."""
         if self.head_rate is not None:
             return min(peak, self.head_rate)
         return min(peak, TRANSFORMER_RATE) if self.head == "cg-wf" and self.towers != "none" else peak
 
     def rate_at(self, peak: float, step: int, steps: int) -> float:
-        """Return the learning rate of a step (from 0) of so many: a linear rise from above 0, then a half cosine."""
+        """Return the learning rate at a step of `steps`, from 0: a linear rise from above 0, then a half cosine."""
         rise = max(1, round(self.warmup * steps))
         if step < rise:
             return peak * (step + 1) / rise
@@ -96,19 +93,21 @@ class Settings:
 
 
 def rates_of(given: Rates | None, validated: bool) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """Return the rates to try, and a note where one was taken because there is no validation to choose by."""
+    """Return the rates to try, and a note where the default is used because there is no validation to choose by."""
     if given is None:
-        return (RATES, ()) if validated else ((RATE,), (f"no validation to choose by: the rate is {RATE:g}",))
+        return (RATES, ()) if validated else ((RATE,), (f"no validation to choose a rate by: it is {RATE:g}",))
     listed: object = given.tolist() if isinstance(given, np.ndarray) else given
     rates = tuple(listed) if isinstance(listed, Sequence) else (listed,)
     if len(rates) > 1 and not validated:
-        raise ValueError(f"rate: {len(rates)} were given, and no validation to choose one by; give one of each")
+        raise ArgumentError(
+            "rate", f"must be one number without validation to choose by, got {len(rates)}", "give validation data too"
+        )
     return tuple(_positive(rate, "rate") for rate in rates), ()
 
 
 def _number(value: object, name: str, low: float, high: float, wanted: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) < high:
-        raise ValueError(f"{name} must be a number {wanted}, got {value!r}")
+        raise ArgumentError(name, f"must be a number {wanted}, got {value!r}")
     return float(value)
 
 
@@ -118,5 +117,5 @@ def _positive(value: object, name: str) -> float:
 
 def _flag(value: object, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+        raise ArgumentError(name, f"must be True or False, got {value!r}")
     return bool(value)

@@ -1,4 +1,4 @@
-"""Towers in torch: the learnt part of `linear` and `mlp`, or a module of one's own, and what numpy runs of them."""
+"""Towers in torch: `linear`, `mlp` or the user's own module, and their export for numpy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch.nn.functional import normalize, relu
 from unhub.arrays import Float32, spans
 from unhub.data.ragged import Positions
 from unhub.data.vectors import Vectors, VectorsLike
+from unhub.errors import ArgumentError
 from unhub.model import Preparation, Tower
 from unhub.training.heads import arrays_of
 from unhub.training.rows import Rows, as_rows
 from unhub.training.settings import Settings
 
-ENCODED = 256  # rows at a time
+ENCODED_ROWS = 256  # at a time
 
 
 class Linear(nn.Module):
@@ -49,7 +50,7 @@ class Mlp(Linear):
 
 
 class AsItIs(nn.Module):
-    """Rows that are in the joint space already."""
+    """No tower: the rows are in the joint space already."""
 
     def __init__(self, features: int, settings: Settings) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ TOWERS: Mapping[str, Callable[[int, Settings], nn.Module]] = {"none": AsItIs, "l
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Texts or items in training: rows, what prepares them, and the module that takes them."""
+    """The tower of texts or of items in training: what prepares rows, and the module that takes them."""
 
     module: nn.Module
     preparation: Callable[[Float32], Float32] | None
@@ -84,13 +85,15 @@ class Side:
         out = self.module(self.inputs(rows, positions))
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(positions):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise ValueError(f"towers: a module must return ({len(positions)}, dimensions) vectors, got {shape}")
+            raise ArgumentError(
+                "towers", f"must return vectors of shape ({len(positions)}, dimensions) for as many rows, got {shape}"
+            )
         return normalize(out.float(), dim=1)
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleTower:
-    """A module of one's own as a tower: it needs torch, and is saved by its owner."""
+    """The user's own module as a tower: it needs torch, and the user saves it."""
 
     side: Side
     dimensions: int
@@ -102,25 +105,25 @@ class ModuleTower:
         vectors = encoded(self.side, given).cpu().numpy()
         lost = np.flatnonzero(~(np.abs(vectors).max(axis=1) > 0))  # nan too
         if len(lost):
-            raise ValueError(f"{name}: row {lost[0]} has no direction after its module: zeros, or not finite")
+            raise ArgumentError(name, f"has row {lost[0]}, for which the module returns zeros or numbers not finite")
         return Vectors(given.ids, vectors)
 
 
 def encoded(side: Side, rows: Rows) -> Tensor:
-    """Return all rows as unit vectors, some at a time, without what learning needs."""
+    """Return all rows as unit vectors, some at a time, without gradients."""
     was_training = side.module.training
     side.module.eval()
     try:
         with torch.no_grad():
-            parts = [side.unit(rows, np.arange(start, stop)) for start, stop in spans(len(rows), ENCODED)]
+            parts = [side.unit(rows, np.arange(start, stop)) for start, stop in spans(len(rows), ENCODED_ROWS)]
     finally:
         side.module.train(was_training)
     return torch.cat(parts)
 
 
 def exported(side: Side, kind: str, features: int, dimensions: int) -> Tower | ModuleTower:
-    """Return the tower as numpy runs it; a module of one's own stays with torch."""
+    """Return the tower that numpy runs; the user's own module stays in torch."""
     if kind == "modules":
         return ModuleTower(side, dimensions)
-    preparation = side.preparation if isinstance(side.preparation, Preparation) else None  # what a Tower does anyway
+    preparation = side.preparation if isinstance(side.preparation, Preparation) else None  # a Tower scales anyway
     return Tower(kind, features, dimensions, arrays_of(side.module), preparation)

@@ -13,7 +13,7 @@ import numpy as np
 from unhub.compute.workers import thread_count
 from unhub.data.relevance import RelevanceLike
 from unhub.data.vectors import VectorsLike
-from unhub.errors import optional
+from unhub.errors import ArgumentError, optional
 from unhub.files.container import unhub_version
 from unhub.model import TOWERS, Model, Training
 from unhub.training.settings import Rates, Settings, rates_of
@@ -57,18 +57,18 @@ def train(
     threads: int | None = None,
     progress: Watch | None = None,
 ) -> Model:
-    """Train towers that bring captions close to their items, and a head that makes one query of several.
+    """Train towers that bring captions close to their items, and a head that turns several queries into one.
 
-    `relevance` tells which text describes which item, by id; in each step an item comes with `queries` of its captions,
-    or with `combination` with one or with `queries` of them. `towers` are `linear`, `mlp`, `none` (the vectors are in
-    one space already, and only the head learns), or a pair of modules for texts and items that are called on batches of
-    rows of any shape; they are trained in place. `validation` is (texts, items, relevance) of other items: the rate is
-    chosen by R@1 on it, of several or where none is given of three, and the best epoch is kept; without it the rate is
-    0.001 and the last epoch is kept. A rate whose loss or vectors stop being finite has failed, which `notes` says; it
-    is an error if all do. The other settings are those of `Settings`.
+    `relevance` says which text describes which item, by id. In each step an item comes with `queries` of its captions;
+    with `combination`, with one or with `queries` of them. `towers` are `linear`, `mlp`, `none` (the vectors are in one
+    space already, and only the head is trained), or a pair of modules for texts and items, which are called on batches
+    of rows of any shape and trained in place. `validation` is (texts, items, relevance) of other items: the best epoch
+    and the best of several rates, by default three, are chosen by R@1 on it. Without it the rate is 0.001 by default
+    and the last epoch is kept. A rate whose loss or vectors stop being finite has failed, which `notes` says; it is an
+    error if all fail. The other settings are those of `Settings`.
 
-    A `checkpoint` is written after every epoch; `resume` goes on from it to the same numbers, bit for bit on as many
-    `threads`. `mixed` computes the towers in bfloat16, by default where a graphics card has it. `progress` is called
+    A `checkpoint` is written after every epoch; `resume` continues from it, with the same result bit for bit on as many
+    `threads`. `mixed` computes the towers in bfloat16, by default on a graphics card that has it. `progress` is called
     with a Step after every step.
     """
     torch = optional("torch", "train", "training")
@@ -78,17 +78,31 @@ def train(
 
     kind, modules = _kind_of(towers)
     if modules is not None and rate is None:
-        raise ValueError("rate must be given for modules of your own, such as 3e-6 for a whole CLIP")
+        raise ArgumentError("rate", "must be given for modules of your own", "try 3e-6 for a whole CLIP")
     rates, notes = rates_of(rate, validation is not None)
     if patience is not None and validation is None:
-        raise ValueError("patience: there is no validation to tell a better epoch by")
+        raise ArgumentError("patience", "needs validation, to tell which epoch is better", "give validation data too")
     where = prepare.device_of(device)
     settings = Settings(
-        head=head, queries=queries, combination=combination, towers=kind, seed=seed, rates=rates, dimensions=dimensions,
-        hidden=hidden, dropout=dropout, root=root, head_rate=head_rate, epochs=epochs, batch=batch,
-        warmup=warmup, temperature=temperature, weight_decay=weight_decay, patience=patience,
+        head=head,
+        queries=queries,
+        combination=combination,
+        towers=kind,
+        seed=seed,
+        rates=rates,
+        dimensions=dimensions,
+        hidden=hidden,
+        dropout=dropout,
+        root=root,
+        head_rate=head_rate,
+        epochs=epochs,
+        batch=batch,
+        warmup=warmup,
+        temperature=temperature,
+        weight_decay=weight_decay,
+        patience=patience,
         mixed=prepare.mixes(where) if mixed is None else mixed,
-    )  # fmt: skip
+    )
     data = prepare.read(texts, items, relevance, settings)
     judged = None if validation is None else prepare.read(*validation, settings, validation=True)
     prepare.check_alike(data, judged, kind)
@@ -107,11 +121,11 @@ def train(
     finally:
         torch.set_num_threads(held)
     best = best_of(tried)
-    assert best is not None  # or `learn` had raised
+    assert best is not None  # else `learn` has raised
     failed = tuple(f"rate {one.rate:g} failed: {one.failed}" for one in tried if one.failed)
     left_out = (*data.notes, *(judged.notes if judged else ()))
     training = Training(
-        settings={**asdict(settings), "rates": list(settings.rates)},  # as JSON has it
+        settings={**asdict(settings), "rates": list(settings.rates)},  # for JSON
         data=described,
         versions={
             "unhub": unhub_version(),
@@ -127,14 +141,15 @@ def train(
 
 
 def _kind_of(towers: str | Pair) -> tuple[str, Pair | None]:
-    """Return the name of the towers, and the modules where they are the user's own."""
+    """Return the name of the towers, and the modules if they are the user's own."""
+    refused = ArgumentError("towers", f"must be one of {', '.join(TOWERS)} or a pair of modules, got {towers!r}")
     if isinstance(towers, str):
         if towers not in TOWERS:
-            raise ValueError(f"towers must be one of {', '.join(TOWERS)} or a pair of modules, got {towers!r}")
+            raise refused
         return towers, None
     nn = optional("torch.nn", "train", "training")
     given: object = towers  # whatever a caller without types may give
     pair = tuple(given) if isinstance(given, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(one, nn.Module) for one in pair):
-        raise ValueError(f"towers must be one of {', '.join(TOWERS)} or a pair of modules, got {towers!r}")
+        raise refused
     return "modules", (pair[0], pair[1])

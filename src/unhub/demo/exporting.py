@@ -1,4 +1,4 @@
-"""Copies: the data of the demo as files that every other command reads."""
+"""Exporting: the data of the demo as files that the other commands read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 def write_files(space: Space, folder: Path, source: Path | None = None) -> list[str]:
     """Copy the shipped files to a new folder, add the queries as vectors, and return the names of the files.
 
-    Of each split: NAME.npz are its texts as vectors, each once, NAME.csv says which emoji each asks for (query_id,
-    item_id), and
-    NAME_texts.csv what it says (id, text). names.csv is what the emoji are called. The folder appears whole or not at
-    all; one that is there must be empty.
+    For each split, NAME.npz has its texts as vectors, each once, NAME.csv the emoji that each asks for (query_id,
+    item_id), and NAME_texts.csv the texts (id, text). names.csv has the names of the emoji. The folder appears complete
+    or not at all; an existing folder must be empty.
     """
     target = _new_folder(folder)
     part = beside(target)
@@ -44,7 +43,7 @@ def write_files(space: Space, folder: Path, source: Path | None = None) -> list[
 
 
 def _new_folder(folder: Path) -> Path:
-    """Return where the folder will stand; raise where it cannot, or where there is something already."""
+    """Return the folder to write, links followed; raise where it cannot be written or is not empty."""
     if folder.is_dir():
         if any(folder.iterdir()):
             raise ValueError(f"{folder} is not empty; name a new folder")
