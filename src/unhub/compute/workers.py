@@ -153,9 +153,7 @@ class Workers:
         self._done = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(
-            self.threads
-        )  # threads start when there is work
+        self._pool = ThreadPoolExecutor(self.threads)  # threads start when there is work
         self._started = time.perf_counter()
         self._baseline = anonymous_memory()
         self.peak_memory = 0

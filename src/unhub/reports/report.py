@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from unhub.arrays import Kind
-from unhub.atomic import check_target, file_kind, replacing
+from unhub.atomic import replacing
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
 from unhub.data.relevance import RelevanceLike, as_relevance
@@ -20,8 +20,9 @@ from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.inputs import Corrections, Setting, name_corrections
 from unhub.evaluation.measures import Measure, parse_measures
-from unhub.evaluation.pictures import PICTURE_FILES, Picture
+from unhub.evaluation.pictures import FORMS, MARKS, Picture
 from unhub.evaluation.tables import as_text
+from unhub.files.container import check_replaceable
 from unhub.matching import Matched
 from unhub.reports import plots as charts
 from unhub.reports.choice import choose
@@ -40,7 +41,7 @@ STUDY_QUERIES, STUDY_BANK = 5_000, 20_000  # at most, of the curves of a report;
 BALANCED = 10**8  # similarities of bank and items up to which the temperature of sn is studied too
 TITLE = "Hubness report"
 STEMS = ("occurrences", "shares", "similarities-raw", "similarities-corrected", "temperature", "bank-size")
-PAGE_FILE = file_kind("a report", rb'<!doctype html>.*<meta name="generator" content="unhub">')
+PAGE_MARK = b'<meta name="generator" content="unhub">'  # near the beginning of every page
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ def report(
     as `evaluate` takes it; `tune` cannot, so then corrections are needed. figures: a folder for the charts, as PNG and
     SVG. command: how this was called, for the page to say.
     """
-    target, chosen_measures = check_target(path, kind=PAGE_FILE), parse_measures(measures)
+    target, chosen_measures = check_replaceable(path, PAGE_MARK), parse_measures(measures)
     optional("matplotlib.figure", "plot", "a report")
     check_seed(seed)
     if figures is not None:
@@ -193,9 +194,9 @@ def _check_folder(folder: Path) -> None:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(f"figures: no permission to write into the folder {existing}")
     for stem in STEMS if folder.is_dir() else ():
-        for form, kind in PICTURE_FILES.items():
+        for form, mark in MARKS.items():
             try:
-                check_target(folder / f"{stem}.{form}", kind=kind)
+                check_replaceable(folder / f"{stem}.{form}", mark)
             except (ValueError, OSError) as error:
                 raise type(error)(f"figures: {error}") from None
 
@@ -205,9 +206,9 @@ def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None)
     if figures is not None:
         Path(figures).mkdir(exist_ok=True)
         for picture in report.pictures:
-            for form in PICTURE_FILES:
+            for form in FORMS:
                 picture.save(Path(figures) / f"{picture.name}.{form}")
-    with replacing(target, PAGE_FILE) as temporary:
+    with replacing(target) as temporary:
         temporary.write_text(report.html, encoding="utf-8")
 
 
