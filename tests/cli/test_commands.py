@@ -189,10 +189,10 @@ def test_a_saved_file_is_read_once_and_not_by_what_wrote_it(
     assert len(opened) == reads, opened
 
 
-def test_lines_of_json_are_the_list_and_replace_themselves(fitted: Path) -> None:
+def test_lines_of_json_are_the_list(fitted: Path) -> None:
     listed = json.loads(succeed(fitted, *SEARCH, "queries.npy", "--json"))
     for _ in range(2):
-        succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.jsonl")
+        succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.jsonl", "--overwrite")
         assert [json.loads(line) for line in (fitted / "hits.jsonl").read_text().splitlines()] == listed
 
 
@@ -200,7 +200,7 @@ def test_lines_of_json_are_the_list_and_replace_themselves(fitted: Path) -> None
 def test_a_suffix_that_hits_are_not_written_to_is_a_mistake_unless_a_format_is_given(fitted: Path, name: str) -> None:
     said = fail(fitted, *SEARCH, "queries.npy", "-o", name)
     known = "hits are written to .txt, .json, .jsonl, .csv, .npz files"
-    assert said == f"--output: {name}: {known}, got *{Path(name).suffix}; name one, or a --format"
+    assert said == f"--output: {name}: {known}, got *{Path(name).suffix}; name one, or give --format"
     succeed(fitted, *SEARCH, "queries.npy", "-o", name, "--format", "csv")
     assert (fitted / name).read_text().startswith("query,rank,id,score\n")
 
@@ -219,7 +219,7 @@ def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> Non
     done = here(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json")
     assert [len(answer["hits"]) for answer in json.loads(done.stdout)] == [40, 40, 40]
     assert (done.returncode, done.stderr) == (
-        0, "unhub: note: -k is 50, but there are 40 items: all are returned, no more\n"
+        0, "unhub: note: -k is 50, but there are only 40 items: all of them are returned\n"
     )  # fmt: skip
     assert succeed(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json", "--quiet") == done.stdout
 

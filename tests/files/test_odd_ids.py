@@ -37,7 +37,7 @@ def named(names: list[str], file: str) -> unhub.Vectors:
 def test_hits_are_written_in_every_form(folder: Path) -> None:
     for _ in range(2):  # the second time over the first
         for suffix in ("json", "csv", "npz", "txt"):
-            succeed(folder, *SEARCH, "-o", f"hits.{suffix}")
+            succeed(folder, *SEARCH, "-o", f"hits.{suffix}", "--overwrite")
     hits = json.loads((folder / "hits.json").read_text(encoding="utf-8"))
     assert [one["query"] for one in hits] == ASKED
     assert {hit["id"] for one in hits for hit in one["hits"]} <= set(NAMES)

@@ -219,7 +219,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
     assert_same(load(tmp_path / "real.unhub"), bias(np.arange(3)))
 
 
-def test_a_correction_replaces_a_correction_and_nothing_else(tmp_path: Path) -> None:
+def test_a_correction_replaces_what_unhub_saved_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.unhub"
     for saved in list(of_every_kind(np.arange(6)).values()) * 8:
         save(saved, path)  # again and again, as the metadata come in an order of their own
@@ -229,12 +229,21 @@ def test_a_correction_replaces_a_correction_and_nothing_else(tmp_path: Path) -> 
     save_file({"vectors": np.ones((2, 3))}, tmp_path / "rows.safetensors")
     words = {"unhub": json.dumps({"format": 1, "what": "model"}), "checksum": "0"}
     save_file({"vectors": np.ones((2, 3))}, tmp_path / "model.unhub", words)
-    for name in ("rows.npy", "rows.safetensors", "model.unhub"):
+    save(bias(np.arange(6)), tmp_path / "model.unhub")
+    (tmp_path / "cut.unhub").write_bytes(path.read_bytes()[:-5])  # of ours, if not whole
+    save(bias(np.arange(6)), tmp_path / "cut.unhub")
+    (tmp_path / "words.json").write_text('{"__metadata__": {"unhub": "mine"}}')
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    (tmp_path / "short").write_bytes(b"\x05")
+    (tmp_path / "list").write_bytes((2).to_bytes(8, "little") + b"[]")
+    (tmp_path / "deep").write_bytes((100_000).to_bytes(8, "little") + b"[" * 100_000)
+    np.savez(tmp_path / "mine.npz", unhub=np.ones(3), unhub_draws=np.ones(3))
+    for name in ("rows.npy", "rows.safetensors", "words.json", "zeros", "short", "list", "deep", "mine.npz"):
         before = (tmp_path / name).read_bytes()
-        with pytest.raises(ValueError, match=rf"{name} exists and is not a saved correction.*name another file"):
+        with pytest.raises(ValueError, match=rf"{name} exists and is not a file that unhub saved; .*name another file"):
             save(bias(np.arange(6)), tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
-    with pytest.raises(ValueError, match="/dev/null is no plain file"):
+    with pytest.raises(ValueError, match="/dev/null is a pipe or a device"):
         save(bias(np.arange(6)), "/dev/null")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
 from io import TextIOWrapper
@@ -19,33 +18,18 @@ class Interrupted(KeyboardInterrupt):
 
     Where a plain KeyboardInterrupt comes up inside `exec`, as imports use it, Python ends `python -m` by the signal
     whatever the exit code, even if it was caught.
-
-    Compiled code that calls Python, as numba's does, may drop whatever was raised there. One that is gone before
-    anything heard it is therefore raised again, unless another one is on its way already.
     """
 
-    unheard = False
-    under_way = 0
-    reminding = False
-    thread = 0  # in which signals come: the main one
-
-    def __init__(self) -> None:
-        super().__init__()
-        Interrupted.thread = _thread.get_ident()
-        Interrupted.unheard = True
-        Interrupted.under_way += 1
-
-    def __del__(self) -> None:
-        Interrupted.under_way -= 1
-        if _is_lost() and not Interrupted.reminding and not sys.is_finalizing():
-            # What is raised in here would be dropped too: it must come from outside, a little later.
-            Interrupted.reminding = True
-            _thread.start_new_thread(_remind, (0.02,))  # threading would wait in here until it has begun
+    came = False
 
 
-def hear() -> None:
-    """Take note of ctrl-C, so that it does not come again."""
-    Interrupted.unheard = False
+def stop_if_interrupted() -> None:
+    """Raise ctrl-C again if it came and the work goes on all the same.
+
+    Code that calls Python from C, as numba's does, may drop what was raised there. The work asks here while it runs.
+    """
+    if Interrupted.came:
+        raise Interrupted
 
 
 def program() -> None:
@@ -60,7 +44,7 @@ def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers
     """
     _show_what_can_be_shown()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background it may be ignored
-    unraisable, sys.unraisablehook = sys.unraisablehook, _tell_what_is_dropped
+    Interrupted.came = False
     try:
         if plain:
             signal.signal(signal.SIGINT, _interrupt)
@@ -68,14 +52,11 @@ def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers
 
         code = run()
     except KeyboardInterrupt:
-        hear()
         sys.stderr.write("unhub: stopped\n")
         code = 130
     finally:
-        hear()
         if plain:
             signal.signal(signal.SIGINT, afterwards)
-        sys.unraisablehook = unraisable
     sys.exit(code)
 
 
@@ -86,29 +67,6 @@ def _show_what_can_be_shown() -> None:
         out.reconfigure(errors="backslashreplace")
 
 
-def _is_lost() -> bool:
-    """Say whether ctrl-C was raised, is gone, and nothing heard it."""
-    return Interrupted.unheard and not Interrupted.under_way
-
-
-def _tell_what_is_dropped(dropped: sys.UnraisableHookArgs) -> None:
-    """Print what was raised where nothing can be, as Python does; but for ctrl-C, which comes again."""
-    if not isinstance(dropped.exc_value, Interrupted):
-        sys.__unraisablehook__(dropped)
-
-
-def _remind(seconds: float) -> None:
-    from time import sleep
-
-    sleep(seconds)
-    Interrupted.reminding = False
-    if not _is_lost():
-        return
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(Interrupted.thread, signal.SIGINT)  # which wakes it, where it waits for something
-    else:
-        signal.raise_signal(signal.SIGINT)
-
-
 def _interrupt(number: int, frame: object) -> None:
+    Interrupted.came = True
     raise Interrupted

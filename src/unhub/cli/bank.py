@@ -9,20 +9,22 @@ from typing import Annotated
 import typer
 
 from unhub.cli.display import progress
-from unhub.cli.fit import Similarity
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import read_given, read_optional
+from unhub.cli.options import Bank, CompareBy, Items, Json, Seed, Similarity, Threads
 
 
 def bank(
-    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
-    bank: Annotated[Path, typer.Option(help="Past queries, in the same formats.")],
-    queries: Annotated[Path | None, typer.Option(help="Queries such as are to come, to compare the bank with.")] = None,
-    similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random samples.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
+    items: Items,
+    bank: Bank,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries like the ones you expect, to compare the bank with.")
+    ] = None,
+    similarity: CompareBy = Similarity.cosine,
+    seed: Seed = 0,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the verdict alone, and no progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures and the verdict as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say whether a bank is good: its size, coverage, distance to queries and items, repeats, and what to do."""
     from unhub.banks.judging import judge_bank

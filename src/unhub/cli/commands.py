@@ -1,37 +1,85 @@
-"""The commands of the command line, and how one of them is run."""
+"""The commands of the command line, each imported when it is asked for, and how one of them is run."""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from unhub.cli.bank import bank
-from unhub.cli.demo import demo
-from unhub.cli.embed import embed
 from unhub.cli.errors import STOPPED, Command, Stopped
 from unhub.cli.errors import report as report_error
-from unhub.cli.evaluate import evaluate
-from unhub.cli.fit import fit
-from unhub.cli.hubs import hubs
-from unhub.cli.info import info, methods
-from unhub.cli.multi import app as multi
-from unhub.cli.report import report as report_command
-from unhub.cli.search import search
-from unhub.cli.study import study
-from unhub.cli.tune import tune
-from unhub.cli.upkeep import extend, merge, remove
+from unhub.errors import nearest_name
 
-HELP = {"help_option_names": ["-h", "--help"]}
+# The module of each command in unhub.cli, and the name of its function there, in the order of `unhub --help`.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "fit": ("fit", "fit"),
+    "search": ("search", "search"),
+    "embed": ("embed", "embed"),
+    "hubs": ("hubs", "hubs"),
+    "bank": ("bank", "bank"),
+    "tune": ("tune", "tune"),
+    "info": ("info", "info"),
+    "extend": ("upkeep", "extend"),
+    "merge": ("upkeep", "merge"),
+    "remove": ("upkeep", "remove"),
+    "methods": ("info", "methods"),
+    "demo": ("demo", "demo"),
+    "eval": ("evaluate", "evaluate"),
+    "report": ("report", "report"),
+    "study": ("study", "study"),
+    "multi": ("commands", "multi"),
+}
+MULTI_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "train": ("multi_train", "train"),
+    "encode": ("multi_train", "encode"),
+    "search": ("multi_search", "search"),
+    "eval": ("multi_eval", "evaluate"),
+}
+SETTINGS = {"help_option_names": ["-h", "--help"]}
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
-for command in (fit, search, embed, hubs, bank, tune, info, extend, merge, remove, methods, demo):
-    app.command(cls=Command)(command)
-app.command("eval", cls=Command)(evaluate)
-app.command("report", cls=Command)(report_command)
-app.command("study", cls=Command)(study)
-app.add_typer(multi, name="multi")
+
+class Commands(TyperGroup):
+    """A group that imports a command when it is asked for, so that one command does not wait for the others."""
+
+    known: Mapping[str, tuple[str, str]] = COMMANDS
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return [*self.known]
+
+    def get_command(self, ctx: object, cmd_name: str) -> Any:  # typer's own class is not exported
+        if cmd_name not in self.commands and cmd_name in self.known:
+            module, function = self.known[cmd_name]
+            self.commands[cmd_name] = _built(cmd_name, getattr(import_module(f"unhub.cli.{module}"), function))
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.known:
+            near = nearest_name(args[0], self.known)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+class MultiCommands(Commands):
+    """The group of `unhub multi`."""
+
+    known = MULTI_COMMANDS
+
+
+def _built(name: str, made: Any) -> Any:
+    """Return the command of a function, or of a group of commands."""
+    if isinstance(made, typer.Typer):
+        return typer.main.get_command(made)
+    alone = typer.Typer(add_completion=False, context_settings=SETTINGS)
+    alone.command(name, cls=Command)(made)
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS, cls=Commands)
+multi = typer.Typer(name="multi", add_completion=False, context_settings=SETTINGS, cls=MultiCommands)
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,6 +98,13 @@ def unhub_command(
     ] = False,
 ) -> None:
     """Correct hubness in cross-modal vector search."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@multi.callback(invoke_without_command=True)
+def multi_command(context: typer.Context) -> None:
+    """Use several descriptions of one target: train, encode, measure and search."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

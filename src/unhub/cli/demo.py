@@ -16,6 +16,9 @@ import typer
 from unhub.cli.display import echo, echo_json, progress, spelled
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, terminal_width, width_of
+from unhub.cli.inputs import check_outputs
+from unhub.cli.options import Json, Overwrite, Threads
+from unhub.errors import ArgumentError, optional
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
@@ -23,34 +26,34 @@ if TYPE_CHECKING:
     from unhub.demo.space import Space
     from unhub.multi.results import SetEvaluation
 
-PROSE = 100  # columns of a text at most, and of one that is piped
+MOST_PROSE_COLUMNS = 100  # also of a text that is piped
 
 
 def demo(
     query: Annotated[
         list[str] | None,
-        typer.Option(help="Answer this description and end; several of one emoji with ; between; repeatable."),
+        typer.Option(help="Answer this description and end; put ; between several of one emoji; repeatable."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the report on the emoji too, for example demo.html (extra plot).")
+        Path | None, typer.Option(help="Also write the report on the emoji, for example demo.html (extra plot).")
     ] = None,
     files: Annotated[
         Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and end.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, no explanations and no prompt.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Search emoji by description: what hubs do to real searches, and what a correction changes."""
     from unhub import kernels
     from unhub.demo.finding import Finder
-    from unhub.demo.page import check_page
     from unhub.demo.space import load_space
 
     _check_alone({"--query": query, "--report": report, "--files": files})
-    with argument("--report"):
-        if report is not None:
-            check_page(report)
+    check_outputs([("--report", report)], overwrite)
+    if report is not None:
+        optional("matplotlib.figure", "plot", "a report")
     with kernels.prefer("numpy"):  # as fast at this size, where numba would compile for seconds first
         finder = Finder(load_space(), threads)
         if files is not None:
@@ -70,7 +73,7 @@ def demo(
 def _check_alone(options: dict[str, object]) -> None:
     given = [name for name, value in options.items() if value]
     if len(given) > 1:
-        raise ValueError(f"{given[1]}: {given[0]} is given too; give one of them")
+        raise ArgumentError(given[1], f"cannot be used together with {given[0]}", "give one of them")
 
 
 def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
@@ -135,10 +138,11 @@ def _print_json(finder: Finder, report: Path | None, quiet: bool) -> None:
 
 
 def _write_report(space: Space, path: Path, threads: int | None, quiet: bool) -> None:
+    from unhub import files
     from unhub.demo.page import write_page
 
-    with progress("report", quiet) as advance:
-        write_page(space, path, shlex.join(["unhub", *sys.argv[1:]]), threads, advance)
+    with files.replacing(path) as page, progress("report", quiet) as advance:
+        write_page(space, page, shlex.join(["unhub", *sys.argv[1:]]), threads, advance)
 
 
 def _copy(space: Space, folder: Path, quiet: bool, as_json: bool) -> None:
@@ -153,7 +157,7 @@ def _copy(space: Space, folder: Path, quiet: bool, as_json: bool) -> None:
 
 
 def _answer(finder: Finder, queries: Iterable[str], quiet: bool, as_json: bool) -> None:
-    with argument("--query"):
+    with argument("--query", "text"):
         answers = [finder.find(text) for text in queries]
     if as_json:
         echo_json([one.to_dict() for one in answers])
@@ -218,7 +222,7 @@ def _echo(lines: Iterable[str]) -> None:
 
 
 def _width() -> int:
-    return min(PROSE, terminal_width() or PROSE)
+    return min(MOST_PROSE_COLUMNS, terminal_width() or MOST_PROSE_COLUMNS)
 
 
 def _styled(text: str, fg: str | None = None, bold: bool = False) -> str:

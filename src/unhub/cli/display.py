@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import typer
 
+from unhub.cli import stop_if_interrupted
 from unhub.evaluation.tables import as_text, visible
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from unhub.files.models import ModelManifest, TowerManifest
 
 
-# What the cost of a fit says it kept, where that is one word.
+# What a fit kept, in the words of its cost, for people.
 KEPT = {
     "nothing": "",
     "fp32": "the matrix, in float32",
     "16-bit": "the matrix, in 16 bits a pair",
-    "recomputed": "nothing: the matrix was computed anew for each iteration",
+    "recomputed": "nothing; the matrix was computed again for each iteration",
 }
 
 
-# What we write with beyond ASCII, for terminals that have no more.
+# The characters beyond ASCII that we print, for terminals that lack them.
 PLAIN = str.maketrans({"─": "-", "…": "."})
 UNSEEN_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -41,10 +42,13 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(label: str, quiet: bool) -> Iterator[Advance | None]:
-    """Yield a function of (done, total) that draws a bar with the time left; None unless stderr is a terminal."""
+def progress(label: str, quiet: bool) -> Iterator[Advance]:
+    """Yield a function of (done, total) that draws a bar with the time left, if stderr is a terminal.
+
+    It is where the work notices a ctrl-C that was dropped on its way.
+    """
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield lambda done, total, label=None: stop_if_interrupted()
         return
     from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn
@@ -54,6 +58,7 @@ def progress(label: str, quiet: bool) -> Iterator[Advance | None]:
         task = bars.add_task(label, total=None)
 
         def advance(done: int, total: int, label: str | None = None) -> None:
+            stop_if_interrupted()
             bars.update(task, completed=done, total=total, description=label)
 
         yield advance

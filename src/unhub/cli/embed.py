@@ -13,12 +13,14 @@ import typer
 
 from unhub.cli.display import echo, progress, table
 from unhub.cli.errors import argument, saying_how_to_go_on
+from unhub.cli.options import Json, one_of
+from unhub.errors import ArgumentError
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.embed.embed import Embedded
 
-SHOWN = 20  # skipped inputs that are listed; the manifest has all
+SHOWN_SKIPS = 20  # skipped inputs that are listed; the manifest has all
 
 
 class Inputs(StrEnum):
@@ -45,34 +47,39 @@ def embed(
             help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table."
         ),
     ],
-    model: Annotated[str, typer.Option(help="A dual encoder of transformers: its name on the hub, or its folder.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write, for example gallery.")],
-    kind: Annotated[Inputs, typer.Option(help="What is embedded; auto goes by the names of the files.")] = Inputs.auto,
-    column: Annotated[str | None, typer.Option(help="The column of a table that holds the texts; else `text`.")] = None,
+    model: Annotated[
+        str, typer.Option(help="A dual encoder for transformers: its name on the Hugging Face hub, or its folder.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write, for example gallery.")],
+    kind: Annotated[
+        Inputs, one_of(Inputs, "--kind", help="What to embed; auto goes by the names of the files.")
+    ] = Inputs.auto,
+    column: Annotated[str | None, typer.Option(help="Column of a table with the texts (default: text).")] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="The column of a table that holds their ids; else they are numbered from 0.")
+        str | None, typer.Option(help="Column of a table with the ids (default: rows are numbered from 0).")
     ] = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="How many frames of a video to look at; else 8.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="How many are put through the model at a time.")] = 32,
+    frames: Annotated[int | None, typer.Option(min=1, help="Frames to take from each video (default: 8).")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Inputs that go through the model at a time.")] = 32,
     device: Annotated[
-        str | None, typer.Option(help="Where the model runs, such as cpu or cuda:1; else a GPU where there is one.")
+        str | None, typer.Option(help="Device to run on, such as cpu or cuda:1 (default: a GPU if there is one).")
     ] = None,
     precision: Annotated[
-        Precision, typer.Option(help="Compute in float16 (half) or float32 (full); auto is half on a GPU.")
+        Precision,
+        one_of(Precision, "--precision", help="Compute in float16 (half) or float32 (full); auto is half on a GPU."),
     ] = Precision.auto,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="How many files are opened at a time; as many as there are cores.")
-    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Files to open at a time (default: all cores).")] = None,
     restart: Annotated[
         bool,
         typer.Option(
-            "--restart", help="Begin anew, and replace what --output holds; a restart that was stopped goes on."
+            "--restart",
+            "--overwrite",
+            help="Start again and replace what --output holds; a restart that was stopped continues.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and one line of warning.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Embed images, texts or videos; stopped at any moment, the same command goes on where it was."""
+    """Embed images, texts or videos. If it is stopped, the same command continues where it was."""
     from unhub.embed.embed import embed_images, embed_texts, embed_videos
     from unhub.embed.inputs import kind_of
     from unhub.embed.output import check_output
@@ -88,11 +95,17 @@ def embed(
         "texts": partial(embed_texts, source, column=column, id_column=id_column),
         "videos": partial(embed_videos, source, frames=frames or FRAMES),
     }
-    with saying_how_to_go_on(lambda: "the same command goes on where it was"), progress("embed", quiet) as advance:
+    with saying_how_to_go_on(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
         made = calls[chosen](
-            model=model, output=output, batch=batch, device=device, precision=precision.value, threads=threads,
-            restart=restart, progress=advance,
-        )  # fmt: skip
+            model=model,
+            output=output,
+            batch=batch,
+            device=device,
+            precision=precision.value,
+            threads=threads,
+            restart=restart,
+            progress=advance,
+        )
     if as_json:
         typer.echo(json.dumps({"path": str(output), "already": made.already, **made.manifest}, indent=2))
     elif not quiet:
@@ -104,7 +117,7 @@ def _refuse(options: Mapping[str, object], wanted: str, chosen: str) -> None:
     """Refuse options that would have no effect."""
     for name, value in options.items():
         if value is not None and chosen != wanted:
-            raise ValueError(f"{name}: is for {wanted}; these are {chosen}")
+            raise ArgumentError(name, f"is for {wanted}, and these are {chosen}", "leave it out")
 
 
 def _facts(made: Embedded) -> list[tuple[str, str]]:
@@ -131,7 +144,7 @@ def _warn(made: Embedded, brief: bool) -> None:
     echo(f"unhub: warning: {told}; the reasons are in {made.path.name}/{MANIFEST}", err=True)
     if brief:
         return
-    for one in skipped[:SHOWN]:
+    for one in skipped[:SHOWN_SKIPS]:
         echo(f"  {visible(str(one['id']))}: {visible(one['reason'])}", err=True)
-    if len(skipped) > SHOWN:
-        typer.echo(f"  and {len(skipped) - SHOWN:,} more", err=True)
+    if len(skipped) > SHOWN_SKIPS:
+        typer.echo(f"  and {len(skipped) - SHOWN_SKIPS:,} more", err=True)

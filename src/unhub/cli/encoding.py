@@ -1,36 +1,29 @@
-"""A model on the command line: it encodes texts, and items unless `unhub multi encode` did so before."""
+"""A model on the command line: it encodes texts, and items unless `unhub multi encode` already did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
-import typer
+from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
     from unhub.data.vectors import Vectors
     from unhub.model import Model
 
-EncodedItems: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--encoded-items",
-        help="The items are what `unhub multi encode` wrote; the way to use a correction with --model.",
-    ),
-]
-
 
 def check_combinations(names: Iterable[str]) -> None:
-    """Refuse heads that are trained by name: their weights are in a file."""
+    """Refuse trained heads by name: their weights are in a file."""
     from unhub.combine import COMBINATIONS
     from unhub.model.heads import HEADS
 
     for name in names:
         if name in HEADS and name not in COMBINATIONS:
-            raise ValueError(
-                f"--combine: {name} is a head with trained weights; give the file of `unhub multi train --head {name}` "
-                "with --model"
+            raise ArgumentError(
+                "--combine",
+                f"{name!r} is a head with trained weights",
+                f"give --model, a file written by `unhub multi train --head {name}`",
             )
 
 
@@ -40,22 +33,23 @@ def encode(
     """Return texts and items in the space of the model, if there is one; errors call the texts `name`."""
     if model is None:
         if encoded_items:
-            raise ValueError("--encoded-items: there is no --model in whose space they are")
+            raise ArgumentError("--encoded-items", "needs the model that encoded them", "give --model too")
         return texts, items
     encoded = model.towers.text.encode(texts, name)
     if not encoded_items:
         return encoded, model.encode_items(items)
     if items.dimensions != model.dimensions:
-        raise ValueError(
-            f"--encoded-items: the items have {items.dimensions} dimensions, the space of --model {model.dimensions}; "
-            "give what `unhub multi encode` wrote"
+        raise ArgumentError(
+            "--items",
+            f"has {items.dimensions} dimensions, the space of --model {model.dimensions}",
+            "give what `unhub multi encode` wrote, or leave out --encoded-items",
         )
     return encoded, items
 
 
 @contextmanager
 def corrected_items(encoded_here: bool) -> Iterator[None]:
-    """Say what to do where items that were encoded here are not, to the last bit, those a correction was fitted on."""
+    """Say what to do if items that were encoded here are not exactly those that a correction was fitted on."""
     from unhub.matching import OtherContents
 
     try:
@@ -64,6 +58,6 @@ def corrected_items(encoded_here: bool) -> Iterator[None]:
         if not encoded_here:
             raise
         raise ValueError(
-            f"--model: encoding rounds a little differently from run to run, and a correction knows its very items: "
-            f"give the rows that it was fitted on, which `unhub multi encode` wrote, with --encoded-items ({error})"
+            "--model: encoding rounds differently from run to run, and a correction fits only the rows it was fitted "
+            f"on; give those rows, as `unhub multi encode` wrote them, with --encoded-items ({error})"
         ) from error

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
-GAP = 2  # between two columns
-LEAST = 16  # columns for words, however narrow the terminal is
+GAP_COLUMNS = 2  # between two columns of a table
+LEAST_WORD_COLUMNS = 16  # however narrow the terminal is
 
 
 def terminal_width() -> int | None:
@@ -29,7 +29,7 @@ def terminal_width() -> int | None:
 def width_of(shown: Table) -> int:
     """Return how wide a table is."""
     heads, rows = shown
-    return sum(widths_of(heads, rows)) + GAP * (len(heads) - 1)
+    return sum(widths_of(heads, rows)) + GAP_COLUMNS * (len(heads) - 1)
 
 
 def show(shown: Table) -> None:
@@ -47,16 +47,16 @@ def show_words(shown: Table) -> None:
     width = terminal_width()
     if width is not None:
         last = len(heads) - 1
-        room = max(LEAST, width - sum(GAP + one for one in widths_of(heads, rows)[:last]))
+        room = max(LEAST_WORD_COLUMNS, width - sum(GAP_COLUMNS + one for one in widths_of(heads, rows)[:last]))
         rows = [line for row in rows for line in wrapped(row, {last: room})]
     table(heads, rows)
 
 
 def save(correction: Correction, path: Path, quiet: bool, as_json: bool) -> None:
-    """Save a correction to `path` and say what was written."""
+    """Save a correction to `path`, which was checked before, and say what was written."""
     from unhub import files
 
-    manifest = files.save_correction(correction, path)
+    manifest = files.save_correction(correction, path, overwrite=True)
     if as_json:
         echo_json({"path": str(path), **manifest})
     elif not quiet:
@@ -97,7 +97,7 @@ def folded(shown: Table, width: int) -> Iterator[Table]:
     widths = widths_of(heads, rows)
     taken: list[int] = []
     for column in range(1, len(heads)):
-        if taken and widths[0] + sum(GAP + widths[one] for one in (*taken, column)) > width:
+        if taken and widths[0] + sum(GAP_COLUMNS + widths[one] for one in (*taken, column)) > width:
             yield _part(shown, taken)
             taken = []
         taken.append(column)

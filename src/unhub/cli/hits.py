@@ -8,20 +8,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
 
 import typer
 
-from unhub.atomic import file_kind
 from unhub.cli.display import echo, json_text, write_table
 from unhub.cli.errors import argument
+from unhub.cli.options import one_of
+from unhub.errors import ArgumentError
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
     from unhub.arrays import Ids
     from unhub.search.hits import Hits
 
-# Asked for by these ids, which are of queries or of sets; the word for one says which.
+# Takes the ids of queries or of sets, their hits, the file, and the word for one: query or set.
 Write: TypeAlias = "Callable[[Ids, Hits, TextIO, str], None]"
 
 
@@ -36,21 +37,18 @@ class Format(StrEnum):
 
 
 NAMED = {"": Format.table, ".txt": Format.table, **{f".{one}": one for one in Format if one is not Format.table}}
-HITS_FILE = file_kind(
-    "a file of hits",
-    rb" *(query|set) +place +score +item\r?\n",
-    rb'(\[\s*)?\{\s*"(query|set)": ("(\\.|[^"\\])*"|-?\d+),\s*"hits": \[',
-    rb"(query|set),rank,id,score\r?\n",
-    archives=[("queries", "ids", "scores"), ("sets", "ids", "scores")],
-)
+FormatOption: TypeAlias = Annotated[
+    Format | None,
+    one_of(Format, "--format", help="Format of the hits (default: by the suffix of --output, else a table)."),
+]
 
 
 def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Write:
     """Return what writes hits in the format asked for, or in the one that the file's name asks for."""
     if as_json and form not in (None, Format.json):
-        raise ValueError(f"--json: --format {form} is asked for too; give one of them")
+        raise ArgumentError("--json", f"contradicts --format {form}", "give one of them")
     if output is None and form is Format.npz and sys.stdout.isatty():
-        raise ValueError("--format: npz is not for a terminal; name a file with -o, or send it on with > or |")
+        raise ArgumentError("--format", "npz cannot be shown on a terminal", "name a file with -o, or use > or |")
     with argument("--output"):
         return WRITERS[Format.json if as_json else form or _named_format(output)]
 
@@ -58,14 +56,14 @@ def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Writ
 def write_hits(
     write: Write, asked: Ids, hits: Hits, output: Path | None, word: str, quiet: bool, as_json: bool
 ) -> None:
-    """Write the hits to stdout, or to a file, which appears whole or not at all, and say so."""
+    """Write the hits to stdout, or to a file that was checked before, which appears whole or not at all."""
     from unhub import files
 
     if output is None:
         write(asked, hits, sys.stdout, word)
         return
     with (
-        files.replacing(output, HITS_FILE) as temporary,
+        files.replacing(output) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
         write(asked, hits, file, word)
@@ -76,15 +74,15 @@ def write_hits(
 
 
 def check_strength(strength: float) -> None:
-    """Refuse to add to a score what a correction takes off."""
+    """Refuse a strength below 0, which would add to the hubs."""
     if strength < 0:
-        raise ValueError(f"--strength: {strength:g} is below 0; 0 is no correction, 1 all of it")
+        raise ArgumentError("--strength", f"must be at least 0, got {strength:g}", "0 is no correction, 1 is all of it")
 
 
 def note_few_items(k: int, items: int, quiet: bool) -> None:
     """Say on stderr that there are fewer items than are asked for."""
     if k > items and not quiet:
-        typer.echo(f"unhub: note: -k is {k:,}, but there are {items:,} items: all are returned, no more", err=True)
+        typer.echo(f"unhub: note: -k is {k:,}, but there are only {items:,} items: all of them are returned", err=True)
 
 
 def _named_format(output: Path | None) -> Format:
@@ -92,7 +90,7 @@ def _named_format(output: Path | None) -> Format:
     suffix = "" if output is None else output.suffix.lower()
     if suffix not in NAMED:
         known = ", ".join(filter(None, NAMED))
-        raise ValueError(f"{output}: hits are written to {known} files, got *{suffix}; name one, or a --format")
+        raise ValueError(f"{output}: hits are written to {known} files, got *{suffix}; name one, or give --format")
     return NAMED[suffix]
 
 
@@ -134,9 +132,9 @@ def _as_utf8(text: str) -> str:
 
 
 def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
-    """Write ids as they are, also those that a spreadsheet takes for formulas: a changed id is another item's.
+    """Write ids as they are, even those that a spreadsheet takes for formulas: a changed id is another item's.
 
-    A terminal gets them as a table has them; what is not UTF-8 is spelled out, since no text file can hold it.
+    On a terminal they are shown as in a table; what is not UTF-8 is escaped, since no text file can hold it.
     """
     spell = visible if file.isatty() else _as_utf8
     names = {one: spell(str(one)) for one in [*asked.tolist(), *hits.ids.ravel().tolist()]}
@@ -144,9 +142,10 @@ def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
         try:
             name.encode(file.encoding or "utf-8")
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"--format: csv in {file.encoding} has no {name[error.start]!a}, which stands in an id; write to a "
-                "file with -o, which is UTF-8, or take json or npz"
+            raise ArgumentError(
+                "--format",
+                f"csv in {file.encoding} has no {name[error.start]!a}, which is part of an id",
+                "write to a file with -o, which is UTF-8, or use json or npz",
             ) from None
     writer = csv.writer(_Lines(file), lineterminator=_Lines.END)
     writer.writerow((word, "rank", "id", "score"))

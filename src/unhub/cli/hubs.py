@@ -10,9 +10,20 @@ import typer
 
 from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
-from unhub.cli.fit import Similarity
 from unhub.cli.folding import show_words, tell, terminal_width
 from unhub.cli.inputs import read_named
+from unhub.cli.options import (
+    CompareAsFitted,
+    ExcludeSelf,
+    ItemIds,
+    Items,
+    ItemTexts,
+    Json,
+    Queries,
+    QueryIds,
+    QueryTexts,
+    Threads,
+)
 from unhub.evaluation.tables import visible
 
 if TYPE_CHECKING:
@@ -31,27 +42,21 @@ FIGURES: Mapping[str, tuple[str, str]] = {
 
 
 def hubs(
-    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
-    queries: Annotated[Path, typer.Option(help="The queries, in the same formats.")],
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
-    query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
-    correction: Annotated[Path | None, typer.Option(help="A file that `unhub fit` wrote, to compare with.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="An item is returned where it is among so many best.")] = 10,
-    count: Annotated[int, typer.Option(min=1, help="How many hubs to show.")] = 10,
-    examples: Annotated[int, typer.Option(min=0, help="How many queries to show for each.")] = 3,
-    item_texts: Annotated[
-        Path | None, typer.Option(help="Texts of the items: .txt by row; .csv, .tsv, .jsonl or .parquet with id, text.")
-    ] = None,
-    query_texts: Annotated[Path | None, typer.Option(help="Texts of the queries, likewise.")] = None,
-    exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
-    ] = False,
-    similarity: Annotated[
-        Similarity | None, typer.Option(help="How vectors are compared; as in the fit of --correction, else cosine.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, and the hubs alone.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    items: Items,
+    queries: Queries,
+    item_ids: ItemIds = None,
+    query_ids: QueryIds = None,
+    correction: Annotated[Path | None, typer.Option(help="A file written by `unhub fit`, to compare with.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of items that a query returns.")] = 10,
+    count: Annotated[int, typer.Option(min=1, help="Number of hubs to show.")] = 10,
+    examples: Annotated[int, typer.Option(min=0, help="Number of queries to show for each hub.")] = 3,
+    item_texts: ItemTexts = None,
+    query_texts: QueryTexts = None,
+    exclude_self: ExcludeSelf = False,
+    similarity: CompareAsFitted = None,
+    threads: Threads = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show the hubs alone, and no progress.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
     from unhub import files
@@ -65,9 +70,17 @@ def hubs(
     meant = _texts(query_texts, asked.ids, "--query-texts")
     with progress("hubs", quiet) as advance:
         found = worst_hubs(
-            asked, gallery, fitted, k, count, examples=examples, exclude=SELF if exclude_self else None,
-            similarity=None if similarity is None else similarity.value, threads=threads, progress=advance,
-        )  # fmt: skip
+            asked,
+            gallery,
+            fitted,
+            k,
+            count,
+            examples=examples,
+            exclude=SELF if exclude_self else None,
+            similarity=None if similarity is None else similarity.value,
+            threads=threads,
+            progress=advance,
+        )
     if as_json:
         echo_json(_as_json(found, said, meant))
         return

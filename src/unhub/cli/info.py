@@ -11,6 +11,7 @@ import typer
 from unhub.cli.display import facts, model_facts, wrapped
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, show_words
+from unhub.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     from unhub.files.models import ModelManifest
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
 HEADS = ("name", "kind", "needs", "parameters", "what it is")
 WIDTHS = {2: 19, 3: 17, 4: 38}  # of needs, parameters and what it is: 100 columns in all
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-
 
 def info(
-    file: Annotated[Path, typer.Argument(help="A file that `unhub fit`, `unhub multi train` or `unhub.save` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file written by `unhub fit` or `unhub multi train`.")],
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Check a saved correction or model and say what it is and how it was made."""
+    """Check a saved correction or model, and show what it is and how it was made."""
     from unhub import files
 
     with argument("FILE"):
@@ -76,7 +74,7 @@ def _first_line(method: type[Method]) -> str:
 
 
 def _needs(method: type[Method]) -> list[str]:
-    """Return what must be at hand: vectors by their options, and an extra to install."""
+    """Return what the method needs: vectors by their options, and an extra to install."""
     needs = {
         "bank": method.needs_bank,
         "bank items": method.dual,
@@ -88,5 +86,5 @@ def _needs(method: type[Method]) -> list[str]:
 
 
 def _settings(method: type[Method]) -> str:
-    """Return the parameters as one would type their defaults; the name alone where the default is to have none."""
+    """Return the parameters with their defaults as one would type them; the name alone if there is no default."""
     return ", ".join(name if value is None else f"{name}={value}" for name, value in method.parameters().items())

@@ -1,41 +1,67 @@
-"""Files as options name them, each mistake blamed on its own option."""
+"""Files as options name them, read or to be written; each mistake names its own option."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhub.cli.errors import argument
 
 if TYPE_CHECKING:
-    from unhub.atomic import FileKind
     from unhub.correction import Correction
     from unhub.data.vectors import Rows, Vectors
+    from unhub.evaluation.pictures import Picture
 
 
-def check_outputs(outputs: Mapping[str, tuple[Path | None, FileKind | None]], *inputs: Path | None) -> None:
-    """Check the files that options name to be written: each can be, none is an input, no two are one.
+def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *inputs: Path | None) -> None:
+    """Check the files that options name to be written, before any work: no input is lost, and no two are the same.
 
-    With each goes the kind of file that it may replace.
+    A file that is there must be empty or saved by unhub, unless it may be overwritten.
     """
     from unhub import files
 
     taken: dict[Path, str] = {}
-    for option, (path, kind) in outputs.items():
+    for option, path in outputs:
         if path is None:
             continue
         with argument(option):
-            first = taken.setdefault(files.check_target(path, *inputs, kind=kind), option)
+            target = files.check_target(path)
+            for given in inputs:
+                _check_apart(path, target, given)
+            if not overwrite:
+                files.check_replaceable(path, remedy="give --overwrite to replace it, or name another file")
+            first = taken.setdefault(target, option)
             if first != option:
-                raise ValueError(f"{path} is what {first} names too; name another file")
+                raise ValueError(f"{path} is the file of {first} too; name another file")
+
+
+def _check_apart(path: Path, target: Path, given: Path | None) -> None:
+    """Refuse to write onto an input; in an input's folder only a file that unhub saved may be replaced."""
+    from unhub import files
+
+    if given is None or not given.exists() or not target.exists():
+        return
+    if given.samefile(target):
+        raise ValueError(f"{path} is an input of this command; name another file")
+    if given.is_dir() and given.resolve() in target.parents and not files.is_replaceable(target):
+        raise ValueError(f"{path} is in {given}, an input of this command; name another file")
+
+
+def write_picture(picture: Picture, path: Path) -> None:
+    """Draw a picture into a file that was checked before, in the form that its name asks for."""
+    from unhub import files
+    from unhub.evaluation.pictures import check_form
+
+    with files.replacing(path) as temporary:
+        temporary.write_bytes(picture.to_bytes(check_form(path)))
 
 
 def check_methods(specs: Iterable[str], option: str) -> None:
     """Check methods and their parameters before anything is read."""
     from unhub.methods import parse
 
-    with argument(option):
+    with argument(option, "method"):
         for spec in specs:
             parse(spec)
 
@@ -57,7 +83,7 @@ def read_optional(path: Path | None, option: str) -> Vectors | None:
 def read_named(
     path: Path, ids: Path | None, option: str = "--items", ids_option: str = "--item-ids", text: bool = False
 ) -> Vectors:
-    """Read vectors whose ids may stand in a file of their own, with `text` as strings whatever they look like."""
+    """Read vectors whose ids may be in a file of their own, with `text` as strings whatever they look like."""
     from unhub import files
     from unhub.matching import checked_once
 

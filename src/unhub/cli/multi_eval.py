@@ -9,59 +9,69 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, echo_json, progress
-from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
+from unhub.cli.encoding import check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
-from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, show_brief, tell
-from unhub.cli.inputs import check_outputs, read_named
+from unhub.cli.inputs import check_outputs, read_named, write_picture
+from unhub.cli.options import (
+    MEASURES,
+    VECTORS,
+    CompareAsFitted,
+    EncodedItems,
+    ItemIds,
+    Items,
+    Json,
+    Measures,
+    NoNotes,
+    Overwrite,
+    RelevanceFile,
+    SavedList,
+    Seed,
+    TextIds,
+    Threads,
+    Trained,
+)
 from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
     from unhub.combine import CombinationLike
     from unhub.multi.results import SetEvaluation
 
-COMBINE = ("sa", "ra")  # where none is named
+DEFAULT_COMBINATIONS = ("sa", "ra")
 
 
 def evaluate(
-    texts: Annotated[
-        Path, typer.Option(help="What describes the items: .npy, .npz, .parquet, .safetensors or a folder.")
-    ],
-    items: Annotated[Path, typer.Option(help="The gallery, in the same formats.")],
-    relevance: Annotated[
-        Path, typer.Option(help="What describes what: .csv, .tsv, .jsonl or .parquet with query_id, item_id; qrels.")
-    ],
-    text_ids: Annotated[Path | None, typer.Option(help="Ids of the texts: one per line, or a .npy file.")] = None,
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items, likewise.")] = None,
+    texts: Annotated[Path, typer.Option(help=f"Texts that describe the items: {VECTORS}.")],
+    items: Items,
+    relevance: RelevanceFile,
+    text_ids: TextIds = None,
+    item_ids: ItemIds = None,
     sizes: Annotated[
-        str | None, typer.Option(help="How many texts to ask with: 1,2,3,5 by default, or those of --load-draws.")
+        str | None, typer.Option(help="Numbers of texts to ask with (default: 1,2,3,5, or those of --load-draws).")
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(min=1, help="Random sets of each item and size, 100 by default; all if no more.")
+        int | None,
+        typer.Option(min=1, help="Random sets of each item and size (default: 100; all if there are fewer)."),
     ] = None,
     combine: Annotated[
         list[str] | None,
-        typer.Option(help="How sets are made one: sa, ra, mf, ts-wf; repeatable; else sa and ra."),
+        typer.Option(help="How to combine the texts of a set: sa, ra, mf, ts-wf; repeatable (default: sa and ra)."),
     ] = None,
-    correction: Annotated[list[Path] | None, typer.Option(help="A file that `unhub fit` wrote; repeatable.")] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="A file that `unhub multi train` wrote: it encodes texts and items, its head joins in."),
-    ] = None,
+    correction: SavedList = None,
+    model: Trained = None,
     encoded_items: EncodedItems = False,
-    measures: Annotated[
-        str, typer.Option(help="Of R@k, P@k, MdR, MnR, GM, MRR, mAP and nDCG, the first one to compare by.")
-    ] = "R@1,R@5,R@10,MdR,MnR",
-    similarity: Annotated[
-        Similarity | None, typer.Option(help="How vectors are compared; as in the fit of --correction, else cosine.")
+    measures: Measures = MEASURES,
+    similarity: CompareAsFitted = None,
+    seed: Seed = 0,
+    save_draws: Annotated[Path | None, typer.Option(help="File to save the sets to, for --load-draws.")] = None,
+    load_draws: Annotated[Path | None, typer.Option(help="A file written by --save-draws.")] = None,
+    curve: Annotated[
+        Path | None, typer.Option(help="A .png or .svg file to draw the curve over the sizes into.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws and the intervals.")] = 0,
-    save_draws: Annotated[Path | None, typer.Option(help="A file for the sets, to ask with them again.")] = None,
-    load_draws: Annotated[Path | None, typer.Option(help="A file that --save-draws wrote.")] = None,
-    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file for the curve over the sizes.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+    quiet: NoNotes = False,
+    as_json: Json = False,
 ) -> None:
     """Measure how well items are found by several texts at once, raw and corrected, with intervals and areas."""
     import unhub
@@ -73,11 +83,12 @@ def evaluate(
     check_combinations(combine or [])
     inputs = (texts, items, relevance, text_ids, item_ids, model, load_draws, *(correction or ()))
     with argument("--curve"):
-        picture = None if curve is None else check_drawable(curve)
-    check_outputs({"--save-draws": (save_draws, files.DRAWS_FILE), "--curve": (curve, picture)}, *inputs)
+        if curve is not None:
+            check_drawable(curve)
+    check_outputs([("--save-draws", save_draws), ("--curve", curve)], overwrite, *inputs)
     if load_draws is not None and draws is not None:
-        raise ValueError("--draws: the sets are those of --load-draws; give one of them")
-    with argument("--measures"):
+        raise ArgumentError("--draws", "contradicts --load-draws, which has its own sets", "give one of them")
+    with argument("--measures", "measure"):
         chosen = parse_measures(measures)
     with argument("--sizes"):
         asked = None if sizes is None else _numbers(sizes)
@@ -90,24 +101,33 @@ def evaluate(
     with argument("--model"):
         trained = None if model is None else files.load(model, "model")
     captions, gallery = read_named(texts, text_ids, "--texts", "--text-ids"), read_named(items, item_ids)
-    combinations: list[CombinationLike] = [*(combine or COMBINE)]
+    combinations: list[CombinationLike] = [*(combine or DEFAULT_COMBINATIONS)]
     captions, gallery = encode(trained, captions, "texts", gallery, encoded_items)
     if trained is not None:
         combinations.append(trained)
     with corrected_items(trained is not None and not encoded_items), progress("evaluate", quiet) as advance:
         try:
             found = unhub.evaluate_sets(
-                captions, gallery, pairs, asked, drawn, combinations, saved, chosen,
-                similarity=None if similarity is None else similarity.value, seed=seed, threads=threads,
+                captions,
+                gallery,
+                pairs,
+                asked,
+                drawn,
+                combinations,
+                saved,
+                chosen,
+                similarity=None if similarity is None else similarity.value,
+                seed=seed,
+                threads=threads,
                 progress=advance,
-            )  # fmt: skip
+            )
         except ArgumentError as error:  # draws that were loaded are no number of draws
             raise (error.of("--load-draws") if error.name == "draws" and load_draws else error) from None
     if save_draws is not None:
-        files.write_draws(found.draws, save_draws)
+        files.overwrite_draws(found.draws, save_draws)
     _print(found, {path: one.spec for path, one in saved.items()}, quiet, as_json)
     if curve is not None:  # last, so that a picture that fails costs no figures
-        found.picture(curve)
+        write_picture(found.chart, curve)
 
 
 def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json: bool) -> None:
@@ -124,8 +144,10 @@ def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json:
 
 
 def _numbers(text: str) -> list[int]:
-    """Return whole numbers between commas."""
+    """Return whole numbers with commas between them."""
     try:
         return [int(one) for one in text.split(",")]
     except ValueError:
-        raise ValueError(f"whole numbers between commas are wanted, such as 1,2,3,5, got {text!r}") from None
+        raise ArgumentError(
+            "sizes", f"must be whole numbers with commas between, such as 1,2,3,5, got {text!r}"
+        ) from None

@@ -8,40 +8,51 @@ from typing import Annotated
 import typer
 
 from unhub.cli.display import progress
-from unhub.cli.encoding import EncodedItems, check_combinations, corrected_items, encode
+from unhub.cli.encoding import check_combinations, corrected_items, encode
 from unhub.cli.errors import argument
-from unhub.cli.hits import HITS_FILE, Format, check_strength, hits_writer, note_few_items, write_hits
+from unhub.cli.hits import FormatOption, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import check_outputs, read_named
+from unhub.cli.options import (
+    TABLES,
+    EncodedItems,
+    HitsOutput,
+    Index,
+    ItemIds,
+    Items,
+    Json,
+    NoNotes,
+    Overwrite,
+    Queries,
+    QueryIds,
+    Saved,
+    Strength,
+    Threads,
+    Trained,
+)
+from unhub.errors import ArgumentError
 
 
 def search(
-    items: Annotated[Path, typer.Option(help="The gallery the correction was fitted on.")],
-    correction: Annotated[Path, typer.Option(help="The file that `unhub fit` wrote.")],
-    queries: Annotated[Path, typer.Option(help="The queries, in the same formats as the items.")],
-    sets: Annotated[
-        Path, typer.Option(help="Which queries go together: .csv, .tsv, .jsonl or .parquet with set_id, query_id.")
-    ],
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
-    query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
+    items: Items,
+    correction: Saved,
+    queries: Queries,
+    sets: Annotated[Path, typer.Option(help=f"Which queries form a set: {TABLES} with set_id and query_id.")],
+    item_ids: ItemIds = None,
+    query_ids: QueryIds = None,
     combine: Annotated[
-        str | None, typer.Option(help="How a set is made one: sa, ra, mf or ts-wf; sa by default.")
+        str | None, typer.Option(help="How to combine the queries of a set: sa, ra, mf or ts-wf (default: sa).")
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="A file that `unhub multi train` wrote: it encodes queries and items, its head combines."),
-    ] = None,
+    model: Trained = None,
     encoded_items: EncodedItems = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many items to return for each set.")] = 10,
-    strength: Annotated[float, typer.Option(help="How much of the correction to apply: 0 is none, 1 all.")] = 1.0,
-    index: Annotated[str, typer.Option(help="Where to search: exact, or faiss: and a factory string.")] = "exact",
-    form: Annotated[
-        Format | None,
-        typer.Option("--format", help="How to write the hits; by default what the name after -o says, or a table."),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write instead of stdout.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of items to return for each set.")] = 10,
+    strength: Strength = 1.0,
+    index: Index = "exact",
+    form: FormatOption = None,
+    output: HitsOutput = None,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+    quiet: NoNotes = False,
+    as_json: Json = False,
 ) -> None:
     """Search with several queries for each target."""
     from unhub import files
@@ -49,7 +60,8 @@ def search(
 
     check_strength(strength)
     check_combinations([] if combine is None else [combine])
-    check_outputs({"--output": (output, HITS_FILE)}, items, item_ids, correction, queries, query_ids, sets, model)
+    inputs = (items, item_ids, correction, queries, query_ids, sets, model)
+    check_outputs([("--output", output)], overwrite, *inputs)
     write = hits_writer(form, as_json, output)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
@@ -60,8 +72,10 @@ def search(
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     asked, gallery = encode(trained, asked, "queries", gallery, encoded_items)
     if asked.dimensions != gallery.dimensions:
-        raise ValueError(
-            f"queries have {asked.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
+        raise ArgumentError(
+            "--queries",
+            f"has {asked.dimensions} dimensions, --items {gallery.dimensions}",
+            "embed both with one model",
         )
     with argument("--sets"):
         rows = named.of(asked)

@@ -11,14 +11,14 @@ import typer
 
 from unhub.cli.display import echo, model_facts, progress, table
 from unhub.cli.errors import argument, saying_how_to_go_on
-from unhub.cli.inputs import check_outputs, read_named
+from unhub.cli.inputs import check_outputs, read_named, write_picture
+from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, RelevanceFile, Seed, Threads, one_of
+from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
     from unhub.data.relevance import Relevance
     from unhub.data.vectors import Vectors
     from unhub.training.loop import Step
-
-VECTORS = ".npy, .npz, .parquet, .safetensors or a folder"
 
 
 class Heads(StrEnum):
@@ -41,63 +41,72 @@ class Kinds(StrEnum):
 def train(
     texts: Annotated[Path, typer.Option(help=f"Features of the captions: {VECTORS}.")],
     items: Annotated[Path, typer.Option(help="Features of the items, in the same formats.")],
-    relevance: Annotated[
-        Path, typer.Option(help="What describes what: .csv, .tsv, .jsonl or .parquet with query_id, item_id; qrels.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, for example model.safetensors.")],
+    relevance: RelevanceFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, for example model.safetensors.")],
     text_ids: Annotated[Path | None, typer.Option(help="Ids of the captions: one per line, or a .npy file.")] = None,
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items, likewise.")] = None,
+    item_ids: ItemIds = None,
     validation_relevance: Annotated[
-        Path | None, typer.Option(help="Pairs to choose the rate and the epoch by, of other items.")
+        Path | None, typer.Option(help="Pairs of other items, to choose the learning rate and the epoch by.")
     ] = None,
     validation_texts: Annotated[
-        Path | None, typer.Option(help="Their captions; without it --texts, those that the pairs name.")
+        Path | None, typer.Option(help="Captions for validation (default: those of --texts that the pairs name).")
     ] = None,
     validation_items: Annotated[
-        Path | None, typer.Option(help="Their items; without it --items, those that the pairs name.")
+        Path | None, typer.Option(help="Items for validation (default: those of --items that the pairs name).")
     ] = None,
-    head: Annotated[Heads, typer.Option(help="How several queries are weighed.")] = Heads.cg_wf,
+    head: Annotated[Heads, one_of(Heads, "--head", help="Head that weighs several queries.")] = Heads.cg_wf,
     queries: Annotated[int, typer.Option(min=1, help="Captions of an item in one step.")] = 5,
-    combination: Annotated[bool, typer.Option(help="Train with one caption too, as often as with all.")] = True,
-    towers: Annotated[Kinds, typer.Option(help="What brings the features into one space.")] = Kinds.mlp,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn at random.")] = 0,
+    combination: Annotated[bool, typer.Option(help="Train with one caption as often as with all.")] = True,
+    towers: Annotated[
+        Kinds, one_of(Kinds, "--towers", help="Towers that bring the features into one space.")
+    ] = Kinds.mlp,
+    seed: Seed = 0,
     rate: Annotated[
-        list[float] | None, typer.Option(help="The peak learning rate; several are compared on validation.")
+        list[float] | None,
+        typer.Option(help="Peak learning rate; repeatable, several are compared on the validation pairs."),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the items.")] = 30,
     batch: Annotated[int, typer.Option(min=2, help="Items in one step.")] = 48,
-    dimensions: Annotated[int, typer.Option(min=1, help="Of the joint space.")] = 256,
-    hidden: Annotated[int, typer.Option(min=1, help="Units of the hidden layer of mlp.")] = 512,
+    dimensions: Annotated[int, typer.Option(min=1, help="Dimensions of the joint space.")] = 256,
+    hidden: Annotated[int, typer.Option(min=1, help="Units in the hidden layer of an mlp.")] = 512,
     head_rate: Annotated[
         float | None,
-        typer.Option(help="The most that the head's own weights learn at; 0.0001 for cg-wf, else as the towers."),
+        typer.Option(help="Highest learning rate of the head (default: 0.0001 for cg-wf, else that of the towers)."),
     ] = None,
-    dropout: Annotated[float, typer.Option(help="Share of an mlp's inputs and hidden units left out in a step.")] = 0.0,
-    weight_decay: Annotated[float, typer.Option(help="Of the optimiser.")] = 0.01,
-    temperature: Annotated[float, typer.Option(help="What similarities are divided by in the loss.")] = 0.05,
+    dropout: Annotated[float, typer.Option(help="Share of an mlp's inputs and hidden units dropped in a step.")] = 0.0,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of the optimiser.")] = 0.01,
+    temperature: Annotated[float, typer.Option(help="Temperature by which the loss divides similarities.")] = 0.05,
     patience: Annotated[
-        int | None, typer.Option(min=1, help="Give a rate up after so many epochs without a better validation.")
+        int | None, typer.Option(min=1, help="Stop a rate after this many epochs without a better validation.")
     ] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A file to keep the state in, after every epoch.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from --checkpoint, if it is there.")] = False,
-    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file for the training curve.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...; a graphics card where there is one.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to keep the state in after every epoch; never overwritten.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from --checkpoint, if it exists.")] = False,
+    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file to draw the training curve into.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device to train on, such as cpu or cuda (default: a GPU if there is one).")
+    ] = None,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Train towers and a head on items with several captions each, and save the model."""
     from unhub import files, training
     from unhub.evaluation.pictures import check_drawable
+    from unhub.training.curve import curve as training_curve
 
     inputs = (texts, items, relevance, text_ids, item_ids, validation_texts, validation_items, validation_relevance)
     with argument("--curve"):
-        picture = None if curve is None else check_drawable(curve)
-    # What a checkpoint is, the training itself looks at.
-    outputs = {"--output": (output, files.MODEL_FILE), "--checkpoint": (checkpoint, None), "--curve": (curve, picture)}
-    check_outputs(outputs, *inputs)
+        if curve is not None:
+            check_drawable(curve)
+    outputs = [("--output", output), ("--curve", curve)]
+    check_outputs(outputs, overwrite, *inputs)
+    # The training itself refuses to start on a checkpoint that is there.
+    check_outputs([*outputs, ("--checkpoint", checkpoint)], True, *inputs)
     if resume and checkpoint is None:
-        raise ValueError("--resume: there is no --checkpoint to go on from")
+        raise ArgumentError("--resume", "needs a checkpoint to continue from", "give --checkpoint too")
     with argument("--relevance"):
         pairs = files.read_relevance(relevance)
     captions, gallery = read_named(texts, text_ids, "--texts", "--text-ids"), read_named(items, item_ids)
@@ -105,20 +114,38 @@ def train(
     with saying_how_to_go_on(lambda: _how_to_go_on(checkpoint)), progress("train", quiet) as advance:
 
         def watch(step: Step) -> None:
-            if advance is not None:
-                recall = "" if step.recall is None else f", R@1 {step.recall:.1f}"
-                label = f"rate {step.rate:g}, epoch {step.epoch}, loss {step.loss:.3f}{recall}"
-                advance(step.done, step.total, label)
+            recall = "" if step.recall is None else f", R@1 {step.recall:.1f}"
+            advance(step.done, step.total, f"rate {step.rate:g}, epoch {step.epoch}, loss {step.loss:.3f}{recall}")
 
         model = training.train(
-            captions, gallery, pairs, head.value, queries, combination, towers.value, judged, seed, rate=rate,
-            dimensions=dimensions, hidden=hidden, dropout=dropout, head_rate=head_rate, epochs=epochs, batch=batch,
-            temperature=temperature, weight_decay=weight_decay, patience=patience, checkpoint=checkpoint, resume=resume,
-            device=device, threads=threads, progress=watch,
-        )  # fmt: skip
-    manifest = files.save_model(model, output)
+            captions,
+            gallery,
+            pairs,
+            head.value,
+            queries,
+            combination,
+            towers.value,
+            judged,
+            seed,
+            rate=rate,
+            dimensions=dimensions,
+            hidden=hidden,
+            dropout=dropout,
+            head_rate=head_rate,
+            epochs=epochs,
+            batch=batch,
+            temperature=temperature,
+            weight_decay=weight_decay,
+            patience=patience,
+            checkpoint=checkpoint,
+            resume=resume,
+            device=device,
+            threads=threads,
+            progress=watch,
+        )
+    manifest = files.save_model(model, output, overwrite=True)
     if curve is not None:
-        training.draw_curve(model, curve)
+        write_picture(training_curve(model), curve)
     if as_json:
         typer.echo(json.dumps({"path": str(output), **manifest}, indent=2))
     elif not quiet:
@@ -126,21 +153,21 @@ def train(
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:
-    """Return what goes on with a training that was stopped; nothing where no epoch of it was kept."""
+    """Return how to continue a training that was stopped; nothing if no epoch of it was kept."""
     kept = checkpoint is not None and checkpoint.exists()
-    return f"the same command with --resume goes on from {checkpoint}" if kept else ""
+    return f"run the same command with --resume to continue from {checkpoint}" if kept else ""
 
 
 def _validation(
     relevance: Path | None, texts: Path | None, items: Path | None, captions: Vectors, gallery: Vectors
 ) -> tuple[Vectors, Vectors, Relevance] | None:
-    """Read what to validate on; captions and items that have no file of their own are those the pairs name."""
+    """Read what to validate on; without files of their own, captions and items are those that the pairs name."""
     from unhub import files
 
     if relevance is None:
         for option, path in (("--validation-texts", texts), ("--validation-items", items)):
             if path is not None:
-                raise ValueError(f"{option}: there is no --validation-relevance that says what describes what")
+                raise ArgumentError(option, "needs pairs of captions and items", "give --validation-relevance too")
         return None
     with argument("--validation-relevance"):
         pairs = files.read_relevance(relevance)
@@ -158,15 +185,17 @@ def _validation(
 
 
 def encode(
-    model: Annotated[Path, typer.Option(help="A file that `unhub multi train` wrote.")],
+    model: Annotated[Path, typer.Option(help="A file written by `unhub multi train`.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A .npz file for vectors and ids, or .npy where ids are 0, 1, ...")
+        Path,
+        typer.Option("--output", "-o", help="A .npz file for vectors and ids, or a .npy file if the ids are 0, 1, ..."),
     ],
     texts: Annotated[Path | None, typer.Option(help=f"Features of texts: {VECTORS}.")] = None,
     items: Annotated[Path | None, typer.Option(help="Features of items, in the same formats.")] = None,
     ids: Annotated[Path | None, typer.Option(help="Ids of the rows: one per line, or a .npy file.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Bring texts or items into the joint space of a model; every other command reads the result. Needs no torch."""
     from unhub import files
@@ -175,14 +204,14 @@ def encode(
     if source is None or (texts is not None and items is not None):
         raise ValueError("--texts or --items: give one of them, the rows to encode")
     with argument("--output"):
-        form = files.vector_file(output)
-        files.check_target(output, model, source, ids, kind=form.kind)
+        write = files.vector_writer(output)
+    check_outputs([("--output", output)], overwrite, model, source, ids)
     with argument("--model"):
         loaded = files.load(model, "model")
     rows = read_named(source, ids, option, "--ids")
     encoded = loaded.encode_texts(rows) if items is None else loaded.encode_items(rows)
     with argument("--output"):
-        form.write(encoded, output)
+        write(encoded, output)
     wrote = {"path": str(output), "rows": len(encoded), "dimensions": encoded.dimensions}
     if as_json:
         typer.echo(json.dumps(wrote, indent=2))

@@ -5,18 +5,32 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
-from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_methods, read_given, read_named, read_optional
-
-if TYPE_CHECKING:
-    from unhub.data.vectors import Vectors
+from unhub.cli.inputs import check_methods, check_outputs, read_given, read_named, read_optional, write_picture
+from unhub.cli.options import (
+    BankItems,
+    CompareBy,
+    ExcludeSelf,
+    ItemIds,
+    Items,
+    Json,
+    OptionalRelevance,
+    Overwrite,
+    PictureOutput,
+    QueryIds,
+    Quiet,
+    Seed,
+    Similarity,
+    Threads,
+    one_argument_of,
+)
+from unhub.errors import ArgumentError
 
 
 class Which(StrEnum):
@@ -30,55 +44,53 @@ class Which(StrEnum):
 
 
 def study(
-    which: Annotated[Which, typer.Argument(help="What to vary.")],
-    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
+    which: Annotated[Which, one_argument_of(Which, help="What to vary.")],
+    items: Items,
     bank: Annotated[
-        list[str], typer.Option(help="Past queries; for bank-source several, each a file or name=file.", metavar="FILE")
+        list[str],
+        typer.Option(help="Past queries; for bank-source several, each a file or name=file.", metavar="FILE"),
     ],
-    queries: Annotated[Path, typer.Option(help="Queries to judge by: validation queries, not the test's.")],
-    relevance: Annotated[
-        Path | None, typer.Option(help="What answers what, as `unhub eval` reads it; without it, skewness is studied.")
-    ] = None,
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
-    query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
-    bank_items: Annotated[
-        Path | None, typer.Option(help="Bank items, for the methods with two banks; all of them beside every bank.")
-    ] = None,
+    queries: Annotated[Path, typer.Option(help="Queries to judge by: validation queries, not those of the test.")],
+    relevance: OptionalRelevance = None,
+    item_ids: ItemIds = None,
+    query_ids: QueryIds = None,
+    bank_items: BankItems = None,
     method: Annotated[
         list[str] | None, typer.Option(help="A method to study, for example nnn:k=32,alpha=0.5; repeatable.")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="R@1, nDCG@10, ... or skewness; R@1 by default where there is relevance.")
+        str | None, typer.Option(help="R@1, nDCG@10, ... or skewness (default: R@1, or skewness without --relevance).")
     ] = None,
-    exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
-    ] = False,
+    exclude_self: ExcludeSelf = False,
     seeds: Annotated[int, typer.Option(min=1, help="Random banks of each size, for bank-size.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn at random.")] = 0,
-    similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A .png or .svg file for the picture.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    seed: Seed = 0,
+    similarity: CompareBy = Similarity.cosine,
+    output: PictureOutput = None,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Vary the temperature, k and alpha, the bank or the gallery, and show what it does."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
-    from unhub.evaluation.pictures import PICTURE_FILES, check_form
+    from unhub.evaluation.pictures import check_form
     from unhub.studies import data_studies
     from unhub.studies import settings as studies
 
     with argument("--output"):
         if output is not None:
-            form = check_form(output)
-            inputs = (items, queries, relevance, item_ids, query_ids, bank_items)
-            files.check_target(output, *inputs, kind=PICTURE_FILES[form])
-    if method and which is Which.k_alpha:
-        raise ValueError("--method: k-alpha is of nnn alone")
-    if bank_items is not None and which is Which.k_alpha:
-        raise ValueError("--bank-items: k-alpha is of nnn alone, which has one bank")
+            check_form(output)
+    paths = _banks(bank, several=which is Which.bank_source)
+    inputs = (items, queries, relevance, item_ids, query_ids, bank_items, *paths.values())
+    check_outputs([("--output", output)], overwrite, *inputs)
+    for option, given in (("--method", method), ("--bank-items", bank_items)):
+        if given and which is Which.k_alpha:
+            raise ArgumentError(
+                option, "has no effect: k-alpha studies 'nnn' alone, which has one bank", "leave it out"
+            )
     check_methods(method or [], "--method")
-    banks = _banks(bank, several=which is Which.bank_source)
+    banks = {name: read_given(path, "--bank") for name, path in paths.items()}
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
@@ -108,7 +120,7 @@ def study(
             progress=advance,
         )
     if output is not None:
-        found.picture(output)
+        write_picture(found.chart, output)
     if as_json:
         echo_json(found.to_dict())
     elif not quiet:
@@ -117,16 +129,17 @@ def study(
         tell(*found.sentences, *([] if output is None else [f"wrote {output}"]))
 
 
-def _banks(given: list[str], several: bool) -> dict[str, Vectors]:
-    """Read banks, each by the name before its equals sign, or by that of its file."""
+def _banks(given: list[str], several: bool) -> dict[str, Path]:
+    """Return the files of banks, each by the name before its equals sign, or by that of its file."""
     if len(given) > 1 and not several:
-        raise ValueError(f"--bank: one is wanted here, got {len(given)}; several are for bank-source")
-    banks: dict[str, Vectors] = {}
+        raise ArgumentError("--bank", f"is given {len(given)} times", "give one; several are for bank-source")
+    banks: dict[str, Path] = {}
     for one in given:
         name, equals, path = one.partition("=")
         named = bool(equals) and not Path(one).exists()
         name, file = (name, Path(path)) if named else (Path(one).stem, Path(one))
         if name in banks:
-            raise ValueError(f"--bank: two banks are called {name!r}; name them, for example --bank first={file}")
-        banks[name] = read_given(file, "--bank")
+            remedy = f"name them, for example --bank first={file}"
+            raise ArgumentError("--bank", f"names two banks {name!r}", remedy)
+        banks[name] = file
     return banks

@@ -10,39 +10,52 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
-from unhub.cli.fit import Similarity
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import read_given, read_named, read_optional
+from unhub.cli.inputs import check_outputs, read_given, read_named, read_optional
+from unhub.cli.options import (
+    Bank,
+    BankItems,
+    CompareBy,
+    ItemIds,
+    Items,
+    Json,
+    Memory,
+    OptionalRelevance,
+    Output,
+    Overwrite,
+    QueryIds,
+    Quiet,
+    Seed,
+    Similarity,
+    Threads,
+)
+from unhub.errors import ArgumentError
 
 
 def tune(
-    items: Annotated[Path, typer.Option(help="The gallery: .npy, .npz, .parquet, .safetensors or a clip folder.")],
-    bank: Annotated[Path, typer.Option(help="Past queries, in the same formats.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, for example best.unhub.")],
+    items: Items,
+    bank: Bank,
+    output: Output,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries to choose by; without --relevance, to see if the bank is like them."),
+        typer.Option(help="Queries to choose by; without --relevance, to check that the bank is like them."),
     ] = None,
-    relevance: Annotated[
-        Path | None,
-        typer.Option(help="What answers them: .csv, .tsv, .jsonl or .parquet with query_id, item_id; TREC qrels."),
-    ] = None,
-    item_ids: Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")] = None,
-    query_ids: Annotated[Path | None, typer.Option(help="Ids of the queries, likewise.")] = None,
-    bank_items: Annotated[Path | None, typer.Option(help="Bank items, to try the methods with two banks too.")] = None,
+    relevance: OptionalRelevance = None,
+    item_ids: ItemIds = None,
+    query_ids: QueryIds = None,
+    bank_items: BankItems = None,
     methods: Annotated[
-        str, typer.Option(help="What to try: all, or names with commas, for example is,nnn; nnn:k=32,alpha=0.5.")
+        str, typer.Option(help="Methods to try: all, or names with commas between, for example is,nnn:k=32,alpha=0.5.")
     ] = "all",
-    measure: Annotated[str, typer.Option(help="What to choose by where there is --relevance.")] = "R@1",
-    similarity: Annotated[Similarity, typer.Option(help="How vectors are compared.")] = Similarity.cosine,
-    time: Annotated[str | None, typer.Option(help="The time it may take, for example 90s or 10m.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random halves and folds.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to compute on; all cores by default.")] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="What the kept matrix of sn and dbsn may take, for example 2GB.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything that was tried as JSON.")] = False,
+    measure: Annotated[str, typer.Option(help="Measure to choose by, with --relevance.")] = "R@1",
+    similarity: CompareBy = Similarity.cosine,
+    time: Annotated[str | None, typer.Option(help="Most time to take, for example 90s or 10m.")] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    memory: Memory = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Try many methods and settings, choose one by labels or without them, or none if no gain is sure, and save it."""
     from unhub import files
@@ -51,11 +64,10 @@ def tune(
     from unhub.tuning.tune import tune as choose
 
     inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
-    with argument("--output"):
-        files.check_target(output, *inputs, kind=files.CORRECTION_FILE)
+    check_outputs([("--output", output)], overwrite, *inputs)
     if query_ids is not None and queries is None:
-        raise ValueError("--query-ids: there are no --queries that they could name")
-    with argument("--methods"):
+        raise ArgumentError("--query-ids", "has no queries to name", "give --queries too")
+    with argument("--methods", "method"):
         name_methods(methods, dual=bank_items is not None)
     with argument("--measure"):
         parse_measure(measure)
@@ -66,12 +78,23 @@ def tune(
     asked = None if queries is None else read_named(queries, query_ids, "--queries", "--query-ids")
     with progress("tune", quiet) as advance:
         tuning = choose(
-            gallery, past, asked, answers, bank_items=past_items, methods=methods, measure=measure,
-            similarity=similarity.value, time=time, seed=seed, threads=threads, memory=memory, progress=advance,
-        )  # fmt: skip
+            gallery,
+            past,
+            asked,
+            answers,
+            bank_items=past_items,
+            methods=methods,
+            measure=measure,
+            similarity=similarity.value,
+            time=time,
+            seed=seed,
+            threads=threads,
+            memory=memory,
+            progress=advance,
+        )
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time
         raise TimeoutError(f"--time: {tuning.reason} Nothing was written to {output}.")
-    files.save(tuning.best, output)
+    files.save_correction(tuning.best, output, overwrite=True)
     if as_json:
         typer.echo(json.dumps({"path": str(output), **tuning.to_dict()}, indent=2))
     elif not quiet:

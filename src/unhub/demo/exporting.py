@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unhub.atomic import beside, check_target
 from unhub.demo.space import FOLDER, Space, Split
-from unhub.files import vector_file
+from unhub.files.writers import write_npz
 
 SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 
@@ -30,7 +30,7 @@ def write_files(space: Space, folder: Path, source: Path | None = None) -> list[
         for split in SPLITS:
             asked, relevance = space.descriptions(split).joined()
             pairs = zip(relevance.query_ids.tolist(), relevance.item_ids.tolist(), strict=True)
-            vector_file(part / f"{split}.npz").write(asked.vectors, part / f"{split}.npz")
+            write_npz(asked.vectors, part / f"{split}.npz")
             _write(part / f"{split}.csv", ("query_id", "item_id"), pairs)
             _write(part / f"{split}_texts.csv", ("id", "text"), enumerate(asked.texts))
         if target.is_dir():

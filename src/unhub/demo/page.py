@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import unhub
-from unhub.atomic import check_target
 from unhub.compute.workers import Progress
 from unhub.demo.space import Space
-from unhub.errors import optional
-from unhub.reports.report import PAGE_FILE, Report
+from unhub.reports.report import Report
 
 TITLE = "Emoji by description: hubs, before and after"
-
-
-def check_page(path: Path) -> None:
-    """Raise where the page could not be written, before anything is computed."""
-    check_target(path, kind=PAGE_FILE)
-    optional("matplotlib.figure", "plot", "a report")
 
 
 def write_page(

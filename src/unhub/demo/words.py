@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float32
 from unhub.errors import ArgumentError
-from unhub.files.container import FORMAT, WHAT, read_container, saved_file, write_container
+from unhub.files.container import FORMAT, WHAT, Tensors, read_container, write_container
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
 LONGEST_WORD = 100  # letters; a longer word is left out
@@ -75,12 +75,8 @@ class Words:
         """Write the table to one file."""
         pieces = np.frombuffer("\n".join(self.pieces).encode(), np.uint8)
         manifest = {"format": FORMAT, WHAT: WORDS}
-        write_container(
-            path,
-            saved_file("a table of words", WORDS),
-            manifest,
-            {"pieces": pieces, "table": self.table, "scales": self.scales},
-        )
+        tensors: Tensors = {"pieces": pieces, "table": self.table, "scales": self.scales}
+        write_container(path, manifest, tensors, overwrite=False)
 
 
 def load_words(path: Path) -> Words:

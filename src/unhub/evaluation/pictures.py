@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from unhub.atomic import FileKind, file_kind, replacing
+from unhub.atomic import replacing
 from unhub.errors import optional
+from unhub.files.container import check_replaceable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,25 +39,13 @@ DOTS_PER_INCH = 160  # per inch of a PNG
 MOST_LEGEND_COLUMNS = 4
 LETTER_INCHES, LEGEND_LINE_INCHES = 0.075, 0.5  # of a legend: a letter, and the line with the gaps beside it
 AXIS_INCHES = 0.4  # left of the axes
-MAKER = "unhub"  # as our pictures say; those of 0.1.0 do not, and are known by their resolution or their lack of a date
-_METRE = re.escape(round(DOTS_PER_INCH / 0.0254).to_bytes(4, "big"))  # dots
-_WORK = (
-    rb"<\?xml[^>]*>\s*<!DOCTYPE svg[^>]*>\s*<svg[^>]*>\s*<metadata>\s*<rdf:RDF[^>]*>\s*<cc:Work>\s*<dc:type[^>]*>\s*"
-)
-_WORK += rb"<dc:format>image/svg\+xml</dc:format>\s*"
-PICTURE_FILES: Mapping[str, FileKind] = {
-    "png": file_kind(
-        "a PNG picture that unhub drew",
-        rb"\x89PNG\r\n\x1a\n.{0,128}tEXtSoftware\x00" + MAKER.encode(),
-        rb"\x89PNG\r\n\x1a\n.{29}pHYs" + _METRE * 2 + rb"\x01.{8}IDAT",
-    ),
-    "svg": file_kind(
-        "an SVG picture that unhub drew",
-        _WORK + rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>" + MAKER.encode() + rb"</dc:title>",
-        _WORK + rb"</cc:Work>",
-    ),
+MAKER = "unhub"  # as our pictures say
+# What a picture of ours has near its beginning.
+MARKS: Mapping[str, bytes] = {
+    "png": f"tEXtSoftware\0{MAKER}".encode(),
+    "svg": f"<dc:title>{MAKER}</dc:title>".encode(),
 }
-FORMS = tuple(PICTURE_FILES)
+FORMS = tuple(MARKS)
 
 Draw: TypeAlias = "Callable[[Figure], None]"
 
@@ -99,10 +88,11 @@ class Picture:
         return self._render(form, titled=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a .png or .svg file."""
+        """Write the picture to a .png or .svg file; it replaces an empty one or one of ours, nothing else."""
         form = check_form(path)
+        check_replaceable(path, MARKS[form])
         data = self.to_bytes(form)
-        with replacing(path, PICTURE_FILES[form]) as temporary:
+        with replacing(path) as temporary:
             temporary.write_bytes(data)
 
     def inline(self) -> str:
@@ -167,11 +157,11 @@ def _legend_columns(labels: Sequence[str]) -> int:
     return 1
 
 
-def check_drawable(path: str | os.PathLike[str]) -> FileKind:
-    """Return the kind of picture that a file's name asks for; raise if it asks for none, or matplotlib is absent."""
+def check_drawable(path: str | os.PathLike[str]) -> str:
+    """Return the form that a file's name asks for; raise if it asks for none, or matplotlib is absent."""
     form = check_form(path)
     optional("matplotlib.figure", "plot", "a picture")
-    return PICTURE_FILES[form]
+    return form
 
 
 def check_form(path: str | os.PathLike[str]) -> str:

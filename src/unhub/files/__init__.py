@@ -1,30 +1,36 @@
 """Everything on disk: vectors in the formats people have; corrections and models whole, checked, never pickled."""
 
-from unhub.atomic import check_target, replacing
-from unhub.files.container import CORRECTION_FILE
-from unhub.files.corrections import save_correction
-from unhub.files.draws import DRAWS_FILE, read_draws, write_draws
-from unhub.files.models import MODEL_FILE, save_model
-from unhub.files.pictures import find_pictures
-from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
-from unhub.files.relevance import read_relevance, read_run
-from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, read_model_manifest, save
-from unhub.files.sets import NamedSets, read_sets
-from unhub.files.texts import Texts, read_texts
-from unhub.files.writers import vector_file
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as type checkers know it
+
+if TYPE_CHECKING:
+    from unhub.atomic import check_target, replacing
+    from unhub.files.container import check_replaceable, is_replaceable
+    from unhub.files.corrections import save_correction
+    from unhub.files.draws import overwrite_draws, read_draws, write_draws
+    from unhub.files.models import save_model
+    from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
+    from unhub.files.relevance import read_relevance, read_run
+    from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, read_model_manifest, save
+    from unhub.files.sets import NamedSets, read_sets
+    from unhub.files.texts import Texts, find_pictures, read_texts
+    from unhub.files.writers import vector_writer
 
 __all__ = [
-    "CORRECTION_FILE",
-    "DRAWS_FILE",
-    "MODEL_FILE",
     "READERS",
     "NamedSets",
     "Texts",
+    "check_replaceable",
     "check_target",
     "find_pictures",
     "is_model",
+    "is_replaceable",
     "load",
     "name_rows",
+    "overwrite_draws",
     "read_any_manifest",
     "read_as_held",
     "read_draws",
@@ -41,6 +47,30 @@ __all__ = [
     "save",
     "save_correction",
     "save_model",
-    "vector_file",
+    "vector_writer",
     "write_draws",
 ]
+
+_HOMES = {
+    "unhub.atomic": ("check_target", "replacing"),
+    "unhub.files.container": ("check_replaceable", "is_replaceable"),
+    "unhub.files.corrections": ("save_correction",),
+    "unhub.files.draws": ("overwrite_draws", "read_draws", "write_draws"),
+    "unhub.files.models": ("save_model",),
+    "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
+    "unhub.files.relevance": ("read_relevance", "read_run"),
+    "unhub.files.saved": ("is_model", "load", "read_any_manifest", "read_manifest", "read_model_manifest", "save"),
+    "unhub.files.sets": ("NamedSets", "read_sets"),
+    "unhub.files.texts": ("Texts", "find_pictures", "read_texts"),
+    "unhub.files.writers": ("vector_writer",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first asked for: a command reads few of the formats there are."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -39,10 +39,22 @@ def no_ids() -> None:
 # What numpy and the zip reader raise for bytes that are not as they should be: RuntimeError is that of a member with a
 # password, SyntaxError and TokenError are those of a header that is no literal of Python.
 DAMAGE = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, EOFError, RuntimeError, SyntaxError,
-    tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-)  # fmt: skip
-MOST_DEFLATED = 1100  # bytes of an array to one of its archive: deflate reaches 1032
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+MOST_DEFLATION = 1100  # bytes of an array for each byte in its archive: deflate reaches 1032
 
 
 @contextmanager
@@ -75,10 +87,10 @@ def read_npy(path: Path) -> Found:
 def read_npz(path: Path) -> Found:
     """Load `vectors` and, where it is there, `ids` from a .npz file."""
     if is_npy(path):
-        raise ValueError(f"{path}: is not a .npz file, it is a .npy file; name it so")
+        raise ValueError(f"{path}: is a .npy file, not a .npz file; rename it to .npy")
     names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
     if "vectors" not in arrays:
-        raise ValueError(f"{path}: holds {names}; an array `vectors` is wanted, and beside it, if you like, `ids`")
+        raise ValueError(f"{path}: holds {names}; it must have an array `vectors`, and may have `ids`")
     return Found(arrays["vectors"], lambda: arrays.get("ids"))
 
 
@@ -108,8 +120,8 @@ def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.gener
             raise ValueError(f"it is of version {version}, which is for arrays with named fields")
         shape, _, dtype = HEADERS[version](stream)
         claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - stream.tell()
-        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATED * (member.compress_size + 1)):
-            raise ValueError(f"{member.filename} says that it has {claimed} bytes, {there} are there")
+        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATION * (member.compress_size + 1)):
+            raise ValueError(f"{member.filename} should have {claimed} bytes and has {there}")
     with archive.open(member) as stream:
         return cast("NDArray[np.generic]", np.lib.format.read_array(stream, allow_pickle=False))
 
@@ -157,10 +169,10 @@ def read_safetensors(path: Path) -> Found:
     chosen = [name for name in ("vectors", "embedding") if name in entries] or matrices
     if "vectors" not in chosen and len(chosen) != 1:
         shapes = {name: tuple(entry["shape"]) for name, entry in entries.items()}
-        raise ValueError(f"{path}: holds {shapes}; a tensor `vectors` or `embedding` is wanted, or a single matrix")
+        raise ValueError(f"{path}: holds {shapes}; it must have a tensor `vectors` or `embedding`, or a single matrix")
     ids = entries.get("ids")
     if ids is not None and ids["dtype"][0] not in "IU":
-        raise ValueError(f"{path}: the tensor `ids` is of {ids['dtype']}; integers are wanted")
+        raise ValueError(f"{path}: the tensor `ids` is of {ids['dtype']}; it must be of integers")
     return Found(
         _map_tensor(path, start, entries[chosen[0]]),
         no_ids if ids is None else lambda: np.array(_map_tensor(path, start, ids)),
@@ -182,13 +194,13 @@ def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
     if "unhub" in header.pop("__metadata__", {}):
-        raise ValueError(f"{path}: is a saved correction or model, not vectors; read it with unhub.load")
+        raise ValueError(f"{path}: is a saved correction or model, not vectors")
     return 8 + size, header
 
 
 def _map_tensor(path: Path, start: int, entry: Entry) -> Rows:
     if entry["dtype"] not in STORED:
-        raise ValueError(f"{path}: tensors of {entry['dtype']} are not read; save it as one of {', '.join(STORED)}")
+        raise ValueError(f"{path}: tensors of {entry['dtype']} cannot be read; save it as one of {', '.join(STORED)}")
     dtype, shape = np.dtype(STORED[entry["dtype"]]), tuple(entry["shape"])
     if 0 in shape:
         return np.empty(shape, dtype)  # no bytes cannot be mapped

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.atomic import FileKind, file_kind, replacing
+from unhub.atomic import check_target, replacing
 from unhub.files.declared import Count, as_declared, parse_json
 
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -25,29 +25,69 @@ Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
 FORMAT = 1
 WHAT = "what"  # the key of a manifest that tells a model; a correction, which came first, has none
 
-# A safetensors file begins with its header: a length of eight bytes, then JSON with the metadata first, in any order.
-# In it is the manifest, JSON as a text, of which the second key tells what the file holds.
-_MANIFEST = rb'.{8}\{"__metadata__":\{.{0,128}"unhub":"\{\\"format\\": \d+, '
-CORRECTION_FILE = file_kind("a saved correction", _MANIFEST + rb'\\"kind\\": ')
+DRAWS_MARK = "unhub_draws"  # the first array of a .npz file of draws
+DRAWS_MARK_OFFSET = 30  # bytes of a zip file before the name of its first member
+HEAD_BYTES = 1 << 16  # of a file, in which its mark is looked for
+MOST_HEADER_BYTES = 100_000_000  # of a safetensors file, by its own specification
 
 
-def saved_file(name: str, what: str) -> FileKind:
-    """Return the kind of the files whose manifest says, under WHAT, that they hold this."""
-    return file_kind(name, _MANIFEST + rf'\\"{WHAT}\\": \\"{what}\\"'.encode())
+def check_replaceable(
+    path: str | os.PathLike[str], mark: bytes = b"", remedy: str = "remove it first, or name another file"
+) -> Path:
+    """Return where a file written to `path` would land; raise if something else than a file of ours would be lost.
+
+    An empty file, such as mktemp makes, may be replaced, and so may a saved one: a correction, a model or draws. With
+    a `mark` it is a file that has this mark near its beginning instead.
+    """
+    target = check_target(path)
+    if target.exists() and not is_replaceable(target, mark):
+        made = "made" if mark else "saved"
+        raise ValueError(f"{path} exists and is not a file that unhub {made}; {remedy}")
+    return target
+
+
+def is_replaceable(path: Path, mark: bytes = b"") -> bool:
+    """Return whether a file that is there is empty or ours, as `check_replaceable` has it."""
+    return path.stat().st_size == 0 or (_is_marked(path, mark) if mark else is_saved(path))
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a file says of itself that unhub saved it: a correction, a model or draws, whole or not."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+        if head[DRAWS_MARK_OFFSET:].startswith(f"{DRAWS_MARK}.npy".encode()):
+            return True
+        size = int.from_bytes(head[:8], "little")
+        if size > MOST_HEADER_BYTES:  # it is not a safetensors file
+            return False
+        file.seek(8)
+        try:
+            header = json.loads(file.read(size))
+        except (ValueError, RecursionError):
+            return False
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    return isinstance(metadata, dict) and "unhub" in metadata
+
+
+def _is_marked(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        return mark in file.read(HEAD_BYTES)
 
 
 def write_container(
-    path: str | os.PathLike[str], kind: FileKind, manifest: Mapping[str, object], tensors: Tensors
+    path: str | os.PathLike[str], manifest: Mapping[str, object], tensors: Tensors, overwrite: bool
 ) -> None:
     """Write a manifest and tensors to one file; what stood at `path` stays until the new file is whole and on disk.
 
-    It may only have been of the same kind.
+    Unless it may be overwritten, it must be empty or a saved file too.
     """
     from safetensors.numpy import save_file
 
     text = json.dumps(manifest)
     held = {name: plain(array) for name, array in tensors.items()}
-    with replacing(path, kind) as temporary:
+    if not overwrite:
+        check_replaceable(path)
+    with replacing(path) as temporary:
         save_file(held, temporary, {"unhub": text, "checksum": checksum(text, held)})
 
 

@@ -22,7 +22,6 @@ from unhub.data.ids import as_ids
 from unhub.data.kept_arrays import Kept, check_arrays
 from unhub.data.vectors import as_texts
 from unhub.files.container import (
-    CORRECTION_FILE,
     FORMAT,
     WHAT,
     Tensors,
@@ -68,10 +67,10 @@ class Manifest(TypedDict):
     created: str
 
 
-def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Manifest:
+def save_correction(correction: Correction, path: str | os.PathLike[str], overwrite: bool = False) -> Manifest:
     """Write a correction to one file and return what it says about itself.
 
-    The item vectors of a Rescore are not written: a searcher has them.
+    The item vectors of a Rescore are not written: a searcher has them. overwrite: replace whatever is at `path`.
     """
     check_correction(correction, "save")
     try:
@@ -82,7 +81,7 @@ def save_correction(correction: Correction, path: str | os.PathLike[str]) -> Man
     arrays = {f"{ARRAY}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
-    write_container(path, CORRECTION_FILE, cast("Mapping[str, object]", manifest), tensors)
+    write_container(path, cast("Mapping[str, object]", manifest), tensors, overwrite)
     return manifest
 
 

@@ -9,26 +9,34 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.atomic import file_kind, replacing
+from unhub.atomic import replacing
 from unhub.data.captions import Captions
 from unhub.data.draws import Drawn, Draws
 from unhub.data.ids import as_ids
 from unhub.data.ragged import Positions
 from unhub.files.arrays import DAMAGE, is_npy, load_arrays
+from unhub.files.container import DRAWS_MARK, check_replaceable
 
 FORMAT = 2
 HEAD = ("text_ids", "item_ids", "caption_items", "caption_texts", "sizes", "count", "seed")
 PARTS = ("items", "starts", "texts", "whole", "short")  # of each size, as `5.items`
 
-DRAWS_FILE = file_kind("a file of draws", rb"PK\x03\x04.{26}unhub_draws\.npy")
-
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
-    """Write draws to one file, whatever its name; what stood at `path` stays until the new file is whole."""
+    """Write draws to one file, whatever its name; what stood at `path` stays until the new file is whole.
+
+    A saved file and an empty one are replaced. Anything else that is there stays as it is, and is an error.
+    """
+    check_replaceable(path)
+    overwrite_draws(draws, path)
+
+
+def overwrite_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
+    """Write draws to one file in the place of whatever is at `path`."""
     arrays: dict[str, NDArray[np.generic]] = {
-        "unhub_draws": np.array(FORMAT),
+        DRAWS_MARK: np.array(FORMAT),
         "text_ids": draws.text_ids,
         "item_ids": draws.item_ids,
         "caption_items": draws.captions.described,
@@ -39,7 +47,7 @@ def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
     }
     for size, one in draws.sizes.items():
         arrays |= {f"{size}.{part}": np.asarray(getattr(one, part)) for part in PARTS}
-    with replacing(path, DRAWS_FILE) as temporary, temporary.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         write: Callable[..., None] = np.savez_compressed  # whose types take our arrays for its options
         write(file, **arrays)
 
@@ -48,7 +56,7 @@ def read_draws(path: str | os.PathLike[str]) -> Draws:
     """Read draws; a file that does not hold any, or not whole ones, is a ValueError."""
     path = Path(path)
     arrays = {} if is_npy(path) else load_arrays(path, "a file of draws")[1]
-    mark = arrays.get("unhub_draws")
+    mark = arrays.get(DRAWS_MARK)
     if mark is None or mark.shape != () or mark.dtype.kind not in "iu":
         raise ValueError(f"{path}: holds no draws; they are written by unhub.write_draws or --save-draws")
     if int(mark) != FORMAT:

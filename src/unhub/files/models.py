@@ -12,7 +12,7 @@ import numpy as np
 from unhub.arrays import Float32
 from unhub.combine import Combining
 from unhub.data.kept_arrays import Declared, Kept, check_arrays
-from unhub.files.container import FORMAT, WHAT, Tensors, believed, saved_file, unhub_version, write_container
+from unhub.files.container import FORMAT, WHAT, Tensors, believed, unhub_version, write_container
 from unhub.files.declared import Count, as_declared
 from unhub.model import (
     HEADS,
@@ -28,7 +28,6 @@ from unhub.model import (
 )
 
 MODEL = "model"
-MODEL_FILE = saved_file("a saved model", MODEL)
 
 
 class TowerManifest(TypedDict):
@@ -74,10 +73,10 @@ class ModelManifest(TypedDict):
     created: str
 
 
-def save_model(model: Combining, path: str | os.PathLike[str]) -> ModelManifest:
+def save_model(model: Combining, path: str | os.PathLike[str], overwrite: bool = False) -> ModelManifest:
     """Write a model to one file and return what it says about itself.
 
-    One whose towers are modules of the user's own cannot be written.
+    A model whose towers are modules of the user's own cannot be written. overwrite: replace whatever is at `path`.
     """
     if not isinstance(model, Model):
         raise ValueError(
@@ -96,7 +95,7 @@ def save_model(model: Combining, path: str | os.PathLike[str]) -> ModelManifest:
         if tower.preparation is not None:
             tensors |= {f"{side}.mean": tower.preparation.mean, f"{side}.scale": tower.preparation.scale}
     manifest = _manifest(model, sides)
-    write_container(path, MODEL_FILE, cast("Mapping[str, object]", manifest), tensors)
+    write_container(path, cast("Mapping[str, object]", manifest), tensors, overwrite)
     return manifest
 
 

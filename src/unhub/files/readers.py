@@ -1,4 +1,4 @@
-"""The one reader of vector files that every command uses: the suffix chooses, a folder is ours or clip-retrieval's."""
+"""The one reader of vector files, chosen by the suffix; a folder is ours or that of clip-retrieval."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from unhub.data.ids import as_ids, is_integer
 from unhub.data.vectors import Rows, Vectors, as_texts, as_vectors
 from unhub.errors import naming_file
 from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
-from unhub.files.clip_retrieval import read_clip_folder
-from unhub.files.embedded import is_embedded, read_embedded
-from unhub.files.parquet import read_parquet
+
+
+def read_parquet(path: Path) -> Found:
+    """Read rows and ids from a Parquet file."""
+    from unhub.files.parquet import read_parquet  # which most files need not wait for
+
+    return read_parquet(path)
+
 
 READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
@@ -30,8 +35,8 @@ READERS: Mapping[str, Reader] = {
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
     """Read ids and rows from a file or folder; .npy, .safetensors and folders stay on disk, mapped.
 
-    `ids` is a file of ids (see `read_ids`) and goes before those of the file itself. Where there are none, rows are
-    numbered from 0.
+    `ids` is a file of ids (see `read_ids`), which takes precedence over those of the file itself. Without ids, rows
+    are numbered from 0.
     """
     if ids is not None:
         return name_rows(read_rows(path), read_ids(ids), str(ids))
@@ -40,7 +45,7 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
 
 @naming_file()
 def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
-    """Read what a file or folder holds: ids and rows, or rows alone, which whoever takes them may number."""
+    """Read what a file or folder holds: ids and rows, or rows alone, which the caller may number."""
     found = _read(Path(path))
     rows = as_vectors(found.rows, str(path))
     named = found.ids()
@@ -55,13 +60,13 @@ def read_rows(path: str | os.PathLike[str]) -> Vectors:
 
 @naming_file()
 def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
-    """Return the rows with these ids, which must number them; errors call the ids by their `source`."""
+    """Return the rows with these ids, one for each row; errors call the ids by their `source`."""
     return Vectors(as_ids(ids, len(rows), source), rows.rows)
 
 
 def _read(path: Path) -> Found:
     if path.is_dir():
-        return read_embedded(path) if is_embedded(path) else read_clip_folder(path)
+        return _read_folder(path)
     if path.suffix.lower() in READERS:
         return READERS[path.suffix.lower()](path)
     path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
@@ -72,9 +77,16 @@ def _read(path: Path) -> Found:
     )
 
 
+def _read_folder(path: Path) -> Found:
+    from unhub.files.clip_retrieval import read_clip_folder  # which most files need not wait for
+    from unhub.files.embedded import is_embedded, read_embedded
+
+    return read_embedded(path) if is_embedded(path) else read_clip_folder(path)
+
+
 def kind_of(path: Path) -> str:
-    """Return what a path is, for an error that says what is not read."""
-    return "a folder" if path.is_dir() else f"*{path.suffix}" if path.suffix else "a file whose name has no ending"
+    """Return what a path is, for an error that says that it cannot be read."""
+    return "a folder" if path.is_dir() else f"*{path.suffix}" if path.suffix else "a file whose name has no suffix"
 
 
 def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.generic]:

@@ -17,7 +17,7 @@ from unhub.model import Model
 def save(saved: Correction | Model, path: str | os.PathLike[str]) -> None:
     """Write a correction or a model to one file; what stood at `path` stays until the new file is whole and on disk.
 
-    A correction replaces a correction and a model a model; a file that is anything else is left as it is, an error.
+    A saved file and an empty one are replaced. Anything else that is there stays as it is, and is an error.
     """
     if isinstance(saved, Combining):
         save_model(saved, path)

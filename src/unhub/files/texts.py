@@ -1,4 +1,4 @@
-"""Texts: what queries and items say, read by id or by row, for people to look at."""
+"""Texts and pictures of queries and items, found by id or by row, for people to look at."""
 
 from __future__ import annotations
 
@@ -77,3 +77,22 @@ def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column:
         return Texts(texts.astype(object), None, str(path))
     ids, texts = read_columns(path, (columns.id_column(id_column), columns.text_column(column)))
     return Texts(texts.astype(object), as_ids(ids, len(ids), str(path)), str(path))
+
+
+def find_pictures(path: str | os.PathLike[str], ids: Ids) -> dict[int | str, Path]:
+    """Return the path of each item's picture by id, where it has one.
+
+    A folder holds files named by id, with or without a suffix. Anything else is read as texts are (see `read_texts`),
+    each a path, relative to the file that names it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        # Suffixes are looked at last: an id may hold a dot, as `3.jpg` does.
+        stems = {file.stem: file for file in sorted(path.iterdir(), reverse=True)}
+        named = stems | {file.name: file for file in path.iterdir()}
+        found = {name: named[str(name)] for name in ids.tolist() if str(name) in named}
+        if not found:
+            raise ValueError(f"{path}: no file in this folder is named by the id of an item, such as {ids[0].item()!r}")
+        return found
+    texts = read_texts(path).where_known(ids)
+    return {name: path.parent / text for name, text in zip(ids.tolist(), texts, strict=True) if text}

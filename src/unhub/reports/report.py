@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from unhub.arrays import Kind
-from unhub.atomic import check_target, file_kind, replacing
+from unhub.atomic import replacing
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
 from unhub.data.relevance import RelevanceLike, as_relevance
@@ -19,8 +19,9 @@ from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on,
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
-from unhub.evaluation.pictures import PICTURE_FILES, Picture
+from unhub.evaluation.pictures import FORMS, MARKS, Picture
 from unhub.evaluation.tables import as_text
+from unhub.files.container import check_replaceable
 from unhub.matching import checked_once
 from unhub.reports import plots as charts
 from unhub.reports.findings import Findings
@@ -38,7 +39,7 @@ from unhub.studies.study import Study
 MOST_BALANCED_SIMILARITIES = 10**8  # of bank and items: the temperature of 'sn' is not studied over more
 TITLE = "Hubness report"
 STEMS = ("occurrences", "shares", "similarities-raw", "similarities-corrected", "temperature", "bank-size")
-PAGE_FILE = file_kind("a report", rb'<!doctype html>.*<meta name="generator" content="unhub">')
+PAGE_MARK = b'<meta name="generator" content="unhub">'  # near the beginning of every page
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def report(
     items to leave out of the ranking of each query, as in `evaluate`; `tune` cannot do that, so it needs corrections.
     figures: a folder for the charts, as PNG and SVG. command: how the report was made, to be shown on the page.
     """
-    target, chosen = check_target(path, kind=PAGE_FILE), parse_measures(measures)
+    target, chosen = check_replaceable(path, PAGE_MARK), parse_measures(measures)
     optional("matplotlib.figure", "plot", "a report")
     check_seed(seed)
     if figures is not None:
@@ -194,8 +195,8 @@ def check_figures(folder: Path) -> None:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(f"no permission to write into the folder {existing}")
     for stem in STEMS if folder.is_dir() else ():
-        for form, kind in PICTURE_FILES.items():
-            check_target(folder / f"{stem}.{form}", kind=kind)
+        for form, mark in MARKS.items():
+            check_replaceable(folder / f"{stem}.{form}", mark)
 
 
 def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None) -> None:
@@ -203,7 +204,7 @@ def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None)
     if figures is not None:
         Path(figures).mkdir(exist_ok=True)
         for picture in report.pictures:
-            for form in PICTURE_FILES:
+            for form in FORMS:
                 picture.save(Path(figures) / f"{picture.name}.{form}")
-    with replacing(target, PAGE_FILE) as temporary:
+    with replacing(target) as temporary:
         temporary.write_text(report.html, encoding="utf-8")

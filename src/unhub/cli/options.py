@@ -1,0 +1,130 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from unhub.errors import nearest_name
+
+VECTORS = ".npy, .npz, .parquet, .safetensors or a folder"
+TABLES = ".csv, .tsv, .jsonl or .parquet"
+MEASURES = "R@1,R@5,R@10,MdR,MnR"
+
+
+def one_of(choices: type[StrEnum], *names: str, help: str) -> Any:
+    """Return an option that takes one of these choices; a wrong one is answered with the nearest."""
+    return typer.Option(*names, parser=_parser(choices), metavar=_metavar(choices), help=help)
+
+
+def one_argument_of(choices: type[StrEnum], help: str) -> Any:
+    """Return an argument that takes one of these choices; a wrong one is answered with the nearest."""
+    return typer.Argument(parser=_parser(choices), metavar=_metavar(choices), help=help)
+
+
+def _parser(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
+    names = [str(one) for one in choices]
+
+    def parse(text: str) -> StrEnum:
+        if text in names:
+            return choices(text)
+        near = nearest_name(text, names)
+        known = f"{text!r} is not one of {', '.join(map(repr, names))}."
+        raise typer.BadParameter(f"{known} Did you mean {near!r}?" if near else known)
+
+    return parse
+
+
+def _metavar(choices: type[StrEnum]) -> str:
+    return f"[{'|'.join(choices)}]"
+
+
+class Similarity(StrEnum):
+    """How vectors are compared."""
+
+    cosine = "cosine"
+    dot = "dot"
+
+
+# The sets of vectors.
+Items: TypeAlias = Annotated[Path, typer.Option(help=f"The gallery: {VECTORS}.")]
+Bank: TypeAlias = Annotated[Path, typer.Option(help="Past queries, in the same formats.")]
+OptionalBank: TypeAlias = Annotated[Path | None, typer.Option(help="Past queries, in the same formats.")]
+BankItems: TypeAlias = Annotated[Path | None, typer.Option(help="Bank items, for methods that use two banks.")]
+Queries: TypeAlias = Annotated[Path, typer.Option(help="The queries, in the same formats.")]
+ItemIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")]
+QueryIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the queries: one per line, or a .npy file.")]
+TextIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the texts: one per line, or a .npy file.")]
+
+# What goes with them.
+RelevanceFile: TypeAlias = Annotated[
+    Path, typer.Option(help=f"Which items answer which query: {TABLES} with query_id and item_id, or TREC qrels.")
+]
+OptionalRelevance: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help=f"Which items answer which query: {TABLES} with query_id and item_id, or TREC qrels."),
+]
+ItemTexts: TypeAlias = Annotated[
+    Path | None, typer.Option(help=f"Texts of the items: .txt, one line per row, or {TABLES} with id and text.")
+]
+QueryTexts: TypeAlias = Annotated[
+    Path | None, typer.Option(help=f"Texts of the queries: .txt, one line per row, or {TABLES} with id and text.")
+]
+Saved: TypeAlias = Annotated[Path, typer.Option("--correction", help="A file written by `unhub fit`.")]
+SavedList: TypeAlias = Annotated[
+    list[Path] | None, typer.Option("--correction", help="A file written by `unhub fit`; repeatable.")
+]
+Trained: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--model", help="A file written by `unhub multi train`; it encodes the texts and the items."),
+]
+EncodedItems: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--encoded-items",
+        help="The items were written by `unhub multi encode`; needed for a correction with --model.",
+    ),
+]
+
+# How it is done.
+CompareBy: TypeAlias = Annotated[
+    Similarity, one_of(Similarity, "--similarity", help="Similarity by which vectors are compared.")
+]
+CompareAsFitted: TypeAlias = Annotated[
+    Similarity | None,
+    one_of(Similarity, "--similarity", help="Similarity of the vectors (default: that of --correction, else cosine)."),
+]
+Measures: TypeAlias = Annotated[
+    str, typer.Option(help="Measures: R@k, P@k, MdR, MnR, GM, MRR, mAP, nDCG@k. The first one decides.")
+]
+ExcludeSelf: TypeAlias = Annotated[
+    bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
+]
+Strength: TypeAlias = Annotated[
+    float, typer.Option(help="How much of the correction to apply, from 0 (none) to 1 (all).")
+]
+Index: TypeAlias = Annotated[str, typer.Option(help="Index to search: exact, or faiss:FACTORY.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of everything drawn at random.")]
+Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Threads to use (default: all cores).")]
+Memory: TypeAlias = Annotated[
+    str | None, typer.Option(help="Most memory for the matrix that 'sn' and 'dbsn' keep, for example 2GB.")
+]
+
+# What comes out.
+Output: TypeAlias = Annotated[Path, typer.Option("--output", "-o", help="File to write, for example gallery.unhub.")]
+HitsOutput: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write the hits to instead of stdout.")
+]
+PictureOutput: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A .png or .svg file to draw the study into.")
+]
+Overwrite: TypeAlias = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an existing file that unhub did not save; an input never is.")
+]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+NoNotes: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
