@@ -48,7 +48,7 @@ def extend(
 
     Equal to a refit, up to the one constant, for every method but sn and dbsn, whose new rows follow the old queries'
     alpha. There, `warm` iterations over everything (which need the old `items` too) bring back the balance. New items
-    with the contents of old ones are taken in, and the cost's notes name one.
+    with the contents of old ones are accepted, and the cost's notes name one.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
@@ -126,7 +126,7 @@ def merge(
     """Return the correction as if its bank had `more_bank` after it; `items` are those it was fitted on.
 
     Equal to a refit with the parameters of the fit (a k that was clipped stays so), but for sn and dbsn: there the new
-    queries are balanced by themselves and h is averaged. csls, nnn and dualis want to be fitted with mergeable=True.
+    queries are balanced by themselves and h is averaged. csls, nnn and dualis must be fitted with mergeable=True.
     """
     fitted = _bias(correction, "merge into")
     workers = Workers(threads, progress=progress)

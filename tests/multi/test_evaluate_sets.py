@@ -589,7 +589,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "no combination": (lambda d: d.evaluate(combine=[]), "combine is empty"),
     "an unknown one": (lambda d: d.evaluate(combine=["sa", "saa"]), r"combine 'saa' is unknown; did you mean 'sa'\?"),
     "none": (lambda d: d.evaluate(combine=None), "combine must be .* got None"),
-    "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, the queries have 16"),
+    "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, and the queries have 16"),
     "a plan": (
         lambda d: d.evaluate(correction=unhub.fit(d.items, d.items, method="hn")),
         "correction 'hn:zeros=raw' balances one batch of queries, and many sets are drawn here",

@@ -39,7 +39,7 @@ def rank_rows(
 
     Rows are always of all items, since that is what the correction is a function of; `allowed` only says which may be
     returned. A Plan sees all queries at once; a method that looks at each item alone takes all queries block by block
-    of items, so that the bank is gone over once.
+    of items, so that the bank is read once.
     """
     correction = cast("Rescore | Plan", corrected.correction)
     workers.total = work_of(correction) * len(queries) * len(corrected)
