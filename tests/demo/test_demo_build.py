@@ -149,7 +149,7 @@ def test_rows_are_the_weighted_sums_of_pieces_and_survive_a_file(tmp_path: Path)
 
 @pytest.mark.parametrize("text", ["", "  ", "dog", "дом"])
 def test_a_text_without_a_known_word_is_an_error_that_says_so(text: str) -> None:
-    with pytest.raises(ValueError, match="no word of"):
+    with pytest.raises(ValueError, match="has no word that the demo knows; describe it in other English words"):
         WORDS.rows([text])
 
 
