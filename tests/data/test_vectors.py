@@ -317,7 +317,7 @@ def test_rows_that_lie_apart_become_one_array_when_numpy_asks() -> None:
 def test_random_positions_are_sorted_distinct_and_the_same_for_one_seed() -> None:
     drawn = random_positions(1000, 50, seed=3)
     assert drawn.dtype == np.int64 and len(drawn) == 50
-    assert (np.diff(drawn) > 0).all() and 0 <= drawn[0] and drawn[-1] < 1000
+    assert (np.diff(drawn) > 0).all() and drawn[0] >= 0 and drawn[-1] < 1000
     assert_array_equal(drawn, np.sort(np.random.default_rng(3).choice(1000, 50, replace=False)))
     assert_array_equal(drawn, random_positions(1000, 50, np.random.default_rng(3)))
     generator = np.random.default_rng(3)  # which goes on from draw to draw

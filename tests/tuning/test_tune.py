@@ -123,7 +123,7 @@ def test_queries_that_stand_in_the_bank_do_not_judge() -> None:
     truth = {row + 100: item for row, item in w.truth.items()} | {0: 0}
     alone = unhub.tune(w.items, w.bank, w.queries, w.truth, methods=FEW)
     assert unhub.tune(w.items, w.bank, both, truth, methods=FEW).to_dict()["gain"] == alone.to_dict()["gain"]
-    with pytest.raises(ValueError, match="queries all stand in the bank"):
+    with pytest.raises(ValueError, match="queries are all in the bank"):
         unhub.tune(w.items, w.bank, w.bank[:50])
 
 
@@ -257,12 +257,12 @@ def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
     [
         ({"methods": "nnm"}, "did you mean 'nnn'"),
         ({"methods": ""}, "methods is empty"),
-        ({"methods": "otn"}, "otn is solved over a whole batch"),
-        ({"methods": "dualis"}, "needs bank_items"),
+        ({"methods": "otn"}, "'otn', which is solved over a whole batch"),
+        ({"methods": "dualis"}, "needs bank items; give bank items too"),
         ({"measure": "R@"}, "measure must be"),
         ({"time": "soon"}, "time must be a number of seconds"),
         ({"time": 0}, "time must be a number of seconds"),
-        ({"relevance": {0: 1}}, "queries are missing"),
+        ({"relevance": {0: 1}}, "queries is missing, and relevance"),
         ({"queries": np.ones((3, 5))}, "queries has 5"),
         ({"bank_items": np.ones((3, 5))}, "bank_items has 5 dimensions"),
         ({"items": unhub.Dense(np.eye(4))}, "items must be vectors, not a Dense matrix"),
