@@ -13,7 +13,7 @@ from unhub.arrays import Kind
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import Interval, Resamples, summaries
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
@@ -23,6 +23,7 @@ from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import occurrences
 from unhub.evaluation.ranked import Ranked
 from unhub.fitting import fit
+from unhub.matching import checked_once
 
 SKEWNESS = "skewness"
 COUNTED_PLACES = 10  # of the best items, in which hubness is counted
@@ -65,7 +66,7 @@ class Judge:
             raise ArgumentError(
                 "measure", f"{wanted!r} needs relevance", f"give it, or measure {SKEWNESS!r} without it"
             )
-        asked = as_vectors(queries, "queries")
+        asked = checked_once(queries, "queries")
         return Judge(
             asked,
             None if relevance is None else as_relevance(relevance),

@@ -1,6 +1,6 @@
 """Measures: how well a ranking finds the answers. Ties count as their expectation under a random order.
 
-An answer's place is told by how many items are better and how many are equal, itself included. Expected values over
+An answer's place is how many items are better and how many are equal, itself included. Expected values over
 tied items are those of McSherry and Najork, "Computing information retrieval performance measures efficiently in the
 presence of tied scores", 2008.
 """

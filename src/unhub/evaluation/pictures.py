@@ -1,4 +1,4 @@
-"""Pictures: a chart drawn once with matplotlib, for a file or to stand inside a page that may be light or dark."""
+"""Pictures: a chart drawn once with matplotlib, for a file or for a page that may be light or dark."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Picture:
         """Return the picture as an SVG element of a page, with no title, in the colours of the page."""
         svg = self._render("svg", titled=False).decode()
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-        # Several pictures stand in one page, so their ids must differ.
+        # A page holds several pictures, so their ids must differ.
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
         for ink, colour in INKS.items():
             svg = svg.replace(colour, f"var(--{ink})")

@@ -57,11 +57,11 @@ def tune(
 ) -> Tuning:
     """Try many methods and settings on a bank and return the one to use, or `raw` where no gain is sure.
 
-    With queries and relevance, the best by the measure; its gain is told on folds of the queries that did not choose
-    it. Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
-    queries without labels then show whether the bank is fit for them.
+    With queries and relevance, the best by the measure; its gain is measured on queries that did not choose it.
+    Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
+    queries without labels then show whether the bank suits them.
     methods: "all", or names, with a grid of settings each, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
-    time: seconds, or a text such as "10m"; what it does not suffice for is left out and told.
+    time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():
