@@ -282,7 +282,7 @@ class Matched:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note where most bank queries are items, by mistake or because there were no queries."""
+        """A note where most bank queries are items, by mistake or because there were no past queries."""
         found = int(np.isin(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
         if 2 * found < len(self.bank):
             return ()

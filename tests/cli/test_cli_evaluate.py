@@ -162,6 +162,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(folder
     )["raw"].values["MnR"].value  # fmt: skip
     words = fail(folder, *EVAL, "--exclude-self")
     assert words.startswith("--exclude-self ") and "no item has the id of a" in words
+    assert "cannot leave out the item with the query's own id, since no item has the id of a query" in words
 
 
 def test_hubs_of_items_that_ask_for_each_other(folder: Path) -> None:
@@ -205,7 +206,7 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
         (("--relevance", "none.csv"), r"--relevance: .*none\.csv"),
         (("--relevance", "names.txt"), r"--relevance: names\.txt: line 1 has 2 fields"),
         (("--relevance", "numbers.qrels"), "--relevance names none of the 60 queries: it has '?0"),
-        (("--measures", "R@1,nope"), "--measures: unknown measure 'nope'"),
+        (("--measures", "R@1,nope"), "--measures 'nope' is unknown"),
         (("--bank", "bank.npy"), "--bank: there is no --method to fit"),
         (("--bank-items", "bank.npy"), "--bank-items: there is no --method to fit"),
         (("--bank-size", "10"), "--bank-size: there is no --method to fit"),

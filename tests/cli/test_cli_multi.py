@@ -204,7 +204,7 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
             ("--combine", "max"),
             "--combine 'max' is unknown; the combinations beside a trained model are sa, ra, mf, ts-wf",
         ),
-        (("--measures", "nope"), "--measures: unknown measure 'nope'"),
+        (("--measures", "nope"), "--measures 'nope' is unknown"),
         (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is wanted"),
         (("--correction", "items.npy"), "--correction: items.npy: truncated"),
         (("--model", "fitted.unhub"), "--model: fitted.unhub"),
@@ -295,10 +295,10 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--queries", "wide.npy"), "--queries has 9 dimensions, items 8; embed both with one model"),
+        (("--queries", "wide.npy"), "--queries have 9 dimensions, items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
-            "--queries has 9 dimensions, this tower was trained on 8",
+            "--queries have 9 dimensions, this tower was trained on 8",
         ),
         (("--sets", "strange.csv"), "--sets: strange.csv: 1 query id is not among the queries, for example 'no text'"),
         (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is wanted"),

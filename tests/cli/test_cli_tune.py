@@ -54,7 +54,7 @@ def test_json_holds_everything_that_was_tried(tmp_path: Path, hubby: World) -> N
 
 def test_queries_that_are_left_out_are_told(tmp_path: Path, hubby: World) -> None:
     np.save(tmp_path / "queries.npy", np.concatenate([hubby.queries, hubby.bank[:9]]))
-    note = "9 of 409 queries stand in the bank and were left out."
+    note = "9 of 409 queries are in the bank and were left out."
     assert note in command.succeed(tmp_path, *TUNE, *LABELS).splitlines()
     assert json.loads(command.succeed(tmp_path, *TUNE, *LABELS, "--json"))["notes"] == [note]
 
@@ -90,14 +90,14 @@ def test_too_little_time_leaves_the_correction_that_stands_there(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--relevance", "truth.csv"), "--queries are missing: "),
+        (("--relevance", "truth.csv"), "--queries is missing, and relevance"),
         (("--query-ids", "truth.csv"), "--query-ids: there are no --queries"),
         (("--time", "soon"), "--time must be a number of seconds"),
         (("--methods", "nnm"), "--methods: unknown method 'nnm'"),
         (("--methods", "is:tau=0"), "--methods: is: tau must be"),
         (("--methods", ""), "--methods is empty; "),
-        (("--methods", "raw"), "--methods: raw is what the others are compared with"),
-        ((*LABELS, "--measure", "recall"), "--measure: unknown measure 'recall'"),
+        (("--methods", "raw"), "--methods has 'raw', which every other is compared with"),
+        ((*LABELS, "--measure", "recall"), "--measure 'recall' is unknown"),
         (("--queries", "none.npy"), "--queries: "),
         (("-o", "bank.npy"), "--output: "),
     ],

@@ -200,9 +200,9 @@ def test_a_run_must_be_whole_and_well_named() -> None:
         with pytest.raises(ValueError, match=r"run has scores .*; scores must be a list of numbers"):
             unhub.Run([0], [1], scores)  # type: ignore[arg-type]
     run = unhub.Run([0], [1], [1.0])
-    with pytest.raises(ValueError, match="another ranking is named 'raw'"):
+    with pytest.raises(ValueError, match="runs has 'raw', the name of another ranking"):
         unhub.evaluate(unhub.Dense(np.eye(2)), None, {0: 1}, runs={"raw": run})
-    with pytest.raises(ValueError, match=r"unhub\.read_run.*'theirs' is str"):
+    with pytest.raises(ValueError, match=r"runs has 'theirs', which is no run but str; read it as a run"):
         unhub.evaluate(unhub.Dense(np.eye(2)), None, {0: 1}, runs={"theirs": "run.txt"})  # type: ignore[dict-item]
 
 
@@ -215,7 +215,7 @@ def test_what_a_run_is_made_of_stays_the_callers() -> None:
 
 def test_runs_that_are_not_named_are_refused() -> None:
     run = unhub.Run([0], [1], [1.0])
-    for runs, words in ((run, "runs must be a mapping of names to .*, got Run"), ({1: run}, "the name 1")):
+    for runs, words in ((run, "runs must be runs by name, got Run; give them as a mapping"), ({1: run}, "the name 1")):
         with pytest.raises(ValueError, match=words):
             unhub.evaluate(unhub.Dense(np.eye(2)), None, {0: 1}, runs=runs)  # type: ignore[arg-type]
 

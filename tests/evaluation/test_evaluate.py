@@ -75,9 +75,9 @@ def test_a_dual_bank_that_had_one_bank_is_told() -> None:
     sets = drawn()
     alone, both = unhub.fit(sets.items, sets.bank, method="dbsn"), fitted("dbsn", sets)
     found = evaluate(sets.queries, sets.items, {0: 1}, {"alone": alone, "both": both}, resamples=5)
-    assert found.notes[-1] == "Fitted without bank items, which makes it sn: alone."
+    assert found.notes[-1] == "Fitted without bank items, which makes it 'sn': alone."
     (note,) = unhub.hubness(sets.queries, sets.items, alone).notes
-    assert note == "Fitted without bank items, which makes it sn: dbsn:tau=0.01,iterations=10."
+    assert note == "Fitted without bank items, which makes it 'sn': dbsn:tau=0.01,iterations=10."
     assert not unhub.hubness(sets.queries, sets.items, both).notes
 
 
@@ -257,11 +257,14 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "empty queries": (lambda w: call(w.q[:0], w.g, w.one), "queries is empty"),
     "empty items": (lambda w: call(w.q, w.g[:0], w.one), "items is empty"),
-    "no items": (lambda w: call(w.q, None, w.one), "items are missing"),
-    "items beside a matrix": (lambda w: call(w.matrix, w.g, w.one), "items must be left out when queries is a Dense"),
+    "no items": (lambda w: call(w.q, None, w.one), "^items is missing; give the vectors"),
+    "items beside a matrix": (lambda w: call(w.matrix, w.g, w.one), "^items is given, and queries is a Dense matrix"),
     "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries holds nan in row 0"),
     "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "^items has other contents in row"),
-    "fewer items": (lambda w: call(w.q, w.g[:9], w.one, w.bias), "fitted on 41 items, 9 are given; use unhub.remove"),
+    "fewer items": (
+        lambda w: call(w.q, w.g[:9], w.one, w.bias),
+        "^items has 9 rows, .* was fitted on 41; .* remove the",
+    ),
     "more items": (
         lambda w: call(w.q, np.vstack([w.g, w.g[:2] + 1]), w.one, w.bias),
         "^items has 2 of 43 rows that are not in the correc",
@@ -269,7 +272,7 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "a matrix of other items": (lambda w: call(unhub.Dense(np.eye(4)), None, w.one, w.given), "not fitted on a matrix"),
     "vectors for a matrix": (
         lambda w: call(w.q, w.g, w.one, w.given),
-        "fitted on a given matrix; give queries as a Dense",
+        "fitted on a given similarity matrix; evaluate it on a matrix",
     ),
     "a matrix for vectors": (
         lambda w: call(w.matrix, None, w.one, w.bias),
@@ -285,9 +288,15 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "no measures": (lambda w: call(w.q, w.g, w.one, measures=[]), "measures is empty"),
     "no relevance": (lambda w: call(w.q, w.g, {}), "relevance holds no pair"),
     "other ids": (lambda w: call(w.q, w.g, {"cat": 1}), "query ids are integers here"),
-    "not a correction": (lambda w: call(w.q, w.g, w.one, ["is"]), "corrections must be what unhub.fit .* got 'is'"),
-    "a named text": (lambda w: call(w.q, w.g, w.one, {"a": "is"}), "corrections must be what unhub.fit .* got 'is'"),
-    "named raw": (lambda w: call(w.q, w.g, w.one, {"raw": w.bias}), "no correction may be named raw"),
+    "not a correction": (
+        lambda w: call(w.q, w.g, w.one, ["is"]),
+        "must be fitted .* got 'is'; fit one, or load",
+    ),
+    "a named text": (
+        lambda w: call(w.q, w.g, w.one, {"a": "is"}),
+        "must be fitted .* got 'is'; fit one, or load",
+    ),
+    "named raw": (lambda w: call(w.q, w.g, w.one, {"raw": w.bias}), "corrections has one named 'raw'"),
     "strength of a rescore": (lambda w: call(w.q, w.g, w.one, w.gc, strength=0.5), "strength must be 1 for gc"),
     "strength of a plan": (lambda w: call(w.q, w.g, w.one, w.otn, strength=0.5), "strength must be 1 for otn"),
     "strength of nothing": (
@@ -303,10 +312,10 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "no resamples": (lambda w: call(w.q, w.g, w.one, resamples=0), "resamples must be .* at least 1, got 0"),
     "half a resample": (lambda w: call(w.q, w.g, w.one, resamples=1.5), "resamples must be a whole number .* got 1.5"),
     "no list of measures": (lambda w: call(w.q, w.g, w.one, measures=None), "measures must be .* got None"),
-    "a number of corrections": (lambda w: call(w.q, w.g, w.one, 5), "corrections must be what unhub.fit .* got 5"),
+    "a number of corrections": (lambda w: call(w.q, w.g, w.one, 5), "must be one fitted correction .* got 5; fit one"),
     "a path of a correction": (
         lambda w: call(w.q, w.g, w.one, "a.unhub"),
-        "corrections must be .*load.* got 'a.unhub'",
+        "corrections must be .* got 'a.unhub'; fit one, or load one",
     ),
     "a correction named 1": (lambda w: call(w.q, w.g, w.one, {1: w.bias}), "corrections must be named by texts, .* 1"),
     "strength of None": (lambda w: call(w.q, w.g, w.one, strength=None), "strength must be one number, got None"),
@@ -369,7 +378,7 @@ def test_every_public_name_is_there() -> None:
 def test_queries_that_are_items_are_told_unless_they_are_left_out() -> None:
     rows = np.random.default_rng(0).normal(size=(60, 8))
     truth = {row: [row, (row + 1) % 60] for row in range(60)}
-    told = '60 of 60 queries are items, and find themselves: leave each out of its own ranking with exclude="self"'
+    told = "60 of 60 queries are items and find themselves: exclude each query's own item from its ranking."
     assert any(note.startswith(told) for note in unhub.evaluate(rows, rows, truth, resamples=5).notes)
     for queries, exclude in ((rows, "self"), (np.concatenate([rows[:20], rows[:40] + 1]), None)):
         found = unhub.evaluate(queries, rows, truth, exclude=exclude, resamples=5)

@@ -226,15 +226,15 @@ def test_one_text_may_name_several_each_once() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nDGC@10", r"unknown measure 'nDGC@10' \(did you mean 'nDCG'\?\); there are R@k, GM, MdR"),
-        ("recall", "unknown measure 'recall'; there are"),
-        ("R", "measure R needs a cut-off, for example R@10"),
-        ("MdR@10", "measure MdR has no cut-off, got 'MdR@10'"),
+        ("nDGC@10", r"^measures 'nDGC@10' is unknown; did you mean 'nDCG'\? the measures are R@k, GM, MdR"),
+        ("recall", "'recall' is unknown; the measures are"),
+        ("R", "'R' needs a cut-off; give one, for example R@10"),
+        ("MdR@10", "'MdR' has no cut-off, got 'MdR@10'; write MdR"),
         ("R@0", "must be a text such as 'R@10', got 'R@0'"),
         ("R@-1", "must be a text such as"),
         ("", "must be a text such as 'R@10', got ''"),
-        (Measure("R"), "measure R needs a cut-off"),
-        (Measure("Q", 3), "unknown measure"),
+        (Measure("R"), "'R' needs a cut-off"),
+        (Measure("Q", 3), "is unknown; the measures are"),
     ],
 )
 def test_a_name_that_is_no_measure_is_told(text: str | Measure, message: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import as_text, counted
 
 pytestmark = pytest.mark.once
 
@@ -28,3 +28,9 @@ def test_words_stand_to_the_left_of_their_column() -> None:
 def test_a_row_of_another_length_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="argument"):
         as_text(["one", "two"], [["1"]])
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    assert counted(1, "query has", "queries have") == "1 query has"
+    assert counted(0, "query has", "queries have") == "0 queries have"
+    assert counted(2000, "query has", "queries have") == "2,000 queries have"

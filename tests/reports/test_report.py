@@ -576,7 +576,7 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
         ({"seed": -1}, ValueError, "seed must be a whole number of at least 0, got -1"),
         ({"figures": "no/such"}, FileNotFoundError, "no/such cannot be made: there is no folder no; create"),
         ({"corrections": []}, ValueError, "corrections is empty"),
-        ({"measures": "recall"}, ValueError, "unknown measure"),
+        ({"measures": "recall"}, ValueError, "'recall' is unknown"),
         ({"relevance": [(0, 5000)]}, ValueError, "none of the items that answer"),
         ({"path": "nowhere/r.html"}, FileNotFoundError, "there is no folder"),
         ({"figures": __file__}, NotADirectoryError, "name a folder"),

@@ -123,7 +123,7 @@ def test_queries_that_stand_in_the_bank_do_not_judge() -> None:
     truth = {row + 100: item for row, item in w.truth.items()} | {0: 0}
     alone = unhub.tune(w.items, w.bank, w.queries, w.truth, methods=FEW)
     assert unhub.tune(w.items, w.bank, both, truth, methods=FEW).to_dict()["gain"] == alone.to_dict()["gain"]
-    with pytest.raises(ValueError, match="queries all stand in the bank"):
+    with pytest.raises(ValueError, match="queries are all in the bank"):
         unhub.tune(w.items, w.bank, w.bank[:50])
 
 
@@ -191,7 +191,7 @@ def test_what_the_time_does_not_suffice_for_is_left_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(Clock, "seconds", property(lambda clock: float(next(looks))))
     tuning = unhub.tune(w.items, w.bank, w.queries, w.truth, methods="nnn,sn", time=30)
     specs = {row.spec for row in tuning.table} | set(tuning.left_out)
-    assert tuning.left_out and len(tuning.table) > 1 and "did not suffice for" in tuning.reason
+    assert tuning.left_out and len(tuning.table) > 1 and "There was no time for" in tuning.reason
     assert len(specs) == len(tuning.table) + len(tuning.left_out) == 1 + len(NEIGHBOURS) * len(ALPHAS) + 10
     assert any(row.spec.startswith("nnn:k=32,alpha=0.5") for row in tuning.table)
     assert not tuning.out_of_time
@@ -257,12 +257,12 @@ def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
     [
         ({"methods": "nnm"}, "did you mean 'nnn'"),
         ({"methods": ""}, "methods is empty"),
-        ({"methods": "otn"}, "otn is solved over a whole batch"),
-        ({"methods": "dualis"}, "needs bank_items"),
+        ({"methods": "otn"}, "'otn', which is solved over a whole batch"),
+        ({"methods": "dualis"}, "needs bank items; give bank items too"),
         ({"measure": "R@"}, "measure must be"),
         ({"time": "soon"}, "time must be a number of seconds"),
         ({"time": 0}, "time must be a number of seconds"),
-        ({"relevance": {0: 1}}, "queries are missing"),
+        ({"relevance": {0: 1}}, "queries is missing, and relevance"),
         ({"queries": np.ones((3, 5))}, "queries has 5"),
         ({"bank_items": np.ones((3, 5))}, "bank_items has 5 dimensions"),
         ({"items": unhub.Dense(np.eye(4))}, "items must be vectors, not a Dense matrix"),

@@ -173,7 +173,7 @@ def test_time_is_kept_for_one_fit_and_not_for_all_that_share_a_pass() -> None:
 def test_queries_that_are_left_out_are_told() -> None:
     w = world()
     both = np.concatenate([w.bank[:7], w.queries])
-    in_bank = "7 of 407 queries stand in the bank and were left out."
+    in_bank = "7 of 407 queries are in the bank and were left out."
     assert unhub.tune(w.items, w.bank, both, methods=FEW).notes == (in_bank,)
     truth = {row + 7: item for row, item in w.truth.items() if row < 390} | {0: 0}
     tuning = unhub.tune(w.items, w.bank, both, truth, methods=FEW)
@@ -181,7 +181,7 @@ def test_queries_that_are_left_out_are_told() -> None:
     assert tuning.notes == (in_bank, "10 queries have no answer among the items and were left out.")
     assert str(tuning).endswith("\n".join(tuning.notes))
     assert unhub.tune(w.items, w.bank, w.queries, w.truth, methods=FEW).notes == ()
-    with pytest.raises(ValueError, match="queries that relevance answers all stand in the bank"):
+    with pytest.raises(ValueError, match="queries with labels are all in the bank"):
         unhub.tune(w.items, w.bank, both, {0: 3, 1: 4})
 
 
@@ -206,7 +206,7 @@ def test_all_may_stand_beside_others() -> None:
 @pytest.mark.parametrize("methods", ["raw", "nnn,raw"])
 def test_raw_is_not_a_method_to_try(methods: str, labelled: bool) -> None:
     w = world(bank=400, queries=60)
-    with pytest.raises(ValueError, match="methods: raw is what the others are compared with"):
+    with pytest.raises(ValueError, match="methods has 'raw', which every other is compared with"):
         unhub.tune(w.items, w.bank, w.queries, w.truth if labelled else None, methods=methods)
 
 

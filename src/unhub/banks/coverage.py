@@ -19,8 +19,8 @@ Against = Literal["queries", "items"]
 
 # Shares of the expected coverage under which a bank is narrow; docs/banks/bank.md has what was measured.
 NARROW_RATIOS = {"queries": 0.75, "items": 0.4}
-MOST_PLACES = 10  # of the queries that are looked at, or fewer where that is over a twentieth of the items
-PROBE_ITEMS = 5000  # items that stand in for queries where there are none
+MOST_PLACES = 10  # of each query's ranking, or fewer where that is over a twentieth of the items
+PROBE_ITEMS = 5000  # items used as queries where no queries are given
 
 
 @dataclass(frozen=True)

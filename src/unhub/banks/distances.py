@@ -16,7 +16,7 @@ from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Rows, Vectors
 
-# Over these a bank is from elsewhere; docs/banks/bank.md has what was measured.
+# Above these limits a bank is from another source; docs/banks/bank.md has the measurements.
 FAR_SHIFT = 0.01
 FAR_RATIO = 1.4
 
@@ -85,7 +85,7 @@ def to_nearest(
     if kind == "dot":  # or a mean far from 0 takes the digits in which distances differ
         centre = mean_row(bank, kind).astype(np.float32)
         queries, bank = (Vectors(one.ids, _Moved(one.rows, centre)) for one in (queries, bank))
-    # The nearest is the largest b.q - |b|^2 / 2: a top value of q, which stands where items stand in other passes.
+    # The nearest is the largest b.q - |b|^2 / 2: a top value of q, which takes the place of the items here.
     nearest = reduce(Dot(bank, queries, kind), Want(top_values=1), workers, -half_squares(bank, kind)).top_values[:, 0]
     workers.finish()
     return np.maximum(half_squares(queries, kind) - nearest, 0)
@@ -106,7 +106,7 @@ class _Moved:
 class Nearness:
     """How far queries are from the bank query nearest to them: half have one within `median`, nine in ten in `most`.
 
-    ratio: the mean of that distance for a half of the queries, to so many bank queries as there are in the other half,
+    ratio: the mean of that distance for a half of the queries, to as many bank queries as there are in the other half,
     over the mean distance to the other half itself. None where there is one query, or where the halves hold the same.
     """
 

@@ -14,7 +14,7 @@ from unhub.compute.progress import Steps
 from unhub.compute.transport import NoOptimum
 from unhub.compute.workers import Progress
 from unhub.data.vectors import VectorsLike
-from unhub.errors import check_seed
+from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.tables import as_text
 from unhub.matching import Matched
 
@@ -28,7 +28,7 @@ LEAKING_SHARE = 0.01  # of the queries: people do say the same thing twice, and 
 class BankReport:
     """The figures of a bank. Shift, nearness and leaked need queries; transport needs POT.
 
-    distinct: how many bank queries differ. leaked: how many queries stand in the bank, number for number.
+    distinct: how many bank queries differ. leaked: how many queries are in the bank, number for number.
     problems: what is wrong, the worst first, of "tiny", "off-domain", "thin" and "leaking". notes: what was left out.
     """
 
@@ -85,7 +85,7 @@ class BankReport:
         """Return the figures as (name, value, what it means)."""
         rows = [
             ("bank queries", f"{self.size:,}", _size(self)),
-            ("repeats", f"{self.size - self.distinct:,}", "bank queries that stand in it more than once"),
+            ("repeats", f"{self.size - self.distinct:,}", "bank queries that are in it more than once"),
             ("coverage", f"{self.coverage.share:.1%}", _coverage(self.coverage)),
         ]
         if self.shift is not None:
@@ -93,7 +93,7 @@ class BankReport:
         if self.nearness is not None:
             rows.append(("nearest", f"{self.nearness.median:.3f}", _nearness(self.nearness)))
         if self.leaked is not None:
-            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries stand in the bank as they are"))
+            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries are in the bank as they are"))
         return rows + ([] if self.transport is None else _transport(self.transport))
 
     def __str__(self) -> str:
@@ -112,14 +112,14 @@ ADVICE = {
     "of it.",
     "unproven": "Nothing speaks against this bank, but only queries can tell whether it resembles them: give some "
     "hundred recent ones.",
-    "small": "It is small, so prefer nnn with k 32 and alpha 0.5 to the methods that have a temperature.",
+    "small": "It is small, so prefer 'nnn' with k 32 and alpha 0.5 to the methods that have a temperature.",
     "tiny": "The bank has too few different queries to tell hubs from chance: collect "
     f"{SMALL_BANK_QUERIES:,} or more, and until then search without a correction.",
     "off-domain": "The bank is not like the queries, and a correction fitted on it may do harm: collect past queries "
     "of the same source, or search without a correction.",
     "thin": "The bank asks for some items again and again, and for fewer different ones than can be expected of as "
     "many queries: add past queries that ask for other things, or search without a correction.",
-    "leaking": "Queries to be evaluated stand in the bank: take them out of it, or no figure measured on them counts.",
+    "leaking": "Queries to be evaluated are in the bank: take them out of it, or no figure measured on them counts.",
 }
 
 
@@ -134,7 +134,7 @@ def judge_bank(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> BankReport:
-    """Compare a bank with the items it is for, and with queries such as are to come, and say whether it will do.
+    """Compare a bank with its items, and with queries like the ones you expect, and say whether it is good enough.
 
     distances: with earth mover's distances, which take seconds and POT (the extra `plans`) and do not change the
     verdict; where POT is absent or does not find them they are left out, and the notes say why.
@@ -143,7 +143,7 @@ def judge_bank(
     sets = Matched.of(bank, items, queries, similarity, threads)
     past, asked, gallery = sets.bank, sets.queries, sets.items
     if gallery is None:
-        raise ValueError("items are missing: give the vectors of the gallery")
+        raise ArgumentError("items", "is missing", "give the vectors of the gallery")
     steps = Steps(progress, 2 if asked is None else 3)
     firsts = first_items(past, gallery, similarity, threads=threads, progress=steps.next())
     covered = coverage(firsts, gallery, asked, similarity, seed=seed, threads=threads, progress=steps.next())

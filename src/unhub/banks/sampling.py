@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from numbers import Integral
 
 import numpy as np
@@ -13,7 +12,7 @@ from unhub.arrays import Float64, Kind, random_positions, rows_per_block, spans
 from unhub.banks.coverage import first_items
 from unhub.banks.distances import half_squares, mean_row
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.errors import check_seed
+from unhub.errors import ArgumentError, check_seed, unknown
 from unhub.matching import Matched
 
 Positions = NDArray[np.int64]
@@ -39,12 +38,10 @@ def sample_bank(
     """
     ways = ("random", *ORDERS)
     if how not in ways:
-        close = get_close_matches(str(how), ways, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"how must be one of {', '.join(ways)}, got {how!r}{hint}")
+        raise unknown("how", how, ways, "ways to sample")
     count = len(as_vectors(bank, "bank"))
     if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= size <= count:
-        raise ValueError(f"size must be a whole number from 1 to {count}, the size of the bank, got {size!r}")
+        raise ArgumentError("size", f"must be a whole number from 1 to {count}, the size of the bank, got {size!r}")
     generator = np.random.default_rng(check_seed(seed))
     if how == "random":  # which has no need to read the bank
         return random_positions(count, int(size), generator)
@@ -90,7 +87,7 @@ ORDERS: dict[str, Callable[[Matched, np.random.Generator, int | None], Positions
 
 def _firsts(sets: Matched, how: str, threads: int | None) -> Positions:
     if sets.items is None:
-        raise ValueError(f"items are missing: {how!r} goes by the item that each bank query reaches first")
+        raise ArgumentError("items", f"is missing, and {how!r} needs the first item of each bank query", "give items")
     return first_items(sets.bank, sets.items, sets.kind, threads=threads)
 
 
@@ -98,7 +95,9 @@ def _from_mean(sets: Matched, how: str) -> Float64:
     """Return half the squared distance of each bank query from the mean of the queries, but for a constant."""
     center: Vectors | None = sets.queries if sets.queries is not None else sets.items
     if center is None:
-        raise ValueError(f"queries are missing: {how!r} goes by the distance from their mean, or from that of items")
+        raise ArgumentError(
+            "queries", f"is missing, and {how!r} needs their mean, or that of the items", "give queries or items"
+        )
     mean = mean_row(center, sets.kind)
     blocks = spans(len(sets.bank), rows_per_block(sets.bank.dimensions))
     scores: Float64 = np.concatenate([sets.bank.unit_block(*span, sets.kind) @ mean for span in blocks])

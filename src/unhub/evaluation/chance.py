@@ -24,7 +24,7 @@ class Chance:
 
 
 def chance_of(places: int, queries: int, items: int, top: int) -> Chance:
-    """Return the figures of counts that differ by chance alone, where so many places were given out.
+    """Return the figures of counts that differ by chance alone, given how many places there are in all.
 
     An item's count is then binomial: each query returns it with the chance p = places / (queries * items). top: of how
     many items `top_share` is. That the counts of different items add up to the places is left out of account, which

@@ -1,4 +1,4 @@
-"""Comparing: one measure, with its interval, of many corrections in one pass; with labels or without."""
+"""Comparing: one measure, with its interval, of many corrections in one pass, with labels or without."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unhub.arrays import Kind
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.errors import check_seed
+from unhub.data.vectors import Vectors, VectorsLike
+from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import Interval, Resamples, summaries
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.hubness import figures_of
@@ -23,10 +23,11 @@ from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import occurrences
 from unhub.evaluation.ranked import Ranked
 from unhub.fitting import fit
+from unhub.matching import checked_once
 
 SKEWNESS = "skewness"
-COUNTED_PLACES = 10  # of the best items, over which hubness is counted
-JACKKNIFE_PARTS = 20  # of the queries, each left out once to tell how sure a skewness is
+COUNTED_PLACES = 10  # of the best items, in which hubness is counted
+JACKKNIFE_PARTS = 20  # of the queries, each left out once for the interval of a skewness
 NORMAL_QUANTILE = 1.96  # standard errors on each side of a 95% interval
 
 
@@ -62,8 +63,10 @@ class Judge:
         """
         wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
         if wanted != SKEWNESS and relevance is None:
-            raise ValueError(f"measure {wanted!r} needs relevance; without it there is {SKEWNESS!r}")
-        asked = as_vectors(queries, "queries")
+            raise ArgumentError(
+                "measure", f"{wanted!r} needs relevance", f"give it, or measure {SKEWNESS!r} without it"
+            )
+        asked = checked_once(queries, "queries")
         return Judge(
             asked,
             None if relevance is None else as_relevance(relevance),

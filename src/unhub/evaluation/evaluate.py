@@ -21,7 +21,7 @@ from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, Places, parse_measures
 from unhub.evaluation.ranked import Ranked
 from unhub.evaluation.returned import check_names, hubness_in, note_on, places_in
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import as_text, counted
 
 DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
@@ -229,7 +229,7 @@ def row_to_dict(row: Row) -> dict[str, object]:
 
 def excluded_note(answers: int) -> str:
     """Say how many answers were left out on request."""
-    return f"{'1 answer is' if answers == 1 else f'{answers:,} answers are'} left out with the items excluded."
+    return f"{counted(answers, 'answer is', 'answers are')} left out with the items excluded."
 
 
 def notes_on(
@@ -238,14 +238,14 @@ def notes_on(
     """Say what an evaluation left out, and where its intervals are rough."""
     notes = []
     if unanswered:
-        counted = "1 query has" if unanswered == 1 else f"{unanswered:,} queries have"
-        notes.append(f"{counted} no answer among the items and count in hubness alone.")
+        queries = counted(unanswered, "query has", "queries have")
+        notes.append(f"{queries} no answer among the items and count in hubness alone.")
     if absent:
-        named = f"; they name {'1 unknown item' if unknown_items == 1 else f'{unknown_items:,} unknown items'}"
-        answers = "1 answer is" if absent == 1 else f"{absent:,} answers are"
+        named = f"; they name {counted(unknown_items, 'unknown item', 'unknown items')}"
+        answers = counted(absent, "answer is", "answers are")
         notes.append(f"{answers} not among the items{named if absent > 1 else ''}.")
     if unknown_queries:
-        more = "1 query that is" if unknown_queries == 1 else f"{unknown_queries:,} queries that are"
+        more = counted(unknown_queries, "query that is", "queries that are")
         notes.append(f"Relevance also names {more} not among those given.")
     if groups == 1:
         notes.append("All queries have the same first answer and are drawn together, so there are no intervals.")

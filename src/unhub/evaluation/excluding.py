@@ -13,6 +13,7 @@ from unhub.arrays import Ids, Span
 from unhub.data.ids import positions_of
 from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.data.relevance import Truth, places_of
+from unhub.errors import ArgumentError
 from unhub.search.hits import Excluded, listed
 
 SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
@@ -37,9 +38,10 @@ class Exclusion:
             return exclude
         if isinstance(exclude, str):
             if exclude != SELF:
-                raise ValueError(
-                    f"exclude must be {SELF!r}, or have one entry (an id, ids or None) for each of {len(queries)} "
-                    f"queries, got {exclude!r}"
+                raise ArgumentError(
+                    "exclude",
+                    f"must be {SELF!r}, or have one entry (an id, ids or None) for each of {len(queries)} queries, "
+                    f"got {exclude!r}",
                 )
             return Exclusion._own(queries, items)
         ids, counts = listed(exclude, len(queries))
@@ -54,9 +56,11 @@ class Exclusion:
         places = places_of(queries, items) if alike else places_of(queries.astype(np.str_), items.astype(np.str_))
         found = places >= 0
         if not found.any():
-            raise ValueError(
-                f"exclude={SELF!r} leaves out the item with the query's own id, but no item has the id of a query: the "
-                f"queries have {queries[0].item()!r}, the items have {items[0].item()!r}; give both their ids"
+            raise ArgumentError(
+                "exclude",
+                "cannot leave out the item with the query's own id, since no item has the id of a query: the queries "
+                f"have {queries[0].item()!r}, the items have {items[0].item()!r}",
+                "give ids with both",
             )
         return Exclusion(queries[found], items[places[found]], own=True)
 
@@ -112,5 +116,5 @@ class LeftOut(Ragged):
         """Return a truth less the answers that are left out, which are counted; some must be left."""
         kept = ~np.isin(truth.owners * self.items + truth.positions, self.codes)
         if not kept.any():
-            raise ValueError("exclude leaves out every answer to every query, so there is nothing to find")
+            raise ArgumentError("exclude", "leaves out every answer to every query", "leave some answers in")
         return dataclasses.replace(truth.keep(kept), excluded=int((~kept).sum()))

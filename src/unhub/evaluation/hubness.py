@@ -20,7 +20,7 @@ from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Placed, occurrences
 from unhub.evaluation.ranked import Ranked
 
-TOP_SHARE = 0.01  # of the items, whose share of all places is told
+TOP_SHARE = 0.01  # of the items: the share of all places that they take is a figure
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from unhub.data.fingerprint import Hashes, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.errors import check_whole
+from unhub.errors import ArgumentError, check_whole
 from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
 from unhub.matching import check_widths, locate
 from unhub.methods import METHODS
 
 RAW = "raw"
+FIT_OR_LOAD = "fit one, or load one that was saved"
 
 Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Correction
 
@@ -32,8 +33,8 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 class EvaluationInputs:
     """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
 
-    left_out: the items that are not ranked for single queries. notes: what is to be said of them, and of corrections
-    that are not what their name says.
+    left_out: the items that are not ranked for single queries. notes: on these, and on corrections that are not what
+    their name says.
     """
 
     similarity: Similarity
@@ -61,14 +62,16 @@ class EvaluationInputs:
         named = name_corrections(corrections)
         if isinstance(queries, Dense):
             if items is not None:
-                raise ValueError("items must be left out when queries is a Dense matrix: its columns are the items")
+                raise ArgumentError(
+                    "items", "is given, and queries is a Dense matrix, whose columns are the items", "leave it out"
+                )
             ranked = {name: (one, _given(one, queries)) for name, one in named.items()}
             rows = np.arange(queries.shape[0])
             left_out, notes = _left_out(exclude, rows, queries.item_ids)
             notes += _without_items(named)
             return EvaluationInputs(queries, rows, queries.item_ids, _but_raw(ranked), NO_COPIES, left_out, notes)
         if items is None:
-            raise ValueError("items are missing: give the vectors of the gallery")
+            raise ArgumentError("items", "is missing", "give the vectors of the gallery")
         asked, gallery = as_vectors(queries, name), as_vectors(items, "items")
         check_widths({name: asked, "items": gallery}, against="items")
         kind = _kind(named, similarity)
@@ -122,8 +125,8 @@ def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
     if 2 * found < len(queries):
         return ()
     return (
-        f"{found:,} of {len(queries):,} queries are items, and find themselves: leave each out of its own ranking with "
-        'exclude="self" (--exclude-self).',
+        f"{found:,} of {len(queries):,} queries are items and find themselves: exclude each query's own item from its "
+        "ranking.",
     )
 
 
@@ -134,7 +137,7 @@ def _left_out(
     query_hashes: Hashes | None = None,
     item_hashes: Hashes | None = None,
 ) -> tuple[LeftOut | None, tuple[str, ...]]:
-    """Return what is not ranked, and what is to be said of it; an item of the query's id may yet be another thing."""
+    """Return what is not ranked, and notes on it, such as an item with the query's id and another vector."""
     if exclude is None:
         return None, ()
     exclusion = Exclusion.of(exclude, queries, items)
@@ -144,28 +147,28 @@ def _left_out(
         differ = int((query_hashes[left_out.owners] != item_hashes[left_out.positions]).sum())
         if differ:
             notes.append(
-                f"{differ:,} of them are other vectors than the query: where that is not meant, give both ids."
+                f"{differ:,} of them are other vectors than the query: if that is a mistake, give ids for both sets."
             )
     return left_out, tuple(notes)
 
 
 def _without_items(corrections: Mapping[str, Correction]) -> tuple[str, ...]:
-    """Say which corrections are for two banks and had one."""
+    """Return a note on the corrections that use bank items and had none."""
     joint = {name: one for name, one in corrections.items() if METHODS[one.method.name].joint}
     names = [name for name, one in joint.items() if not len(one.arrays["bank_item_h"])]
-    return (f"Fitted without bank items, which makes it sn: {', '.join(names)}.",) if names else ()
+    return (f"Fitted without bank items, which makes it 'sn': {', '.join(names)}.",) if names else ()
 
 
 def name_corrections(corrections: Corrections) -> dict[str, Correction]:
     """Return corrections by name: their specs, numbered where those repeat."""
     given: object = corrections  # whatever a caller without types may give
     if isinstance(given, str) or not isinstance(given, Iterable | Fitted):
-        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, or several, got {given!r}")
+        raise ArgumentError("corrections", f"must be one fitted correction or several, got {given!r}", FIT_OR_LOAD)
     if isinstance(corrections, Mapping):
         named = dict(corrections)
         for key in named:
             if not isinstance(key, str):
-                raise ValueError(f"corrections must be named by texts, got the name {key!r}")
+                raise ArgumentError("corrections", f"must be named by texts, got the name {key!r}")
     else:
         named = {}
         for one in [corrections] if isinstance(corrections, Fitted) else corrections:
@@ -175,13 +178,17 @@ def name_corrections(corrections: Corrections) -> dict[str, Correction]:
     for name, one in named.items():
         zero = isinstance(_fitted(one), Bias) and not np.any(one.arrays["bias"])
         if name == RAW and not zero:
-            raise ValueError("no correction may be named raw, which is the ranking without one")
+            raise ArgumentError(
+                "corrections",
+                f"has one named {RAW!r}, which is the ranking without a correction",
+                "choose another name",
+            )
     return named
 
 
 def _fitted(correction: object) -> Fitted:
     if not isinstance(correction, Fitted):
-        raise ValueError(f"corrections must be what unhub.fit or unhub.load returned, got {correction!r}")
+        raise ArgumentError("corrections", f"must be fitted corrections, got {correction!r}", FIT_OR_LOAD)
     return correction
 
 
@@ -196,16 +203,26 @@ def _kind(corrections: Mapping[str, Correction], similarity: Kind | None) -> Kin
         check_similarity(similarity)
     for name, one in corrections.items():
         if one.source.similarity == "given":
-            raise ValueError(f"{name} was fitted on a given matrix; give queries as a Dense matrix too")
+            raise ArgumentError(
+                "corrections",
+                f"has {name}, which was fitted on a given similarity matrix",
+                "evaluate it on a matrix of similarities too",
+            )
         if similarity is not None and one.source.similarity != similarity:
-            raise ValueError(f"{name} was fitted under {one.source.similarity} similarity, not under {similarity}")
+            raise ArgumentError(
+                "corrections",
+                f"has {name}, which was fitted under {one.source.similarity} similarity, not under {similarity}",
+                "evaluate corrections of one similarity together",
+            )
         similarity = one.source.similarity
     return similarity or "cosine"
 
 
 def _given(correction: Correction, matrix: Dense) -> Ranking:
     if correction.source.similarity != "given" or not np.array_equal(correction.ids, matrix.item_ids):
-        raise ValueError(f"{correction.spec} was not fitted on a matrix of these {matrix.shape[1]} items")
+        raise ArgumentError(
+            "corrections", f"has {correction.spec}, which was not fitted on a matrix of these {matrix.shape[1]} items"
+        )
     return as_ranking(correction)
 
 
@@ -213,14 +230,18 @@ def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Rank
     """Return the ranking of a correction for the items in the order they are given in."""
     places = locate(items, correction, hashes=hashes).places
     if len(items) != len(correction):
-        raise ValueError(
-            f"{correction.spec} was fitted on {len(correction)} items, {len(items)} are given; use unhub.remove"
+        raise ArgumentError(
+            "items",
+            f"has {len(items)} rows, {correction.spec} was fitted on {len(correction)}",
+            "give them all, or remove the missing ones from the correction",
         )
     ranking = as_ranking(correction)
     if isinstance(ranking, Additive):
         return Additive(ranking.h[places], None if ranking.active is None else ranking.active[places])
     if np.any(places[1:] < places[:-1]):
-        raise ValueError(f"items must be in the order of the fit for {correction.spec}, which looks at whole rows")
+        raise ArgumentError(
+            "items", f"must be in the order of the fit for {correction.spec}, which looks at whole rows"
+        )
     if isinstance(ranking, Rescore):
         # The rows are those of the fit, as was seen above: `bind` would hash them once more.
         ranking = dataclasses.replace(ranking, items=Vectors(correction.ids, items.rows))

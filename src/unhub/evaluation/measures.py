@@ -1,13 +1,12 @@
 """Measures: how well a ranking finds the answers. Ties count as their expectation under a random order.
 
-An answer's place is told by how many items are better and how many are equal, itself included. Expected values over
+An answer's place is how many items are better and how many are equal, itself included. Expected values over
 tied items are those of McSherry and Najork, "Computing information retrieval performance measures efficiently in the
 presence of tied scores", 2008.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
+from unhub.errors import ArgumentError, nearest_name
 
 NOT_FOUND = 1 << 40  # items that stand before an answer which a run did not return: more than any gallery has
 GEOMETRIC_CUTOFFS = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of
@@ -223,32 +223,33 @@ class Measure:
         return self.family.values(places, self.k or places.items) * (100 if self.family.percent else 1)
 
 
-def parse_measure(text: str | Measure) -> Measure:
-    """Return the measure a text such as `R@10` names."""
+def parse_measure(text: str | Measure, argument: str = "measure") -> Measure:
+    """Return the measure a text such as `R@10` names; errors call the argument it is of by its name."""
     match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]*))?", str(text))
     known = ", ".join(f"{name}@k" if family.cut else name for name, family in MEASURES.items())
     if match is None:
-        raise ValueError(f"measure must be a text such as 'R@10', got {text!r}; there are {known}")
+        raise ArgumentError(argument, f"must be a text such as 'R@10', got {text!r}", f"the measures are {known}")
     names = {name.lower(): name for name in MEASURES}
     name = names.get(match[1].lower())
     if name is None:
-        close = difflib.get_close_matches(match[1].lower(), names, n=1)
-        hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
-        raise ValueError(f"unknown measure {text!r}{hint}; there are {known}")
+        near = nearest_name(match[1], names)
+        hint = f"did you mean {names[near]!r}? " if near else ""
+        raise ArgumentError(argument, f"{text!r} is unknown", f"{hint}the measures are {known}")
     family = MEASURES[name]
     if family.cut == "needed" and match[2] is None:
-        raise ValueError(f"measure {name} needs a cut-off, for example {name}@10")
+        raise ArgumentError(argument, f"{name!r} needs a cut-off", f"give one, for example {name}@10")
     if not family.cut and match[2] is not None:
-        raise ValueError(f"measure {name} has no cut-off, got {text!r}")
+        raise ArgumentError(argument, f"{name!r} has no cut-off, got {text!r}", f"write {name}")
     return Measure(name, int(match[2]) if match[2] else None)
 
 
 def parse_measures(texts: Sequence[str | Measure] | str) -> tuple[Measure, ...]:
     """Return the measures that these texts name, each once; one text may name several, with commas."""
     if not isinstance(texts, Iterable):
-        raise ValueError(f"measures must be a text such as 'R@1,R@10' or a list of such, got {texts!r}")
+        raise ArgumentError("measures", f"must be a text such as 'R@1,R@10' or a list of such, got {texts!r}")
     several = texts.split(",") if isinstance(texts, str) else texts
-    measures = tuple(dict.fromkeys(parse_measure(one.strip() if isinstance(one, str) else one) for one in several))
+    each = (parse_measure(one.strip() if isinstance(one, str) else one, "measures") for one in several)
+    measures = tuple(dict.fromkeys(each))
     if not measures:
-        raise ValueError("measures is empty; name at least one, for example R@10")
+        raise ArgumentError("measures", "is empty", "name at least one, for example R@10")
     return measures

@@ -99,7 +99,7 @@ class Picture:
         """Return the picture as an SVG element of a page, with no title, in the colours of the page."""
         svg = self._render("svg", titled=False).decode()
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-        # There are several pictures on one page, so their ids must differ.
+        # A page holds several pictures, so their ids must differ.
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
         for ink, colour in INKS.items():
             svg = svg.replace(colour, f"var(--{ink})")

@@ -20,9 +20,11 @@ from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Block, Similarity
 from unhub.data.vectors import HARMLESS, check_range
+from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
 from unhub.kernels import plain
+from unhub.matching import not_weighed
 from unhub.search.whole_rows import whole_rows, work_of
 
 TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
@@ -94,7 +96,7 @@ def weighed(ranking: Ranking, strength: float) -> Ranking:
     if check_strength(strength) == 1:
         return ranking
     if not isinstance(ranking, Additive):
-        raise ValueError(f"strength must be 1 for {ranking.spec}, which is not a bias that can be weighed")
+        raise not_weighed(ranking)
     check_reach(float(strength), ranking.largest)
     return Additive((strength * ranking.h.astype(np.float64)).astype(np.float32), ranking.active)
 
@@ -102,9 +104,9 @@ def weighed(ranking: Ranking, strength: float) -> Ranking:
 def check_strength(strength: float) -> float:
     """Return the strength, which must be one finite number."""
     if not isinstance(strength, Real) or isinstance(strength, bool):
-        raise ValueError(f"strength must be one number, got {strength!r}")
+        raise ArgumentError("strength", f"must be one number, got {strength!r}")
     if not np.isfinite(strength):
-        raise ValueError(f"strength must be finite, got {strength}")
+        raise ArgumentError("strength", f"must be finite, got {strength}")
     return strength
 
 

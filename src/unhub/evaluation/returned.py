@@ -8,6 +8,7 @@ import numpy as np
 
 from unhub.data.relevance import Truth
 from unhub.data.runs import Returned, Run
+from unhub.errors import ArgumentError
 from unhub.evaluation.hubness import Hubness, figures_of
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import NOT_FOUND, Places
@@ -54,12 +55,12 @@ def note_on(returned: Returned, name: str, truth: Truth, places: Places) -> str 
 def check_names(runs: Mapping[str, Run], taken: Collection[str]) -> Mapping[str, Run]:
     """Return the runs, none of which may bear a name that a ranking of our own has."""
     if not isinstance(runs, Mapping):
-        raise ValueError(f"runs must be a mapping of names to what unhub.read_run returned, got {type(runs).__name__}")
+        raise ArgumentError("runs", f"must be runs by name, got {type(runs).__name__}", "give them as a mapping")
     for name, run in runs.items():
         if not isinstance(name, str):
-            raise ValueError(f"runs must be named by texts, got the name {name!r}")
+            raise ArgumentError("runs", f"must be named by texts, got the name {name!r}")
         if not isinstance(run, Run):
-            raise ValueError(f"runs must be what unhub.read_run returned, by name; {name!r} is {type(run).__name__}")
+            raise ArgumentError("runs", f"has {name!r}, which is no run but {type(run).__name__}", "read it as a run")
         if name == RAW or name in taken:
-            raise ValueError(f"runs: another ranking is named {name!r}; choose another name")
+            raise ArgumentError("runs", f"has {name!r}, the name of another ranking", "choose another name")
     return runs

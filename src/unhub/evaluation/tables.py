@@ -1,4 +1,4 @@
-"""Tables as plain text."""
+"""Plain text: tables in columns, counts in words."""
 
 from __future__ import annotations
 
@@ -35,3 +35,8 @@ def widths_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 def visible(text: str) -> str:
     """Return a text with what a terminal would obey, and not show, spelled out as Python does: \\x1b, \\n, \\u202e."""
     return text if text.isprintable() else UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with what it counts, for a sentence: 1 query has, 2,000 queries have."""
+    return f"1 {one}" if number == 1 else f"{number:,} {many}"

@@ -1,4 +1,4 @@
-"""Candidates: fit every setting of a grid on one bank, in as few passes as there can be."""
+"""Candidates: fit every setting of a grid on one bank, in as few passes as possible."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from unhub.fitting import centred, fit
 from unhub.methods import Method
 from unhub.methods.method import stream
 
-GROUP_SIZE = 32  # candidates that are placed in one pass: enough to share a multiply, few enough to stop in between
-FIRST_GROUP_SIZE = 4  # so many, then twice as many each time, so that a short time suffices for the most robust ones
-SINKHORN_GROUP_SIZE = 4  # of Sinkhorn, whose fits take longer: where the time runs out, those not yet placed are lost
+GROUP_SIZE = 32  # candidates placed in one pass: enough to share a multiply, few enough to stop between two groups
+FIRST_GROUP_SIZE = 4  # doubled each time, so that even a short time is enough for the most robust settings
+SINKHORN_GROUP_SIZE = 4  # fits by Sinkhorn take longer, and those not yet placed are lost when the time runs out
 
 
 @dataclass(frozen=True, eq=False)

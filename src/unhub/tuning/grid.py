@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from unhub.errors import ArgumentError
 from unhub.evaluation.inputs import RAW
 from unhub.methods import METHODS, Method, parse
 from unhub.tuning.spread import ROBUST_ALPHA, ROBUST_K
@@ -97,17 +98,19 @@ def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
     else:
         listed = [one.strip() for one in methods]
     if not listed or listed == [""]:
-        raise ValueError("methods is empty; name some, for example 'is,nnn', or 'all'")
+        raise ArgumentError("methods", "is empty", "name some, for example 'is,nnn', or 'all'")
     every = [name for name in GRID if dual or not _needs_items(name)]
     named = list(dict.fromkeys(name for one in listed for name in (every if one == "all" else [one])))
     for one in named:
         method = parse(one)
         if method.name == RAW:
-            raise ValueError("methods: raw is what the others are compared with, and stands for none; name another")
+            raise ArgumentError("methods", f"has {RAW!r}, which every other is compared with anyway", "name another")
         if method.kind == "plan":
-            raise ValueError(f"methods: {method.name} is solved over a whole batch of queries, so it cannot be chosen")
+            raise ArgumentError(
+                "methods", f"has {method.name!r}, which is solved over a whole batch of queries and cannot be chosen"
+            )
         if _needs_items(method.name) and not dual:
-            raise ValueError(f"methods: {method.name} needs bank_items, the training items beside the bank")
+            raise ArgumentError("methods", f"has {method.name!r}, which needs bank items", "give bank items too")
     return named
 
 

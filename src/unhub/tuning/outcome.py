@@ -31,9 +31,9 @@ class Tuning:
 
     table: by the measure, the best first, and without labels by the Robin Hood index, the least first, from which the
     choice may keep a distance; empty where the bank, or the time, forbids to try anything.
-    gain: over raw, by the measure, on queries that did not choose; None without labels. left_out: the settings that the
-    time did not suffice for. judges: how many queries the settings were compared on. notes: which queries were left
-    out, and what was tried otherwise than asked for.
+    gain: over raw, by the measure, on queries that did not choose; None without labels. left_out: the settings that
+    there was no time for. judges: how many queries the settings were compared on. notes: which queries were left out,
+    and what was tried otherwise than asked for.
     """
 
     best: Correction

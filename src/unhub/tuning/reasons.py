@@ -81,4 +81,4 @@ def too_short(clock: Clock) -> str:
 
 
 def _left_out(trials: Trials) -> str:
-    return f" The time did not suffice for {len(trials.left_out)} more settings." if trials.left_out else ""
+    return f" There was no time for {len(trials.left_out)} more settings." if trials.left_out else ""

@@ -56,7 +56,7 @@ class Trials:
     """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
 
     unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
-    deviation of h, infinite where a ranking is more than a bias. left_out: what the time did not suffice for.
+    deviation of h, infinite where a ranking is more than a bias. left_out: what there was no time for.
     """
 
     methods: list[Method]

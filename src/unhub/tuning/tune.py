@@ -18,7 +18,7 @@ from unhub.data.copies import Copies
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors, VectorsLike
-from unhub.errors import check_seed
+from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import summaries
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure, parse_measure
@@ -57,18 +57,18 @@ def tune(
 ) -> Tuning:
     """Try many methods and settings on a bank and return the one to use, or `raw` where no gain is sure.
 
-    With queries and relevance, the best by the measure; its gain is told on folds of the queries that did not choose
-    it. Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
-    queries without labels then show whether the bank is fit for them.
+    With queries and relevance, the best by the measure; its gain is measured on queries that did not choose it.
+    Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
+    queries without labels then show whether the bank suits them.
     methods: "all", or names, with a grid of settings each, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
-    time: seconds, or a text such as "10m"; what it does not suffice for is left out and told.
+    time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():
         if isinstance(value, Dense):
-            raise ValueError(f"{name} must be vectors, not a Dense matrix: parts of the bank are ranked by the others")
+            raise ArgumentError(name, "must be vectors, not a Dense matrix, since parts of the bank judge the others")
     if relevance is not None and queries is None:
-        raise ValueError("queries are missing: relevance says what answers them")
+        raise ArgumentError("queries", "is missing, and relevance says what answers them", "give the queries too")
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
@@ -94,13 +94,13 @@ def _sets(matched: Matched) -> FittingSets:
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
-    """Return which queries do not stand in the bank as they are: those would flatter what was fitted on it."""
+    """Return which queries are not in the bank, number for number: those would flatter what was fitted on it."""
     hashes = matched.hashes["queries"]
     fresh = np.flatnonzero(~np.isin(hashes, matched.hashes["bank"]))
     if len(fresh) == 0:
-        raise ValueError("queries all stand in the bank, so they cannot judge it; give other ones, or none")
+        raise ArgumentError("queries", "are all in the bank, so they cannot judge it", "give other ones, or none")
     if len(fresh) < len(hashes):
-        notes.append(f"{len(hashes) - len(fresh):,} of {len(hashes):,} queries stand in the bank and were left out.")
+        notes.append(f"{len(hashes) - len(fresh):,} of {len(hashes):,} queries are in the bank and were left out.")
     return fresh
 
 
@@ -121,15 +121,16 @@ def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
 def _labelled_queries(
     matched: Matched, sets: FittingSets, relevance: RelevanceLike, measure: Measure, notes: list[str]
 ) -> TrialQueries:
-    """Return the labelled queries that do not stand in the bank."""
+    """Return the labelled queries that are not in the bank."""
     queries = cast("Vectors", matched.queries)
     truth = as_relevance(relevance).against(queries.ids, sets.items.ids)
     fresh = _unseen(matched, notes)
     kept = np.intersect1d(truth.answered, fresh)
     if len(kept) == 0:
-        raise ValueError(
-            "queries that relevance answers all stand in the bank, so they cannot judge it; label other ones, or leave "
-            "them out of the bank"
+        raise ArgumentError(
+            "queries",
+            "with labels are all in the bank, so they cannot judge it",
+            "label other ones, or leave them out of the bank",
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")

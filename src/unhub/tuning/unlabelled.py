@@ -26,8 +26,8 @@ LEAST_DROP = 0.03
 class HubnessChange:
     """What some queries see of a correction: how the Robin Hood index changes, and how alike they are.
 
-    least: the fall that matters for so many queries and items. alike: see `popularity.alikeness`; None where they are
-    too few to tell.
+    least: the smallest fall that matters for this many queries and items. alike: see `popularity.alikeness`;
+    None where they are too few to tell.
     """
 
     change: Interval
@@ -64,7 +64,7 @@ def objection(report: BankReport) -> str | None:
 
 
 def least_drop(places: int, items: int) -> float:
-    """Return the fall of the Robin Hood index that matters where so many places are given out.
+    """Return the smallest fall of the Robin Hood index that matters, given how many places there are for the items.
 
     No ranking can do better than chance, and where there are few places for many items chance alone is near 1, so the
     limit is a share of what is above it: 1 - P(X = floor(m)) for X of Poisson's law with the mean m = places / items.
