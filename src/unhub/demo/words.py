@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32
-from unhub.files.container import FORMAT, WHAT, read_container, write_container
+from unhub.files.container import FORMAT, WHAT, Tensors, read_container, write_container
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
 LONGEST = 100  # letters of a word: a longer one is none
@@ -72,7 +72,7 @@ class Words:
         """Write the table to one file."""
         pieces = np.frombuffer("\n".join(self.pieces).encode(), np.uint8)
         manifest = {"format": FORMAT, WHAT: WORDS}
-        tensors = {"pieces": pieces, "table": self.table, "scales": self.scales}
+        tensors: Tensors = {"pieces": pieces, "table": self.table, "scales": self.scales}
         write_container(path, manifest, tensors, overwrite=False)
 
 
