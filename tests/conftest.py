@@ -1,10 +1,11 @@
-"""What every run shares: hypothesis profiles, and the rule that a skip must be on the list in allowed_skips.txt."""
+"""What every run shares: hypothesis profiles, and the rule that a skip is a failure unless allowed_skips.txt has it."""
 
 import os
 import re
 import signal
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,78 +25,33 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-class Skip(NamedTuple):
-    """A test or a whole module that did not run, and the reason it gave."""
-
-    where: str
-    reason: str
-
-
-class SkipList:
-    """Collect the skips of a run, print each with its reason, and fail the run for one that is not allowed."""
-
-    def __init__(self, allowed: list[re.Pattern[str]]) -> None:
-        self.allowed = allowed
-        self.skips: list[Skip] = []
-
-    def is_allowed(self, skip: Skip) -> bool:
-        return any(pattern.match(skip.reason) for pattern in self.allowed)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.skipped and not hasattr(report, "wasxfail"):
-            self.skips.append(Skip(report.nodeid, reason_of(report)))
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.skipped:
-            self.skips.append(Skip(report.nodeid, reason_of(report)))
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if session.exitstatus == pytest.ExitCode.OK and not all(map(self.is_allowed, self.skips)):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.skips:
-            return
-        terminalreporter.section("skipped tests")
-        for skip in sorted(self.skips):
-            mark = "allowed" if self.is_allowed(skip) else "NOT ALLOWED"
-            terminalreporter.line(f"{mark}: {skip.where}: {skip.reason}")
-        refused = sum(not self.is_allowed(skip) for skip in self.skips)
-        if refused:
-            terminalreporter.line(
-                f"The run fails: {refused} of {len(self.skips)} skips are not on the list in {ALLOWED_SKIPS.name}.",
-                red=True,
-            )
+def allowed_skips() -> tuple[str, ...]:
+    """Return how the reasons of allowed skips begin."""
+    lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Return the reason a skipped report carries, without pytest's prefix."""
-    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return text.removeprefix("Skipped: ")
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure unless its reason is on the list; an expected failure is no skip."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not reason.removeprefix("Skipped: ").startswith(allowed_skips()):
+            report.outcome = "failed"
+            report.longrepr = f"{reason}\nThis reason is not in {ALLOWED_SKIPS.name}, so the skip is a failure."
 
 
-def read_allowed_skips(path: Path) -> list[re.Pattern[str]]:
-    """Read one regular expression per line; each must follow a comment that says why it is acceptable."""
-    patterns: list[re.Pattern[str]] = []
-    explained = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            explained = bool(line)
-            continue
-        if not explained:
-            raise pytest.UsageError(
-                f"{path.name}, line {number}: put a comment above it that says why it is acceptable"
-            )
-        try:
-            pattern = re.compile(line)
-        except re.error as error:
-            raise pytest.UsageError(f"{path.name}, line {number}: not a regular expression: {error}") from error
-        if pattern.match(""):
-            raise pytest.UsageError(f"{path.name}, line {number}: {line!r} would allow every skip")
-        patterns.append(pattern)
-        explained = False
-    return patterns
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report)
+    return report
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -118,9 +74,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     return BySharing(config, log)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     # A shell starts what runs in the background with SIGINT ignored, and so would be the commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A worker of pytest-xdist sends its reports to the process that started it, which keeps the list for all.
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(SkipList(read_allowed_skips(ALLOWED_SKIPS)), "skip-list")

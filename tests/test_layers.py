@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import FIT, write_inputs
+
 pytestmark = pytest.mark.once
 
 PACKAGE = Path(__file__).parents[1] / "src" / "unhub"
@@ -115,15 +117,22 @@ def backward_imports(package: Path) -> list[str]:
     return found
 
 
-def modules_loaded_by(*arguments: str) -> set[str]:
-    """Run Python with these arguments and return the top-level modules it imported."""
-    run = subprocess.run(
-        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+MOST_MODULES_OF_A_FIT = 60
+
+
+def modules_loaded_by(*arguments: str, folder: Path | None = None) -> set[str]:
+    """Run Python with these arguments and return the modules it imported."""
+    command = [sys.executable, "-X", "importtime", *arguments]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     lines = run.stderr.splitlines()
     assert run.returncode == 0, "\n".join(line for line in lines if not line.startswith("import time:"))
     names = (line.rsplit("|", 1)[1].strip() for line in lines if line.startswith("import time:"))
-    return {name.split(".")[0] for name in names}
+    return set(names)
+
+
+def top_of(modules: set[str]) -> set[str]:
+    """Return the names before the first dot."""
+    return {name.split(".")[0] for name in modules}
 
 
 def test_every_module_has_a_layer() -> None:
@@ -238,7 +247,7 @@ def test_a_forward_import_is_left_alone(tmp_path: Path, line: str) -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    loaded = modules_loaded_by("-c", "import unhub")
+    loaded = top_of(modules_loaded_by("-c", "import unhub"))
     assert "unhub" in loaded
     assert not loaded & {"numpy", *OPTIONAL}
 
@@ -250,9 +259,17 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     ids=["python -m unhub", "unhub.cli:main"],
 )
 def test_asking_the_command_for_help_loads_nothing_heavy(start: tuple[str, ...], flag: str) -> None:
-    loaded = modules_loaded_by(*start, flag)
+    loaded = top_of(modules_loaded_by(*start, flag))
     assert "typer" in loaded
     assert not loaded & {"numpy", *OPTIONAL}
+
+
+def test_a_fit_loads_no_more_of_the_package_than_it_needs(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    loaded = modules_loaded_by("-m", "unhub", *FIT, folder=tmp_path)
+    ours = {name for name in loaded if name.split(".")[0] == "unhub"}
+    assert "unhub.fitting" in ours
+    assert len(ours) <= MOST_MODULES_OF_A_FIT, sorted(ours)
 
 
 def test_every_public_name_resolves_without_the_optional_libraries() -> None:

@@ -101,9 +101,13 @@ def test_queries_are_answered_and_nothing_else(tmp_path: Path, finder: Finder) -
 
 @pytest.mark.usefixtures("small")
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
-    assert "--query 'qqq' has no word" in fail(tmp_path, "demo", "--query", "qqq")
-    assert "--report: --query is given too" in fail(tmp_path, "demo", "--query", "dog1", "--report", "a.html")
-    assert "--files: --report is given too" in fail(tmp_path, "demo", "--files", "a", "--report", "a.html")
+    assert "--query: no word of 'qqq'" in fail(tmp_path, "demo", "--query", "qqq")
+    assert "--report cannot be used together with --query" in fail(
+        tmp_path, "demo", "--query", "dog1", "--report", "a.html"
+    )
+    assert "--files cannot be used together with --report" in fail(
+        tmp_path, "demo", "--files", "a", "--report", "a.html"
+    )
     assert "--report: cannot write" in fail(tmp_path, "demo", "--report", "nowhere/a.html")
     assert "--files: cannot write" in fail(tmp_path, "demo", "--files", "nowhere/a")
     (tmp_path / "full").mkdir()

@@ -111,38 +111,38 @@ def test_long_texts_are_said_to_be_cut(folder: Path) -> None:
 
 def test_mistakes_are_one_line_that_names_the_option(folder: Path) -> None:
     texts = ("embed", "captions.txt", *MODEL, "-o", "captions")
-    assert fail(folder, *texts, "--column", "text").startswith("--column is 'text', but only a table has columns")
+    assert fail(folder, *texts, "--column", "text").startswith("--column is 'text'")
     for source, wanted in (("captions.csv", "text"), ("lines.jsonl", "text")):
         said = fail(folder, "embed", source, *MODEL, "-o", "captions")
-        assert re.search(f"^--column must name the column that holds the texts: .*`{wanted}` is wanted", said)
+        assert f"`{wanted}`" in said and "column" in said
     said = fail(folder, "embed", "captions.csv", *MODEL, "-o", "captions", "--column", "caption", "--id-column", "no")
-    assert said.startswith("--id-column must name the column that holds the ids: ") and "`no` is wanted, once" in said
+    assert "`no`" in said and "ids" in said
     assert fail(folder, "embed", "images", "--kind", "texts", *MODEL, "-o", "captions") == (
         "images: texts are read from .txt, .csv, .tsv, .jsonl, .parquet files, not from a folder"
     )
-    assert fail(folder, *texts, "--frames", "3") == "--frames: is for videos; these are texts"
-    assert fail(folder, *texts, "--device", "toaster").startswith("--device 'toaster' is unknown")
-    assert fail(folder, "embed", "images", "--model", "nothing", "-o", "x").startswith("--model 'nothing' cannot")
+    assert fail(folder, *texts, "--frames", "3") == "--frames is for videos, and these are texts; leave it out"
+    assert fail(folder, *texts, "--device", "toaster").startswith("--device")
+    assert fail(folder, "embed", "images", "--model", "nothing", "-o", "x").startswith("--model")
     assert fail(folder, "embed", "nowhere", *MODEL, "-o", "x") == "No such file or directory: nowhere"
-    assert fail(folder, "embed", "model/config.json", *MODEL, "-o", "x").startswith(
-        "--kind is needed, since the name model/config.json does not tell what it holds"
-    )
-    assert fail(folder, "embed", "images", *MODEL, "-o", "captions.txt").startswith("--output: ")
+    assert re.search("images.*texts.*videos", fail(folder, "embed", "model/config.json", *MODEL, "-o", "x"))
+    assert fail(folder, "embed", "images", *MODEL, "-o", "captions.txt").startswith("--output")
     assert succeed(folder, *texts).startswith("wrote  ")
     assert succeed(folder, *texts).startswith("complete already  captions\n")
     assert json.loads(succeed(folder, *texts, "--json"))["already"] is True
     other = ("embed", "captions.txt", "--model", "other model", "-o", "captions")
-    assert "another model (model); name another output, or restart to begin again" in fail(folder, *other)
+    assert re.search(r"^--output.*another model \(model\).*restart", fail(folder, *other))
     before = (folder / "captions" / "embeddings.npy").read_bytes()
     succeed(folder, *other, "--restart")
     assert (folder / "captions" / "embeddings.npy").read_bytes() != before
+    succeed(folder, *texts, "--overwrite")  # which is the same
+    assert (folder / "captions" / "embeddings.npy").read_bytes() == before
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unhub.embed.embed.batches", interrupt)
     done = here(folder, "embed", "captions.txt", *MODEL, "-o", "captions")
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "unhub: stopped; the same command goes on where it was\n"
+    assert done.stderr == "unhub: stopped; run the same command again to continue\n"
 
 
 def interrupt(*given: object) -> None:

@@ -212,10 +212,8 @@ def test_a_file_that_unhub_did_not_save_is_replaced_on_request_alone(fitted: Pat
         os.replace(precious, fitted / name)
         said = fail(fitted, *OUTPUTS[command], option, name)
         named = "--output" if option == "-o" else option
-        assert said == (
-            f"{named}: {name} exists and is not a file that unhub saved; give --overwrite to replace it, "
-            "or name another file"
-        )
+        remedy = "give --overwrite to replace it, or name another file"
+        assert said == f"{named}: {name} exists and is not a file that unhub saved; {remedy}"
         assert (fitted / name).read_bytes() == before
         os.replace(fitted / name, precious)
 

@@ -15,10 +15,10 @@ from unhub.cli.multi_eval import DEFAULT_COMBINATIONS
 from unhub.cli.multi_eval import evaluate as eval_command
 from unhub.data.draws import DRAWS, SIZES
 from unhub.evaluation.evaluate import DEFAULT_MEASURES
+from unhub.evaluation.pictures import Picture
 from unhub.files import read_sets
 from unhub.model import Head, Model, Preparation, Tower, Towers
 from unhub.multi.evaluate_sets import evaluate_sets
-from unhub.multi.results import SetEvaluation
 
 pytestmark = pytest.mark.once
 
@@ -157,7 +157,7 @@ def test_eval_with_a_model_encodes_first_and_adds_its_head(folder: Path, model: 
 def test_eval_takes_items_that_were_encoded_before(folder: Path, model: Model, apart: Path) -> None:
     given = ("--model", "model.safetensors", "--correction", "apart.unhub", "--sizes", "1,2", "--json")
     line = fail(folder, *EVAL, *given)
-    assert line.startswith("--model: encoding rounds a little differently") and "with --encoded-items" in line
+    assert line.startswith("--model: encoding rounds differently") and "with --encoded-items" in line
     encoded = [one if one != "items.npy" else apart.name for one in EVAL]
     printed = json.loads(succeed(folder, *encoded, *given, "--encoded-items"))
     saved = {"apart.unhub": unhub.load(folder / "apart.unhub")}
@@ -172,9 +172,9 @@ def test_eval_takes_items_that_were_encoded_before(folder: Path, model: Model, a
 def test_encoded_items_are_of_the_space_of_a_model(folder: Path, model: Model) -> None:
     for command in (EVAL, SEARCH):
         line = fail(folder, *command, "--encoded-items")
-        assert line == "--encoded-items: there is no --model in whose space they are"
+        assert line == "--encoded-items needs the model that encoded them; give --model too"
         line = fail(folder, *command, "--encoded-items", "--model", "model.safetensors")
-        assert line.startswith("--encoded-items: the items have 8 dimensions, the space of --model 4; give what")
+        assert line.startswith("--items has 8 dimensions, the space of --model 4; give what")
 
 
 def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,10 +183,10 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         line = fail(folder, *EVAL, "--curve", "late.png", "--save-draws", "late.draws")
     assert line.startswith("--curve: a picture needs matplotlib: ")
 
-    def fail_to_draw(self: SetEvaluation, path: Path) -> None:
+    def fail_to_draw(self: Picture, form: str) -> bytes:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(SetEvaluation, "picture", fail_to_draw)
+    monkeypatch.setattr(Picture, "to_bytes", fail_to_draw)
     done = here(folder, *EVAL, "--sizes", "2", "--curve", "late.png", "--save-draws", "late.draws", "--json")
     assert (done.returncode, done.stderr) == (1, "unhub: the disk is full\n")
     assert json.loads(done.stdout)["items"] == 40
@@ -196,16 +196,13 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--save-draws", "one.png", "--curve", "./one.png"), "--curve: one.png is what --save-draws names too"),
-        (("--sizes", "1;2"), "--sizes: whole numbers between commas are wanted, such as 1,2,3,5, got '1;2'"),
+        (("--save-draws", "one.png", "--curve", "./one.png"), "--curve: one.png is the file of --save-draws too"),
+        (("--sizes", "1;2"), "--sizes must be whole numbers with commas between, such as 1,2,3,5, got '1;2'"),
         (("--sizes", "0"), "--sizes must be a whole number of at least 1, got 0"),
-        (("--sizes", "9"), "--sizes must not all be over 4, the most texts that an item has, got 9"),
-        (
-            ("--combine", "max"),
-            "--combine 'max' is unknown; the combinations beside a trained model are sa, ra, mf, ts-wf",
-        ),
-        (("--measures", "nope"), "--measures 'nope' is unknown"),
-        (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is wanted"),
+        (("--sizes", "9"), "no item has 9 texts or more, the most is 4"),
+        (("--combine", "max"), "--combine must be sa, ra, mf, ts-wf or a trained Model, got 'max'"),
+        (("--measures", "nope"), "--measures: unknown measure 'nope'"),
+        (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is required"),
         (("--correction", "items.npy"), "--correction: items.npy: truncated"),
         (("--model", "fitted.unhub"), "--model: fitted.unhub"),
         (("--load-draws", "items.npy"), "--load-draws: items.npy: holds no draws"),
@@ -235,7 +232,7 @@ def test_draws_of_other_captions_are_refused(folder: Path) -> None:
 
 def test_draws_are_either_loaded_or_made(folder: Path) -> None:
     line = fail(folder, *EVAL, "--draws", "3", "--load-draws", "some.draws")
-    assert line == "--draws: the sets are those of --load-draws; give one of them"
+    assert line == "--draws contradicts --load-draws, which has its own sets; give one of them"
 
 
 # search
@@ -281,7 +278,7 @@ def test_search_with_a_model_encodes_first_and_combines_by_its_head(folder: Path
 def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model, apart: Path) -> None:
     given = ("--item-ids", "names.txt", *ASKED, "--correction", "apart.unhub", "--model", "model.safetensors")
     line = fail(folder, "multi", "search", "--items", "items.npy", *given)
-    assert line.startswith("--model: encoding rounds a little differently") and "with --encoded-items" in line
+    assert line.startswith("--model: encoding rounds differently") and "with --encoded-items" in line
     printed = json.loads(
         succeed(folder, "multi", "search", "--items", apart.name, *given, "--encoded-items", "-k", "5", "--json")
     )
@@ -295,21 +292,21 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--queries", "wide.npy"), "--queries have 9 dimensions, items 8; embed both with one model"),
+        (("--queries", "wide.npy"), "--queries has 9 dimensions, --items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
             "--queries have 9 dimensions, this tower was trained on 8",
         ),
         (("--sets", "strange.csv"), "--sets: strange.csv: 1 query id is not among the queries, for example 'no text'"),
-        (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is wanted"),
+        (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is required"),
         (("--sets", "texts.txt"), "--sets: texts.txt: sets are read from .csv, .tsv, .jsonl, .parquet files"),
         (("--sets", "none.csv"), "--sets: "),
         (("--combine", "SA"), "--combine 'SA' is unknown; did you mean 'sa'?"),
         (
             ("--combine", "lg-wf"),
-            "--combine: lg-wf is a head with trained weights; give the file of `unhub multi train",
+            "--combine 'lg-wf' is a head with trained weights; give --model, a file written by",
         ),
-        (("--strength", "-1"), "--strength: -1 is below 0"),
+        (("--strength", "-1"), "--strength must be at least 0, got -1"),
         (("-o", "sets.csv"), "--output: sets.csv is an input of this command"),
         (("--queries", "names.txt"), "--queries: names.txt: no reader"),
         (("-k", "0"), "'-k'"),

@@ -34,7 +34,7 @@ COMMANDS = {
     "bank": ("bank", *SETS),
     "tune": ("tune", *SETS, "--methods", "csls", "-o", "best.unhub"),
     "study": ("study", "temperature", *SETS, "--queries", "queries.npy"),
-    "report": ("report", *SETS, "--queries", "queries.npy", "-o", "page.html"),
+    "report": ("report", *SETS, "--queries", "queries.npy", "-o", "page.html", "--overwrite"),
     "remove": ("remove", "--correction", "fitted.unhub", "--ids", "gone.npy", "-o", "less.unhub"),
     "multi search": ("multi", "search", *ASKED, "--sets", "sets.csv"),
     "multi eval": ("multi", "eval", "--texts", "bank.npy", "--items", "items.npy", "--relevance", "pairs.csv"),
@@ -133,7 +133,7 @@ def test_json_can_be_read_in_every_encoding(folder: Path) -> None:
 
 def test_a_csv_file_has_ids_as_they_are_and_a_terminal_has_them_in_view(folder: Path) -> None:
     for stdout in (Terminal("utf-8"), None):
-        more = ("--format", "csv") if stdout else ("-o", "hits.csv")
+        more = ("--format", "csv") if stdout else ("-o", "hits.csv", "--overwrite")
         _, printed, _ = shown(folder, stdout or Terminal("utf-8"), *COMMANDS["search"], *more)
         held = printed if stdout else (folder / "hits.csv").read_bytes().decode()
         rows = list(csv.DictReader(io.StringIO(held, newline="")))
@@ -146,7 +146,7 @@ def test_csv_that_the_encoding_cannot_hold_is_refused_and_not_changed(folder: Pa
     code, printed, errors = shown(folder, Terminal("cp1252"), *COMMANDS["search"], "--format", "csv")
     assert (code, printed) == (2, "")  # a part would look like a whole
     assert errors.startswith(
-        "unhub: --format: csv in cp1252 has no '\\u4e2d', which stands in an id; write to a file with -o"
+        "unhub: --format csv in cp1252 has no '\\u4e2d', which is part of an id; write to a file with -o"
     )
 
 

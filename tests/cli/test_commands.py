@@ -137,8 +137,8 @@ def test_search_writes_each_format_to_a_file(fitted: Path) -> None:
         assert [item for _, _, item, _ in lines] == hits["ids"].ravel().tolist()
         np.testing.assert_allclose([float(score) for *_, score in lines], hits["scores"].ravel())
     assert (fitted / "hits.table").read_text() == succeed(fitted, *SEARCH, "queries.npy")
-    assert succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--quiet") == ""
-    told = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--json"))
+    assert succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--overwrite", "--quiet") == ""
+    told = json.loads(succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--overwrite", "--json"))
     assert told == {"path": "hits.json", "queries": 3, "k": 10}
 
 
@@ -146,13 +146,13 @@ def test_the_name_of_the_output_says_its_format_unless_one_is_given(fitted: Path
     names = {"hits.json": "json", "h.jsonl": "jsonl", "h.csv": "csv", "h.NPZ": "npz", "hits.txt": "table", "h": "table"}
     for name, form in names.items():
         succeed(fitted, *SEARCH, "queries.npy", "-o", name)
-        succeed(fitted, *SEARCH, "queries.npy", "-o", "given", "--format", form)
+        succeed(fitted, *SEARCH, "queries.npy", "-o", "given", "--format", form, "--overwrite")
         if form == "npz":  # which holds the time it was written
             with np.load(fitted / name) as found, np.load(fitted / "given") as given:
                 assert found["ids"].tolist() == given["ids"].tolist()
         else:
             assert (fitted / name).read_bytes() == (fitted / "given").read_bytes()
-    succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--format", "table")
+    succeed(fitted, *SEARCH, "queries.npy", "-o", "hits.json", "--format", "table", "--overwrite")
     assert (fitted / "hits.json").read_bytes() == (fitted / "hits.txt").read_bytes()
     assert succeed(fitted, *SEARCH, "queries.npy", "--json") == succeed(
         fitted, *SEARCH, "queries.npy", "--format", "json"

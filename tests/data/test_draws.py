@@ -212,7 +212,7 @@ def damaged(folder: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"unhub_draws": None}, "holds no draws; they are written by unhub.write_draws"),
+        ({"unhub_draws": None}, "holds no draws of texts"),
         ({"unhub_draws": [1, 2]}, "holds no draws"),
         ({"unhub_draws": "two"}, "holds no draws"),
         ({"unhub_draws": 99}, r"written by a newer unhub \(format 99, this one reads 2\): upgrade unhub"),

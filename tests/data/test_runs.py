@@ -227,7 +227,7 @@ def test_a_run_is_read_by_its_scores_and_a_bad_line_is_named(tmp_path: Path) -> 
     assert run.item_ids.tolist() == [7, 8]
     assert run.scores.tolist() == [0.25, -1000.0]
     bad = {
-        "1 Q0 2 1 0.5\n": "line 1 has 5 fields; `qid Q0 docid rank score tag` is wanted",
+        "1 Q0 2 1 0.5\n": "line 1 has 5 fields; `qid Q0 docid rank score tag` is required",
         "1 Q0 2 1 high tag": "score is 'high'",
         "": "holds no rows",
     }

@@ -319,7 +319,7 @@ def test_texts_are_read_from_a_column(tmp_path: Path, suffix: str) -> None:
     assert made.vectors.ids.tolist() == names
     numbered = unhub.embed_texts(path, Toy(), tmp_path / "numbered", column="caption")
     assert numbered.vectors.ids.tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(ValueError, match="`text` is wanted"):
+    with pytest.raises(ValueError, match="`text` is required"):
         unhub.embed_texts(path, Toy(), tmp_path / "other")
 
 

@@ -168,7 +168,7 @@ def test_an_error_of_the_system_stays_what_it_is(tmp_path: Path) -> None:
 def test_parquet_with_a_column_twice_or_a_text_that_is_not_utf8_names_the_file(tmp_path: Path) -> None:
     column = pa.array([[1.0, 2.0]])
     pq.write_table(pa.table([column, column], names=["embedding", "embedding"]), tmp_path / "odd.parquet")
-    with pytest.raises(ValueError, match=r"odd\.parquet: has columns .*`embedding` is wanted, once"):
+    with pytest.raises(ValueError, match=r"odd\.parquet: has columns .*`embedding` is required, once"):
         read_vectors(tmp_path / "odd.parquet")
     names = pa.array([b"caf\xe9"], pa.binary()).view(pa.string())
     for table, read in (({"embedding": column, "id": names}, read_vectors), ({"id": [1], "text": names}, read_texts)):
@@ -199,8 +199,8 @@ def test_ids_of_an_embedded_folder_must_be_of_one_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"id": NUMBERS, "vector": fixed(ROWS)}, r"has columns \['id', 'vector'\]; `embedding` is wanted"),
-        ({"id": NUMBERS, "embedding": NUMBERS}, "holds int64; lists of numbers are wanted"),
+        ({"id": NUMBERS, "vector": fixed(ROWS)}, r"has columns \['id', 'vector'\]; `embedding` is required"),
+        ({"id": NUMBERS, "embedding": NUMBERS}, "holds int64; lists of numbers are required"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0]]}, "row 1 .* has 1 numbers, row 0 has 2"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], None]}, "row 1 of the column `embedding` is empty"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0, None]]}, "row 1 of the column `embedding` has an empty place"),

@@ -103,7 +103,7 @@ def add(name: str, array: NDArray[np.generic]) -> Edit:
 BAD: list[tuple[str, Edit, str]] = [
     ("is", drop("kind"), "has no key 'kind'"),
     ("is", say(kind="rescore"), "kind is 'rescore', that of is 'bias'"),
-    ("is", say(kind=["bias"]), r"kind is a list of 1; a text is wanted"),
+    ("is", say(kind=["bias"]), r"kind is a list of 1; a text is required"),
     ("is", say(format=float("inf")), "Infinity is not finite"),
     ("is", say(format=0), "format is 0; a number of at least 1"),
     ("is", say(format=True), "format is True; a whole number"),
@@ -143,7 +143,7 @@ BAD: list[tuple[str, Edit, str]] = [
     ("is", put("item_hashes", lambda hashes: hashes[:3]), "items.count is 11, and there are 3"),
     ("is", put("item_hashes", lambda hashes: hashes.astype(np.int64)), "item_hashes is of int64"),
     ("is", add("array.active", np.ones(11, np.bool_)), "array active is one that it cannot have"),
-    ("is", add("more", np.ones(11)), "tensor 'more' is one that it cannot have"),
+    ("is", add("more", np.ones(11)), "cannot have a tensor 'more'"),
     ("is", add("ids", np.arange(11)), "ids is '0..n-1'"),
     ("dis", put("array.active", lambda active: ~active), "active is not what best_items makes it"),
     ("dis", put("array.active", lambda active: active[:4]), r"active has shape \(4,\)"),
@@ -219,7 +219,7 @@ def test_ids_that_a_small_file_makes_larger_than_memory_are_refused(tmp_path: Pa
         (lambda text: text.replace('"seconds": ', '"seconds": 1e999, "then": '), "1e999 is not finite"),
         (lambda text: text.replace('"seconds": ', '"seconds": NaN, "then": '), "NaN is not finite"),
         (lambda text: text.replace('"iterations": 0', f'"iterations": {"9" * 5000}'), "cannot be read"),
-        (lambda text: f"[{text}]", "it is a list of 1; an object is wanted"),
+        (lambda text: f"[{text}]", "it is a list of 1; an object is required"),
     ],
 )
 def test_a_manifest_that_is_no_plain_json_is_an_error(tmp_path: Path, change: Callable[[str], str], words: str) -> None:
@@ -268,7 +268,7 @@ BAD_MODELS: list[tuple[Edit, str]] = [
     (put("head.score.0.bias", lambda bias: bias * np.nan), "head.score.0.bias holds nan"),
     (put("text.scale", lambda scale: scale.astype(np.int32)), "text.scale is of int32; floating"),
     (put("item.out.weight", lambda weight: weight[:, :3]), r"item.out.weight has shape \(16, 3\); \(16, 7\)"),
-    (add("other", np.ones(2)), "tensor 'other' is one that it cannot have"),
+    (add("other", np.ones(2)), "cannot have a tensor 'other'"),
     (say(training={}), "training has no key"),
     (say(training__tried=[{}]), r"training.tried\[0\] has no key"),
     (say(training__notes=3), "training.notes is 3; a list"),

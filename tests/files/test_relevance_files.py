@@ -9,7 +9,7 @@ import pytest
 
 import unhub
 from tests.vector_files import write_parquet
-from unhub.files.columns import PIECE
+from unhub.files.columns import PIECE_ROWS
 
 pytestmark = pytest.mark.once
 
@@ -72,7 +72,7 @@ def test_integers_of_a_typed_file_are_integers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".qrels"])
 def test_one_name_late_in_a_long_file_makes_all_its_ids_strings(tmp_path: Path, suffix: str) -> None:
-    names = [str(row) for row in range(2 * PIECE)] + ["x"]
+    names = [str(row) for row in range(2 * PIECE_ROWS)] + ["x"]
     relevance = unhub.read_relevance(write(tmp_path / f"long{suffix}", [(name, "1", 1.0) for name in names]))
     assert relevance.query_ids.tolist() == names
     assert set(relevance.item_ids.tolist()) == {1}
@@ -88,24 +88,24 @@ def test_a_byte_order_mark_empty_lines_and_windows_line_ends_do_no_harm(tmp_path
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.csv", "query,item\n1,2\n", r"has columns \['query', 'item'\]; `query_id` is wanted"),
-        ("a.csv", "query_id,item_id,item_id\n1,2,3\n", "`item_id` is wanted, once"),
+        ("a.csv", "query,item\n1,2\n", r"has columns \['query', 'item'\]; `query_id` is required"),
+        ("a.csv", "query_id,item_id,item_id\n1,2,3\n", "`item_id` is required, once"),
         ("a.csv", "", r"has columns \[\]"),
         ("a.csv", "query_id,item_id\n", "holds no rows"),
         ("a.csv", "query_id,item_id\n1,2\n3\n", "line 3 has 1 fields, the head 2"),
         ("a.csv", 'query_id,item_id\n"a\nb",2\n3\n', "line 4 has 1 fields"),
         ("a.csv", 'query_id,item_id\n1,"2"3\n', "line 2: "),
-        ("a.csv", "query_id,item_id,grade\n1,2,1\n1,3,good\n", "line 3: grade is 'good'; a finite number is wanted"),
+        ("a.csv", "query_id,item_id,grade\n1,2,1\n1,3,good\n", "line 3: grade is 'good'; a finite number is required"),
         ("a.csv", "query_id,item_id,grade\n1,2,nan\n", "line 2: grade is 'nan'"),
         ("a.csv", "query_id,item_id\n1,2\n\n,3\n", "line 4: query_id is ''"),
         ("a.csv", "query_id,item_id,grade\n1,2,1\n1,2,2\n", "has two grades"),
-        ("a.jsonl", '{"query_id": 1}\n', r"line 1 has keys \['query_id'\]; `item_id` is wanted"),
+        ("a.jsonl", '{"query_id": 1}\n', r"line 1 has keys \['query_id'\]; `item_id` is required"),
         ("a.jsonl", '{"query_id": 1, "item_id": 2}\n{', "line 2 is not JSON"),
         ("a.jsonl", "[1, 2]\n", "line 1 is not an object"),
         ("a.jsonl", '{"query_id": 1.5, "item_id": 2}\n', "line 1: query_id is 1.5"),
         ("a.jsonl", '{"query_id": true, "item_id": 2}\n', "line 1: query_id is True"),
         ("a.jsonl", '{"query_id": 1, "item_id": 2, "grade": null}\n', "line 1: grade is None"),
-        ("a.qrels", "1 0 2 1\n1 0 3\n", "line 2 has 3 fields; `qid iter docid grade` is wanted, 4"),
+        ("a.qrels", "1 0 2 1\n1 0 3\n", "line 2 has 3 fields; `qid iter docid grade` is required, 4"),
         ("a.qrels", "1 0 2 1\n1 0 3 x\n", "line 2: grade is 'x'"),
         ("a.qrels", "1 0 2 0\n", "no pair with a grade over 0"),
         ("a.xml", "<a/>\n", r"relevance is read from \.csv, .*\.qrels.* not from \*\.xml"),
@@ -118,15 +118,15 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path, name: s
 
 
 def test_a_bad_line_is_counted_from_the_first_of_the_file(tmp_path: Path) -> None:
-    rows = [f"{row},{row},1" for row in range(PIECE + 10)]
-    rows[PIECE + 5] = "1,2,"
+    rows = [f"{row},{row},1" for row in range(PIECE_ROWS + 10)]
+    rows[PIECE_ROWS + 5] = "1,2,"
     (tmp_path / "long.csv").write_text("query_id,item_id,grade\n" + "\n".join(rows))
-    with pytest.raises(ValueError, match=f"line {PIECE + 7}: grade is ''"):
+    with pytest.raises(ValueError, match=f"line {PIECE_ROWS + 7}: grade is ''"):
         unhub.read_relevance(tmp_path / "long.csv")
 
 
 def test_a_parquet_file_names_its_columns_and_its_empty_row(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.parquet: has columns \['query_id', 'doc'\]; `item_id` is wanted"):
+    with pytest.raises(ValueError, match=r"a\.parquet: has columns \['query_id', 'doc'\]; `item_id` is required"):
         unhub.read_relevance(write_parquet(tmp_path / "a.parquet", query_id=[1], doc=[2]))
     with pytest.raises(ValueError, match=r"b\.parquet: row 1: item_id is None"):
         unhub.read_relevance(write_parquet(tmp_path / "b.parquet", query_id=[1, 2], item_id=["a", None]))
@@ -179,7 +179,7 @@ def test_texts_by_id_follow_the_ids_and_miss_none(tmp_path: Path, suffix: str) -
 
 def test_texts_must_be_texts_with_ids_that_do_not_repeat(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": 2}\n')
-    with pytest.raises(ValueError, match=r"a\.jsonl: line 1: text is 2; a text is wanted"):
+    with pytest.raises(ValueError, match=r"a\.jsonl: line 1: text is 2; a text is required"):
         unhub.read_texts(tmp_path / "a.jsonl")
     (tmp_path / "b.csv").write_text("id,text\n1,a\n1,b\n")
     with pytest.raises(ValueError, match=r"b\.csv has repeated ids"):

@@ -178,7 +178,7 @@ def test_a_head_without_what_it_needs_is_refused(
 
 
 def test_a_head_alone_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a correction or a model is saved, got a Head; a head goes with its towers"):
+    with pytest.raises(ValueError, match=r"saved must be a correction or a model, got a Head; a head is saved"):
         unhub.save(Head("mf", D), tmp_path / "head.safetensors")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 

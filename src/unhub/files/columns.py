@@ -24,7 +24,7 @@ Convert: TypeAlias = Callable[[Sequence[str]], NDArray[np.generic]]
 
 T = TypeVar("T")
 
-PIECE = 1 << 9  # rows held as Python objects at a time: with more of them the garbage collector takes over
+PIECE_ROWS = 1 << 9  # rows held as Python objects at a time: with more of them the garbage collector takes over
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def split_lines(path: Path, fields: Sequence[str], wanted: Sequence[int]) -> Ite
             for number, row in zip(numbers, rows, strict=True):
                 if len(row) != len(fields):
                     raise ValueError(
-                        f"{path}: line {number} has {len(row)} fields; `{' '.join(fields)}` is wanted, {len(fields)}"
+                        f"{path}: line {number} has {len(row)} fields; `{' '.join(fields)}` is required, {len(fields)}"
                     )
             yield numbers, [[row[place] for row in rows] for place in wanted]
 
@@ -153,7 +153,7 @@ def _object(path: Path, number: int, line: str, columns: Sequence[Column]) -> di
         raise ValueError(f"{path}: line {number} is not an object such as {{{columns[0].name!r}: ...}}")
     for column in columns:
         if column.default is None and column.name not in one:
-            raise NoColumn(f"{path}: line {number} has keys {list(one)}; `{column.name}` is wanted", column.name)
+            raise NoColumn(f"{path}: line {number} has keys {list(one)}; `{column.name}` is required", column.name)
     return one
 
 
@@ -162,7 +162,7 @@ def _parquet(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
     tables = [
         None if place is None else read_column(path, column.name) for column, place in zip(columns, places, strict=True)
     ]
-    for start, stop in spans(max(len(table) for table in tables if table is not None), PIECE):
+    for start, stop in spans(max(len(table) for table in tables if table is not None), PIECE_ROWS):
         rows = range(start, stop)
         yield (
             rows,
@@ -186,7 +186,7 @@ TABLES: Mapping[str, Callable[[Path, Sequence[Column]], Iterator[Piece]]] = {
 def _pieces(rows: Iterable[tuple[int, T]]) -> Iterator[tuple[list[int], list[T]]]:
     """Yield numbered rows, some at a time, without those that are empty."""
     filled = (row for row in rows if row[1])
-    while some := list(islice(filled, PIECE)):
+    while some := list(islice(filled, PIECE_ROWS)):
         yield [number for number, _ in some], [row for _, row in some]
 
 
@@ -194,7 +194,7 @@ def _places(path: Path, columns: Sequence[Column], heads: Sequence[str]) -> list
     """Return where each column stands under the heads, None for one that may be missing and is."""
     for column in columns:
         if heads.count(column.name) != 1 and (column.default is None or column.name in heads):
-            raise NoColumn(f"{path}: has columns {list(heads)}; `{column.name}` is wanted, once", column.name)
+            raise NoColumn(f"{path}: has columns {list(heads)}; `{column.name}` is required, once", column.name)
     return [heads.index(column.name) if column.name in heads else None for column in columns]
 
 
@@ -213,7 +213,7 @@ def _as_texts(path: Path, lines: Sequence[int], column: Column, values: Sequence
 def wrong_value(path: Path, line: int, column: Column, value: object) -> ValueError:
     """Return the error that a value of a file is not what its column must hold."""
     word = "row" if path.suffix.lower() == ".parquet" else "line"
-    return ValueError(f"{path}: {word} {line}: {column.name} is {value!r}; {column.wants} is wanted")
+    return ValueError(f"{path}: {word} {line}: {column.name} is {value!r}; {column.wants} is required")
 
 
 def _fails(column: Column, value: str) -> bool:

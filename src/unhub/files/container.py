@@ -99,7 +99,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise ValueError(f"{path} is a folder; a saved correction or model is one file")
     path.open("rb").close()  # what the system says of it is not what the library makes of that
     if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty; a saved correction or model is wanted")
+        raise ValueError(f"{path} is empty; a saved correction or model is required")
     try:
         with safe_open(path, framework="numpy") as file:
             written = file.metadata() or {}

@@ -21,6 +21,7 @@ from unhub.data.fingerprint import Fingerprint
 from unhub.data.ids import as_ids
 from unhub.data.kept_arrays import Kept, check_arrays
 from unhub.data.vectors import as_texts
+from unhub.errors import ArgumentError
 from unhub.files.container import (
     FORMAT,
     WHAT,
@@ -36,8 +37,8 @@ from unhub.files.declared import Count, as_declared
 if TYPE_CHECKING:
     from unhub.methods import Method
 
-ROOM = 100  # times the text itself: ids that take less are not compared with the memory there is
-ARRAY = "array."  # before the names of the correction's own arrays, so that none can be taken for another tensor
+MOST_TEXT_GROWTH = 100  # times the text itself: ids that take less are not compared with the memory there is
+ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none can be taken for another tensor
 
 
 class Set(TypedDict):
@@ -76,9 +77,10 @@ def save_correction(correction: Correction, path: str | os.PathLike[str], overwr
     try:
         check_contents(correction)
     except ValueError as error:
-        raise ValueError(f"correction ({correction.spec}): {error}; a file of it could not be read again") from None
+        problem = f"({correction.spec}) cannot be saved, since the file could not be read again: {error}"
+        raise ArgumentError("correction", problem) from None
     ids = _pack_ids(correction.ids)
-    arrays = {f"{ARRAY}{name}": array for name, array in correction.arrays.items()}
+    arrays = {f"{ARRAY_PREFIX}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
     write_container(path, cast("Mapping[str, object]", manifest), tensors, overwrite)
@@ -104,7 +106,11 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
             item_hashes=hashes,
             source=source,
             cost=as_declared(manifest["cost"], Cost, "cost", closed=True),
-            arrays={name.removeprefix(ARRAY): array for name, array in tensors.items() if name.startswith(ARRAY)},
+            arrays={
+                name.removeprefix(ARRAY_PREFIX): array
+                for name, array in tensors.items()
+                if name.startswith(ARRAY_PREFIX)
+            },
         )
         if isinstance(correction, Bias):
             offset = as_declared(manifest["offset"], float, "offset")
@@ -122,7 +128,7 @@ def read_correction_manifest(path: str | os.PathLike[str], read: dict[str, Any],
 def as_correction_manifest(manifest: dict[str, Any], path: str | os.PathLike[str]) -> Manifest:
     """Return the manifest of a correction; that of a model is an error."""
     if WHAT in manifest:
-        raise ValueError(f"{path}: is a saved {manifest[WHAT]}, not a correction, which unhub.fit makes")
+        raise ValueError(f"{path}: is a saved {manifest[WHAT]}, not a correction")
     with believed(path):
         return cast("Manifest", as_declared(manifest, Manifest, "its manifest", closed=True))
 
@@ -171,8 +177,8 @@ def _source(manifest: Manifest, method: Method) -> Source:
 def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
     """Return the hash of each item, which must number the items and sum up to what the manifest says."""
     for name in tensors:
-        if not name.startswith(ARRAY) and name not in ("item_hashes", "ids", "ids.text", "ids.starts"):
-            raise ValueError(f"the tensor {name!r} is one that it cannot have")
+        if not name.startswith(ARRAY_PREFIX) and name not in ("item_hashes", "ids", "ids.text", "ids.starts"):
+            raise ValueError(f"it cannot have a tensor {name!r}")
     wanted = {"item_hashes": Kept("uint64", ("items",))}
     check_arrays({name: tensors[name] for name in wanted if name in tensors}, wanted, {})
     hashes = cast("NDArray[np.uint64]", tensors["item_hashes"])
@@ -218,7 +224,7 @@ def _fingerprint(saved: Set | None, name: str) -> Fingerprint | None:
     if saved is None:
         return None
     if re.fullmatch("[0-9a-f]{16}", saved["digest"]) is None:
-        raise ValueError(f"{name}.digest is {saved['digest']!r}; 16 hexadecimal digits are wanted")
+        raise ValueError(f"{name}.digest is {saved['digest']!r}; 16 hexadecimal digits are required")
     return Fingerprint(saved["count"], int(saved["digest"], 16))
 
 
@@ -261,7 +267,7 @@ def _texts(held: Tensors, count: int) -> NDArray[np.str_]:
     if starts[0] != 0 or starts[-1] != len(text) or (lengths < 0).any():
         raise ValueError("the array ids.starts does not rise from 0 to the length of ids.text")
     room = int(lengths.max()) * count * 4  # numpy gives every text the room of the longest
-    if room > ROOM * len(text) and room > available_memory():
+    if room > MOST_TEXT_GROWTH * len(text) and room > available_memory():
         raise ValueError(f"{count} ids with one of {lengths.max()} bytes among them do not fit into memory")
     try:
         listed = [text[start:stop].decode("utf-8", "surrogatepass") for start, stop in pairwise(starts.tolist())]

@@ -117,7 +117,7 @@ def _plain(value: Any, declared: Any, name: str) -> Any:
 
 def _require(condition: bool, value: object, wanted: str, name: str) -> None:
     if not condition:
-        raise ValueError(f"{name} is {_short(value)}; {wanted} is wanted")
+        raise ValueError(f"{name} is {_short(value)}; {wanted} is required")
 
 
 def _short(value: object) -> str:

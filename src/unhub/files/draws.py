@@ -58,7 +58,7 @@ def read_draws(path: str | os.PathLike[str]) -> Draws:
     arrays = {} if is_npy(path) else load_arrays(path, "a file of draws")[1]
     mark = arrays.get(DRAWS_MARK)
     if mark is None or mark.shape != () or mark.dtype.kind not in "iu":
-        raise ValueError(f"{path}: holds no draws; they are written by unhub.write_draws or --save-draws")
+        raise ValueError(f"{path}: holds no draws of texts")
     if int(mark) != FORMAT:
         age, remedy = ("a newer", "upgrade unhub") if int(mark) > FORMAT else ("an older", "draw anew")
         raise ValueError(f"{path}: written by {age} unhub (format {int(mark)}, this one reads {FORMAT}): {remedy}")

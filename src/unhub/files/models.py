@@ -12,6 +12,7 @@ import numpy as np
 from unhub.arrays import Float32
 from unhub.combine import Combining
 from unhub.data.kept_arrays import Declared, Kept, check_arrays
+from unhub.errors import ArgumentError
 from unhub.files.container import FORMAT, WHAT, Tensors, believed, unhub_version, write_container
 from unhub.files.declared import Count, as_declared
 from unhub.model import (
@@ -79,14 +80,16 @@ def save_model(model: Combining, path: str | os.PathLike[str], overwrite: bool =
     A model whose towers are modules of the user's own cannot be written. overwrite: replace whatever is at `path`.
     """
     if not isinstance(model, Model):
-        raise ValueError(
-            f"a correction or a model is saved, got a {type(model).__name__}; a head goes with its towers, as "
-            "unhub.model.Model(towers, head)"
+        raise ArgumentError(
+            "saved",
+            f"must be a correction or a model, got a {type(model).__name__}",
+            "a head is saved with its towers, as one Model",
         )
     if not all(isinstance(tower, Tower) for tower in model.towers):
-        raise ValueError(
-            "model: its towers are modules of your own, which one file for numpy cannot hold; save them with "
-            "torch.save(module.state_dict(), path), or train with towers='linear' or 'mlp'"
+        raise ArgumentError(
+            "saved",
+            "has towers that are modules of your own, which one file for numpy cannot hold",
+            "save their state with torch, or train with 'linear' or 'mlp' towers",
         )
     sides = {name: cast("Tower", tower) for name, tower in model.towers._asdict().items()}
     tensors = {f"head.{name}": array for name, array in model.head.arrays.items()}
@@ -121,7 +124,7 @@ def _tower_manifest(tower: Tower) -> TowerManifest:
 def as_model_manifest(manifest: dict[str, Any], path: str | os.PathLike[str]) -> ModelManifest:
     """Return the manifest of a model; that of anything else is an error."""
     if manifest.get(WHAT) != MODEL:
-        raise ValueError(f"{path}: is a saved correction, not a model, which unhub.training.train makes")
+        raise ValueError(f"{path}: is a saved correction, not a model")
     with believed(path):
         return cast("ModelManifest", as_declared(manifest, ModelManifest, "its manifest"))
 
@@ -136,7 +139,7 @@ def load_model(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tens
     with believed(path):
         parts = {name: _under(f"{name}.", tensors) for name in ("head", *Towers._fields)}
         if odd := sorted({*tensors} - {f"{part}.{name}" for part, arrays in parts.items() for name in arrays}):
-            raise ValueError(f"the tensor {odd[0]!r} is one that it cannot have")
+            raise ValueError(f"it cannot have a tensor {odd[0]!r}")
         head = _head(manifest, parts["head"])
         text, item = (
             _tower(side, manifest["dimensions"], parts[name], name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet
 
 # A column that is probably of ids: ids, ID, key, uuid, image_id, item-key, photoId.
-LIKE_AN_ID = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
+ID_LIKE_NAME = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
 
 
 def read_parquet(path: Path) -> Found:
@@ -51,7 +51,7 @@ def read_column(path: Path, name: str) -> pyarrow.ChunkedArray:
         names = list(file.schema_arrow.names)
         if names.count(name) != 1:
             once = ", once" if name in names else ""
-            raise ValueError(f"{path}: has columns {names}; `{name}` is wanted{once}")
+            raise ValueError(f"{path}: has columns {names}; `{name}` is required{once}")
         column = file.read(columns=[name]).column(name)
         column.validate(full=True)  # texts that are not UTF-8, lists that reach beyond their numbers
         return column
@@ -62,10 +62,9 @@ def _ids(path: Path) -> NDArray[np.generic] | None:
     names = columns_of(path)
     if "id" in names:
         return as_array(path, _full(path, "id"))
-    if like := next(filter(LIKE_AN_ID.fullmatch, names), None):
+    if like := next(filter(ID_LIKE_NAME.fullmatch, names), None):
         raise ValueError(
-            f"{path}: has no column `id` but `{like}`; rename it to `id`, or give a file of ids: --item-ids or "
-            "--query-ids, in Python `ids=`"
+            f"{path}: has no column `id` but `{like}`; rename it to `id`, or give the ids in a file of their own"
         )
     return None
 
@@ -98,7 +97,7 @@ def _matrix(path: Path, column: pyarrow.ChunkedArray) -> Rows:
 
     kind = column.type
     if not (pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)):
-        raise ValueError(f"{path}: the column `embedding` holds {kind}; lists of numbers are wanted")
+        raise ValueError(f"{path}: the column `embedding` holds {kind}; lists of numbers are required")
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     if not chunks:
         return np.empty((0, 0), np.float32)
