@@ -93,7 +93,7 @@ def test_report_is_silent_when_asked(folder: Path) -> None:
         ((*REPORT, "--item-texts", "answers.csv"), "--item-texts: answers.csv: "),
         ((*REPORT, "--item-images", "no.txt"), "--item-images: .*no.txt"),
         ((*REPORT, "--correction", "items.npy"), "--correction: items.npy: "),
-        ((*REPORT, "--measures", "R@"), "--measures: measure must be"),
+        ((*REPORT, "--measures", "R@"), "--measures must be a text such as"),
         ((*REPORT, "--figures", "items.txt"), "--figures: items.txt is a file; name a folder"),
         (
             (*REPORT, "--figures", "no/such"),
