@@ -295,7 +295,7 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
         (("--queries", "wide.npy"), "--queries has 9 dimensions, --items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
-            "--queries have 9 dimensions, this tower was trained on 8",
+            "--queries has 9 dimensions, this tower was trained on 8",
         ),
         (("--sets", "strange.csv"), "--sets: strange.csv: 1 query id is not among the queries, for example 'no text'"),
         (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is required"),

@@ -112,7 +112,7 @@ def test_a_page_and_its_charts_are_replaced_on_request_alone(folder: Path) -> No
         ((*REPORT, "--item-texts", "answers.csv"), "--item-texts: answers.csv: "),
         ((*REPORT, "--item-images", "no.txt"), "--item-images: .*no.txt"),
         ((*REPORT, "--correction", "items.npy"), "--correction: items.npy: "),
-        ((*REPORT, "--measures", "R@"), "--measures.* must be"),
+        ((*REPORT, "--measures", "R@"), "--measures must be a text such as"),
         ((*REPORT, "--figures", "items.txt"), "--figures: items.txt is a file; name a folder"),
         (
             (*REPORT, "--figures", "no/such"),

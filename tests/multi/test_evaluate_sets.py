@@ -571,7 +571,7 @@ def crossed() -> tuple[Floats, Floats, dict[int, int]]:
 
 
 MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
-    "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts have 3 dimensions, items 16"),
+    "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts has 3 dimensions, items 16"),
     "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts holds nan in row 0"),
     "no texts": (lambda d: call(d.texts[:0], d.items, d.relevance), "texts is empty"),
     "a matrix": (
@@ -594,8 +594,8 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
         lambda d: d.evaluate(correction=unhub.fit(d.items, d.items, method="hn")),
         "correction 'hn:zeros=raw' balances one batch of queries, and many sets are drawn here",
     ),
-    "a text": (lambda d: d.evaluate(correction="is"), "corrections must be what unhub.fit"),
-    "a measure": (lambda d: d.evaluate(measures="R"), "measure R needs a cut-off"),
+    "a text": (lambda d: d.evaluate(correction="is"), "corrections must be one fitted correction"),
+    "a measure": (lambda d: d.evaluate(measures="R"), "measures 'R' needs a cut-off"),
     "a seed": (lambda d: d.evaluate(seed=-1), "seed must be a whole number of at least 0"),
     "resamples": (lambda d: d.evaluate(resamples=0), "resamples must be a whole number of at least 1"),
     "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for gc"),
