@@ -69,7 +69,7 @@ def test_extend_warms_up_a_balance(folder: Path) -> None:
     before = save_fit(folder, "sn:tau=0.05")
     succeed(folder, *EXTEND, "--items", "part.npy", "--warm", "2")
     assert_saved(folder, unhub.extend(before, ITEMS[30:], FITTED, items=ITEMS[:30], warm=2))
-    assert "items" in fail(folder, *EXTEND, "--warm", "2")
+    assert re.search(r"(?=.*\bsn\b)(?=.*\b2\b).*\bgive .*items", fail(folder, *EXTEND, "--warm", "2"))
 
 
 def test_merge_adds_past_queries(folder: Path) -> None:
@@ -95,7 +95,7 @@ def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
 def test_remove_looks_again_for_dis(folder: Path) -> None:
     before = save_fit(folder, "dis:k=3")
     said = fail(folder, *REMOVE)
-    assert "items" in said and "bank" in said and "9 " in said
+    assert re.search(r"\b9 bank queries.*; give .*items.*bank", said)
     succeed(folder, *REMOVE, "--items", "part.npy", "--bank", "fitted.npy")
     assert_saved(folder, unhub.remove(before, [3, 5], items=ITEMS[:30], bank=FITTED))
 
@@ -128,4 +128,4 @@ def test_a_mistake_is_one_line(folder: Path, command: tuple[str, ...], change: t
 def test_merging_without_what_it_needs_says_how_to_fit(folder: Path) -> None:
     unhub.save(unhub.fit(ITEMS[:30], FITTED, method="nnn:k=5"), folder / "part.unhub")
     said = fail(folder, *MERGE)
-    assert "mergeable" in said and "refit" in said
+    assert "nnn" in said and re.search("refit .*mergeable|mergeable.*refit", said)
