@@ -101,7 +101,7 @@ def test_queries_are_answered_and_nothing_else(tmp_path: Path, finder: Finder) -
 
 @pytest.mark.usefixtures("small")
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
-    assert "--query: no word of 'qqq'" in fail(tmp_path, "demo", "--query", "qqq")
+    assert "--query 'qqq' has no word that the demo knows; describe it" in fail(tmp_path, "demo", "--query", "qqq")
     assert "--report cannot be used together with --query" in fail(
         tmp_path, "demo", "--query", "dog1", "--report", "a.html"
     )

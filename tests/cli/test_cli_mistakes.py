@@ -242,7 +242,9 @@ def test_an_input_is_never_replaced(fitted: Path, command: str, overwrite: tuple
         for target in (name, "link"):
             option = next(iter(OPTIONS.get(command, {"-o": ""})))
             said = fail(fitted, *OUTPUTS[command], option, target, *overwrite)
-            assert f"{target} is an input of this command; name another file" in said or ".png or a .svg" in said
+            assert (
+                f"{target} is an input of this command; name another file" in said or "end it in .png or .svg" in said
+            )
         (fitted / "link").unlink()
         assert (fitted / name).read_bytes() == before
 

@@ -126,7 +126,10 @@ def test_a_page_and_its_charts_are_replaced_on_request_alone(folder: Path) -> No
         (("report", *GIVEN, "--queries", "bank.npy", "-o", "r.html"), "--queries .*bank"),
         (("report", *GIVEN, "-o", "items.npy"), "--output: items.npy is an input"),
         (("report", *GIVEN), "Missing option '--output'"),
-        (("study", "temperature", *GIVEN, "-o", "study.gif"), "--output: study.gif: a picture is a .png or a .svg"),
+        (
+            ("study", "temperature", *GIVEN, "-o", "study.gif"),
+            "--output: study.gif is not the name of a picture; end it in .png or .svg",
+        ),
         (("study", "temperature", *GIVEN, "--measure", "R@1"), "--measure .*'R@1'.* relevance"),
         (("study", "growth", *GIVEN, "--bank", "queries.npy"), "--bank is given 2 times; give one"),
         (("study", "bank-source", *GIVEN, "--bank", "./bank.npy"), "--bank names two banks 'bank'"),

@@ -61,7 +61,9 @@ def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
     succeed(folder, *EXTEND, "--new-item-ids", "numbers.txt")
     assert unhub.load(folder / "out.unhub").ids.tolist() == [*NAMES[:30], *map(str, range(10))]
     (folder / "few.txt").write_text("a\n")
-    assert fail(folder, *EXTEND, "--new-item-ids", "few.txt").startswith("--new-item-ids: few.txt: 10 ids are needed")
+    assert fail(folder, *EXTEND, "--new-item-ids", "few.txt").startswith(
+        "--new-item-ids: few.txt has 1 ids, 10 are needed"
+    )
     assert fail(folder, *EXTEND).startswith("--new-items")
 
 

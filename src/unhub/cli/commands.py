@@ -111,6 +111,8 @@ def multi_command(context: typer.Context) -> None:
 
 def run() -> int:
     """Run the command that the arguments name and return its exit code; whatever goes wrong is one line on stderr."""
+    # Where colorama is installed, numba would end what a terminal shows with a code that resets its colours.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")  # POT would import torch, for seconds, and not use it
     try:
         # A command returns nothing; a number is the exit code of one that stopped early.
