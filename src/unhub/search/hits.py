@@ -151,7 +151,5 @@ def _as_tuple(entry: Id | Collection[Id] | None, query: int) -> tuple[Id, ...]:
     if isinstance(entry, str | int | np.integer):
         return (entry,)
     if not isinstance(entry, Iterable):
-        raise ArgumentError(
-            "exclude", f"must have an id, ids or None for each query, got {entry!r} for query {query}"
-        )
+        raise ArgumentError("exclude", f"must have an id, ids or None for each query, got {entry!r} for query {query}")
     return tuple(entry)
