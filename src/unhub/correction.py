@@ -17,6 +17,7 @@ from unhub.compute.workers import Progress
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.vectors import LARGEST, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
+from unhub.errors import ArgumentError
 
 Scores: TypeAlias = Float32 | Float64
 Origin: TypeAlias = Kind | Literal["given"]
@@ -107,17 +108,17 @@ class Fitted:
             wrong = np.argwhere(np.isnan(checked) if infinite else ~np.isfinite(checked))
             if len(wrong):
                 row, item = wrong[0]
-                raise ValueError(
-                    f"scores must be {'numbers' if infinite else 'finite'}, got {checked[row, item]} for query {row}, "
-                    f"item {item}"
-                )
+                wanted = "numbers" if infinite else "finite"
+                problem = f"must be {wanted}, got {checked[row, item]} for query {row}, item {item}"
+                raise ArgumentError("scores", problem)
         return checked
 
     def shaped(self, scores: ArrayLike) -> Scores:
         """Return scores as a float (queries, items) matrix that fits this correction."""
         array = np.asarray(scores)
         if array.ndim != 2 or array.shape[1] != len(self):
-            raise ValueError(f"scores must be (queries, {len(self)}) for this correction, got shape {array.shape}")
+            problem = f"must be (queries, {len(self)}) for this correction, got shape {array.shape}"
+            raise ArgumentError("scores", problem)
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float32)
         return cast("Scores", array)
@@ -141,7 +142,7 @@ class Bias(Fitted):
             raise ValueError(f"a Bias needs an array named bias, got {', '.join(self.arrays) or 'none'}")
         if not np.isfinite(self.bias).all():
             bad = int(np.flatnonzero(~np.isfinite(self.bias))[0])
-            raise ValueError(f"bias must be finite, got {self.bias.flat[bad]} for item {bad}")
+            raise ArgumentError("bias", f"must be finite, got {self.bias.flat[bad]} for item {bad}")
 
     @property
     def bias(self) -> Float64:
@@ -191,15 +192,18 @@ class Rescore(Fitted):
         """Return this correction with the item vectors at hand, which a saved file does not hold."""
         vectors = as_vectors(items, "items")
         if self.source.similarity == "given":
-            raise ValueError(
-                f"this correction ({self.spec}) was fitted on a given similarity matrix, which says nothing of "
-                "vectors; use correction.apply(scores)"
+            raise ArgumentError(
+                "correction",
+                f"({self.spec}) was fitted on a given similarity matrix, which says nothing of vectors",
+                "apply it to scores",
             )
         if vectors.dimensions != self.source.dimensions:
-            raise ValueError(f"items have {vectors.dimensions} dimensions, the correction {self.source.dimensions}")
+            problem = f"has {vectors.dimensions} dimensions, the correction {self.source.dimensions}"
+            raise ArgumentError("items", problem, "embed both with one model")
         named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
         if named or not np.array_equal(inspect(vectors, "items", self.source.similarity).hashes, self.item_hashes):
-            raise ValueError("items are not those the correction was fitted on, in the same order")
+            problem = "differs from the items that the correction was fitted on, or from their order"
+            raise ArgumentError("items", problem, "give those items")
         return dataclasses.replace(self, items=Vectors(vectors.ids, vectors.rows))  # without remembered hashes
 
 
@@ -225,38 +229,41 @@ def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float6
     try:
         array = np.asarray(strength, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"strength must be one number or one per query ({count}), got {strength!r}") from None
+        problem = f"must be one number or one per query ({count}), got {strength!r}"
+        raise ArgumentError("strength", problem) from None
     if array.shape not in ((), (count,)):
-        raise ValueError(f"strength must be one number or one per query ({count}), got shape {array.shape}")
+        raise ArgumentError("strength", f"must be one number or one per query ({count}), got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"strength must be finite, got {array[~np.isfinite(array)][0] if array.ndim else array}")
+        bad = array[~np.isfinite(array)][0] if array.ndim else array
+        raise ArgumentError("strength", f"must be finite, got {bad}")
     largest = correction.largest if isinstance(correction, Bias) else 0.0
     check_reach(float(array.flat[np.abs(array).argmax()]) if array.size else 0.0, largest)
     return np.broadcast_to(array, (count,))
 
 
 def check_reach(strength: float, largest: float) -> None:
-    """Raise a ValueError unless float32 holds the strength, and its product with the largest bias."""
+    """Raise an ArgumentError unless float32 holds the strength, and its product with the largest bias."""
     limit = LARGEST / max(1.0, largest)
     if abs(strength) > limit:
         why = f", the largest bias being {largest:.6g}" if largest > 1 else ""
-        raise ValueError(
-            f"strength must be at most {limit:.6g} in size, got {strength:g}: beyond that float32 cannot hold the "
-            f"corrected scores{why}"
+        raise ArgumentError(
+            "strength",
+            f"must be at most {limit:.6g} in size, got {strength:g}: beyond that float32 cannot hold the corrected "
+            f"scores{why}",
         )
 
 
 def check_correction(value: object, use: str) -> None:
-    """Raise a ValueError unless the value is one fitted correction; `use` says what it is wanted for."""
+    """Raise an ArgumentError unless the value is one fitted correction; `use` says what it is wanted for."""
     if isinstance(value, Bias | Rescore | Plan):
         return
-    wanted = f"correction must be what unhub.fit returns, to {use}"
+    wanted = f"must be what a fit returns, to {use}"
     if isinstance(value, str | os.PathLike):
-        path = os.fspath(value)
-        raise ValueError(f"{wanted}, got the text {path!r}; read a saved one with unhub.load({path!r})")
+        raise ArgumentError("correction", f"{wanted}, got the text {os.fspath(value)!r}", "load a saved one first")
     if isinstance(value, list | tuple):
-        raise ValueError(f"{wanted}, got a {type(value).__name__} of {len(value)}; give one of them at a time")
-    raise ValueError(f"{wanted}, got {type(value).__name__}")
+        got = f"a {type(value).__name__} of {len(value)}"
+        raise ArgumentError("correction", f"{wanted}, got {got}", "give one of them at a time")
+    raise ArgumentError("correction", f"{wanted}, got {type(value).__name__}")
 
 
 KINDS: Mapping[str, type[Bias] | type[Rescore] | type[Plan]] = {kind.kind: kind for kind in (Bias, Rescore, Plan)}

@@ -16,28 +16,52 @@ from unhub.data.bank import matrix_bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.errors import ArgumentError
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
 
 
 @overload
 def fit(
-    items: VectorsLike | Dense, bank: VectorsLike | None = None, method: str | Method = "is", *,
-    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
-    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
-) -> Correction: ...  # fmt: skip
+    items: VectorsLike | Dense,
+    bank: VectorsLike | None = None,
+    method: str | Method = "is",
+    *,
+    bank_items: VectorsLike | Dense | None = None,
+    similarity: Kind = "cosine",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    mergeable: bool = False,
+    progress: Progress | None = None,
+    **parameters: Value,
+) -> Correction: ...
 @overload
 def fit(
-    items: VectorsLike | Dense, bank: VectorsLike | None = None, *, method: list[str | Method] | list[str],
-    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
-    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
-) -> list[Correction]: ...  # fmt: skip
+    items: VectorsLike | Dense,
+    bank: VectorsLike | None = None,
+    *,
+    method: list[str | Method] | list[str],
+    bank_items: VectorsLike | Dense | None = None,
+    similarity: Kind = "cosine",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    mergeable: bool = False,
+    progress: Progress | None = None,
+    **parameters: Value,
+) -> list[Correction]: ...
 def fit(
-    items: VectorsLike | Dense, bank: VectorsLike | None = None,
-    method: str | Method | Sequence[str | Method] = "is", *,
-    bank_items: VectorsLike | Dense | None = None, similarity: Kind = "cosine", threads: int | None = None,
-    memory: int | str | None = None, mergeable: bool = False, progress: Progress | None = None, **parameters: Value,
-) -> Correction | list[Correction]:  # fmt: skip
+    items: VectorsLike | Dense,
+    bank: VectorsLike | None = None,
+    method: str | Method | Sequence[str | Method] = "is",
+    *,
+    bank_items: VectorsLike | Dense | None = None,
+    similarity: Kind = "cosine",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    mergeable: bool = False,
+    progress: Progress | None = None,
+    **parameters: Value,
+) -> Correction | list[Correction]:
     """Learn from a bank of past queries how to correct the scores of these items.
 
     items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities.
@@ -47,11 +71,11 @@ def fit(
     progress: called with (done, total) as the work goes on.
     """
     if not isinstance(method, str | Method | Sequence):
-        raise ValueError(f"method must be a name or a list of names, got {method!r}")
+        raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
     named = [method] if isinstance(method, str | Method) else method
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
-        raise ValueError("method is an empty list; name at least one method")
+        raise ArgumentError("method", "is an empty list", "name at least one method")
     workers = Workers(threads, memory, progress)
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
     corrections = _fit_all(methods, sets, mergeable, workers)
@@ -62,7 +86,10 @@ def fit(
 def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:
     if isinstance(one, Method):
         if parameters:
-            raise ValueError(f"parameters {', '.join(parameters)} are given beside a method that has its own")
+            given = ", ".join(parameters)
+            raise ArgumentError(
+                "method", f"{one.spec!r} has its own parameters, got {given} beside it", "give one kind"
+            )
         return one
     return parse(one, parameters)
 
@@ -71,17 +98,23 @@ class _Sets:
     """The sets a fit is given, checked: the bank of similarities, the items' ids and hashes, where they come from."""
 
     def __init__(
-        self, items: VectorsLike | Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
-        similarity: Kind, methods: Sequence[Method], workers: Workers,
-    ) -> None:  # fmt: skip
+        self,
+        items: VectorsLike | Dense,
+        bank: VectorsLike | None,
+        bank_items: VectorsLike | Dense | None,
+        similarity: Kind,
+        methods: Sequence[Method],
+        workers: Workers,
+    ) -> None:
         check_similarity(similarity)
         if isinstance(bank, Dense):
-            raise ValueError(
-                "bank must be vectors; a Dense matrix of (bank queries, items) is given as items, without one"
-            )
+            remedy = "give a matrix of (bank queries, items) as the items, without a bank"
+            raise ArgumentError("bank", f"must be vectors, got a matrix of similarities {bank.shape}", remedy)
         needs_targets = [one.name for one in methods if one.dual]
         if needs_targets and bank_items is None:
-            raise ValueError(f"{needs_targets[0]} needs bank_items, the training items that stand beside the bank")
+            raise ArgumentError(
+                "bank_items", f"must be given for {needs_targets[0]!r}", "give the training items beside the bank"
+            )
         self._bank: ReadOnce | None = None
         self.items: Vectors | None = None
         self.ids: Ids
@@ -93,15 +126,21 @@ class _Sets:
             self._take_vectors(items, bank, bank_items, similarity, workers, [one for one in methods if one.needs_bank])
 
     def _take_matrix(
-        self, scores: Dense, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
-        needs_targets: list[str], joins: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        scores: Dense,
+        bank: VectorsLike | None,
+        bank_items: VectorsLike | Dense | None,
+        needs_targets: list[str],
+        joins: list[str],
+    ) -> None:
         if bank is not None:
-            raise ValueError("bank must be left out when items is a Dense matrix: its rows are the bank queries")
+            problem = "must be left out when the items are a matrix of similarities, whose rows are the bank queries"
+            raise ArgumentError("bank", problem)
         if bank_items is not None and not isinstance(bank_items, Dense):
-            raise ValueError("bank_items must be a Dense matrix when items is one")
+            raise ArgumentError("bank_items", "must be a matrix of similarities when the items are one")
         if needs_targets and joins and bank_items is not None:
-            raise ValueError(f"bank_items is another matrix to {joins[0]} than to {needs_targets[0]}; fit them apart")
+            problem = f"is another matrix to {joins[0]!r} than to {needs_targets[0]!r}"
+            raise ArgumentError("bank_items", problem, "fit them apart")
         asking = joins or needs_targets
         used = bank_items if asking else None
         self.bank = matrix_bank(scores, used, asking[0] if asking else "", joint=bool(joins))
@@ -110,19 +149,24 @@ class _Sets:
         self._source = Source("given", None)
 
     def _take_vectors(
-        self, items: VectorsLike, bank: VectorsLike | None, bank_items: VectorsLike | Dense | None,
-        similarity: Kind, workers: Workers, methods: Sequence[Method],
-    ) -> None:  # fmt: skip
+        self,
+        items: VectorsLike,
+        bank: VectorsLike | None,
+        bank_items: VectorsLike | Dense | None,
+        similarity: Kind,
+        workers: Workers,
+        methods: Sequence[Method],
+    ) -> None:
         gallery = as_vectors(items, "items")
         if bank is None and methods:
-            raise ValueError(f"{methods[0].name} needs a bank: pass the embeddings of past queries as bank=")
+            remedy = "give the embeddings of past queries"
+            raise ArgumentError("bank", f"must be given for {methods[0].name!r}", remedy)
         queries = as_vectors(bank, "bank") if bank is not None else gallery
         targets = _as_targets(bank_items)
         for name, vectors in (("bank", queries), ("bank_items", targets)):
             if vectors is not None and vectors.dimensions != gallery.dimensions:
-                raise ValueError(
-                    f"{name} has {vectors.dimensions} dimensions, items {gallery.dimensions}; embed both with one model"
-                )
+                problem = f"has {vectors.dimensions} dimensions, the items {gallery.dimensions}"
+                raise ArgumentError(name, problem, "embed both with one model")
         self.items, self.ids = gallery, gallery.ids
         self.item_hashes, unit_length = inspect(gallery, "items", similarity, workers.map)
         gallery = gallery.seen(unit_length)
@@ -149,7 +193,7 @@ class _Sets:
 
 def _as_targets(bank_items: VectorsLike | Dense | None) -> Vectors | None:
     if isinstance(bank_items, Dense):
-        raise ValueError("bank_items must be vectors when items are")
+        raise ArgumentError("bank_items", "must be vectors when the items are")
     return None if bank_items is None else as_vectors(bank_items, "bank_items")
 
 
@@ -178,9 +222,16 @@ def _correction(
 ) -> Correction:
     source = sets.source(workers)
     cost = Cost(
-        passes, workers.seconds, workers.peak_memory, workers.kernel.NAME, outcome.kept, outcome.iterations,
-        outcome.row_error, outcome.column_error, notes,
-    )  # fmt: skip
+        passes,
+        workers.seconds,
+        workers.peak_memory,
+        workers.kernel.NAME,
+        outcome.kept,
+        outcome.iterations,
+        outcome.row_error,
+        outcome.column_error,
+        notes,
+    )
     if outcome.h is not None:
         h, offset = centred(outcome.h)
         arrays = {"bias": h, **outcome.arrays}
@@ -196,8 +247,7 @@ def centred(h: Float64) -> tuple[Float64, float]:
     """Return h with mean 0 and the offset that was removed; overflow in the scores is an error here."""
     if not np.isfinite(h).all():
         bad = int(np.flatnonzero(~np.isfinite(h))[0])
-        raise ValueError(
-            f"h of item {bad} is not finite: the similarities are too large for float32; scale the vectors"
-        )
+        problem = f"lead to a bias of item {bad} that is not finite: the similarities are too large for float32"
+        raise ArgumentError("items", problem, "scale the vectors")
     offset = float(h.mean())
     return h - offset, offset

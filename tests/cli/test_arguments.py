@@ -94,10 +94,10 @@ CALLS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("use", CALLS)
 def test_a_correction_must_be_one(use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    wanted = f"correction must be what unhub.fit returns, to {use}, got "
+    wanted = f"correction must be what a fit returns, to {use}, got "
     given: dict[str, object] = {
-        "the text 'my.unhub'; read a saved one with unhub.load('my.unhub')": "my.unhub",
-        "the text 'a.unhub'; read a saved one with unhub.load('a.unhub')": Path("a.unhub"),
+        "the text 'my.unhub'; load a saved one first": "my.unhub",
+        "the text 'a.unhub'; load a saved one first": Path("a.unhub"),
         "a list of 1; give one of them at a time": [FITTED],
         "NoneType": None,
     }

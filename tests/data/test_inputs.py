@@ -79,8 +79,10 @@ def test_a_masked_array_is_refused() -> None:
 
 
 def test_different_dimensions_are_refused() -> None:
-    refused("^bank has 5 dimensions, items 6; embed both with one model", lambda: fit_with(bank=BANK[:, :5]))
-    refused("^bank_items has 4 dimensions, items 6", lambda: fit_with(bank_items=BANK_ITEMS[:, :4], method="dualis"))
+    refused("^bank has 5 dimensions, the items 6; embed both with one model", lambda: fit_with(bank=BANK[:, :5]))
+    refused(
+        "^bank_items has 4 dimensions, the items 6", lambda: fit_with(bank_items=BANK_ITEMS[:, :4], method="dualis")
+    )
 
 
 def test_empty_sets_are_refused() -> None:
@@ -92,7 +94,7 @@ def test_empty_sets_are_refused() -> None:
 
 
 def test_a_bank_is_needed() -> None:
-    refused("^is needs a bank: pass the embeddings of past queries as bank", lambda: fit_with(bank=None))
+    refused("^bank must be given for 'is'; give the embeddings of past queries$", lambda: fit_with(bank=None))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
@@ -196,40 +198,45 @@ def test_an_unknown_similarity_is_refused() -> None:
 
 @pytest.mark.parametrize(("typed", "meant"), [("nn", "nnn"), ("csl", "csls"), ("dual", "dualis")])
 def test_an_unknown_method_suggests_the_nearest_and_lists_them_all(typed: str, meant: str) -> None:
-    text = refused(f"^unknown method '{typed}'", lambda: fit_with(method=typed))
+    text = refused(f"^method '{typed}' is unknown", lambda: fit_with(method=typed))
     assert f"did you mean '{meant}'?" in text
     assert text.endswith(", ".join(METHODS))
 
 
 def test_a_method_like_no_other_gets_the_list_alone() -> None:
-    text = refused("^unknown method 'xyzzy'; the methods are raw, is, dis", lambda: fit_with(method="xyzzy"))
+    text = refused("^method 'xyzzy' is unknown; the methods are raw, is, dis", lambda: fit_with(method="xyzzy"))
     assert "did you mean" not in text
 
 
 def test_an_unknown_parameter_suggests_the_nearest_and_lists_them() -> None:
     refused(
-        r"^nnn: unknown parameter 'alfa' \(did you mean 'alpha'\?\); it takes k, alpha$",
+        r"^method 'nnn' has no parameter 'alfa'; did you mean 'alpha'\? it takes k, alpha$",
         lambda: fit_with(method="nnn:alfa=1"),
     )
-    refused("^is: unknown parameter 'k'; it takes tau, beta$", lambda: fit(ITEMS, BANK, method="is", k=3))
-    refused("^cent: unknown parameter 'tau'; it takes none$", lambda: fit_with(method="cent:tau=1"))
-    refused("^dn: unknown parameter 'weight'", lambda: fit_with(method="dn:weight=1"))
+    refused("^method 'is' has no parameter 'k'; it takes tau, beta$", lambda: fit(ITEMS, BANK, method="is", k=3))
+    refused("^method 'cent' has no parameter 'tau'; it takes none$", lambda: fit_with(method="cent:tau=1"))
+    refused("^method 'dn' has no parameter 'weight'", lambda: fit_with(method="dn:weight=1"))
 
 
 def test_two_spellings_of_one_thing_are_refused() -> None:
-    refused("^is: beta and tau are two spellings of one thing", lambda: fit(ITEMS, BANK, method="is", tau=0.1, beta=10))
-    refused("^sn: beta and tau are two spellings", lambda: fit(ITEMS, BANK, method="sn:tau=0.1", beta=10))
     refused(
-        "^dualis: beta_query and tau_query are two spellings",
+        "^method 'is' has beta and tau, two spellings of one thing; give one of them$",
+        lambda: fit(ITEMS, BANK, method="is", tau=0.1, beta=10),
+    )
+    refused("^method 'sn' has beta and tau, two spellings", lambda: fit(ITEMS, BANK, method="sn:tau=0.1", beta=10))
+    refused(
+        "^method 'dualis' has beta_query and tau_query, two spellings",
         lambda: fit_with(method="dualis:beta_query=1,tau_query=1", bank_items=BANK_ITEMS),
     )
-    refused("^is: tau is given twice", lambda: fit(ITEMS, BANK, method="is:tau=0.1", tau=0.2))
+    refused("^method 'is' has tau twice; give it once$", lambda: fit(ITEMS, BANK, method="is:tau=0.1", tau=0.2))
 
 
 @pytest.mark.parametrize("value", ["0", "-0.5", "nan", "inf", "-inf", "warm", "1e400"])
 @pytest.mark.parametrize("method", ["is", "dis", "sn", "dbsn"])
 def test_a_temperature_must_be_a_finite_number_above_zero(method: str, value: str) -> None:
-    refused(f"^{method}: tau must be a finite number above 0", lambda: fit_with(method=f"{method}:tau={value}"))
+    refused(
+        f"^method '{method}' needs tau to be a finite number above 0", lambda: fit_with(method=f"{method}:tau={value}")
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,38 +258,46 @@ def test_numbers_of_numpy_are_taken_as_they_print(method: str, given: dict[str, 
 
 
 def test_true_is_no_temperature() -> None:
-    refused("^is: tau must be a finite number above 0, got True", lambda: fit(ITEMS, BANK, method="is", tau=True))
-    refused("^is: beta must be a finite number above 0, got True", lambda: fit(ITEMS, BANK, method="is", beta=True))
+    refused(
+        "^method 'is' needs tau to be a finite number above 0, got True",
+        lambda: fit(ITEMS, BANK, method="is", tau=True),
+    )
+    refused(
+        "^method 'is' needs beta to be a finite number above 0, got True",
+        lambda: fit(ITEMS, BANK, method="is", beta=True),
+    )
 
 
 @pytest.mark.parametrize("value", [0, -20.0, float("nan"), float("inf"), "hot"])
 def test_beta_must_be_a_finite_number_above_zero(value: float | str) -> None:
-    refused("^is: (beta|tau) must be a finite number above 0", lambda: fit(ITEMS, BANK, method="is", beta=value))
+    refused(
+        "^method 'is' needs (beta|tau) to be a finite number above 0", lambda: fit(ITEMS, BANK, method="is", beta=value)
+    )
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("nnn:k=0", "^nnn: k must be a whole number of at least 1, got 0"),
-        ("nnn:k=-3", "^nnn: k must be a whole number of at least 1, got -3"),
-        ("nnn:k=1.5", "^nnn: k must be a whole number of at least 1, got 1.5"),
-        ("nnn:k=many", "^nnn: k must be a whole number of at least 1, got 'many'"),
-        ("nnn:alpha=nan", "^nnn: alpha must be a finite number"),
-        ("nnn:alpha=-1", "^nnn: alpha must be a finite number of at least 0"),
-        ("csls:k=0", "^csls: k must"),
-        ("dis:k=0", "^dis: k must"),
-        ("dn:lambda=inf", "^dn: lambda must be a finite number"),
-        ("dn:lambda=-1", "^dn: lambda must be a finite number of at least 0"),
-        ("dualis:beta_query=-1", "^dualis: beta_query must be a finite number of at least 0"),
-        ("dualis:beta_query=0,beta_target=0", "^dualis: beta_query must be above 0 where beta_target is 0"),
-        ("dualdis:beta_target=nan", "^dualdis: beta_target must"),
-        ("sn:iterations=0", "^sn: iterations must be a whole number of at least 1"),
-        ("sn:tolerance=0", "^sn: tolerance must be a finite number above 0"),
-        ("gc:quantiles=1", "^gc: quantiles must be at least 2"),
-        ("l2n:reg=0", "^l2n: reg must be a finite number above 0"),
-        ("otn:zeros=maybe", "^otn: zeros must be 'raw' .* got 'maybe'"),
-        ("is:tau", "'tau' is not of the form name=value"),
-        ("is:=3", "^is: unknown parameter ''"),
+        ("nnn:k=0", "^method 'nnn' needs k to be a whole number of at least 1, got 0"),
+        ("nnn:k=-3", "^method 'nnn' needs k to be a whole number of at least 1, got -3"),
+        ("nnn:k=1.5", "^method 'nnn' needs k to be a whole number of at least 1, got 1.5"),
+        ("nnn:k=many", "^method 'nnn' needs k to be a whole number of at least 1, got 'many'"),
+        ("nnn:alpha=nan", "^method 'nnn' needs alpha to be a finite number"),
+        ("nnn:alpha=-1", "^method 'nnn' needs alpha to be a finite number of at least 0"),
+        ("csls:k=0", "^method 'csls' needs k to be "),
+        ("dis:k=0", "^method 'dis' needs k to be "),
+        ("dn:lambda=inf", "^method 'dn' needs lambda to be a finite number"),
+        ("dn:lambda=-1", "^method 'dn' needs lambda to be a finite number of at least 0"),
+        ("dualis:beta_query=-1", "^method 'dualis' needs beta_query to be a finite number of at least 0"),
+        ("dualis:beta_query=0,beta_target=0", "^method 'dualis' needs beta_query to be above 0 where beta_target is 0"),
+        ("dualdis:beta_target=nan", "^method 'dualdis' needs beta_target to be "),
+        ("sn:iterations=0", "^method 'sn' needs iterations to be a whole number of at least 1"),
+        ("sn:tolerance=0", "^method 'sn' needs tolerance to be a finite number above 0"),
+        ("gc:quantiles=1", "^method 'gc' needs quantiles to be a whole number of at least 2, got 1"),
+        ("l2n:reg=0", "^method 'l2n' needs reg to be a finite number above 0"),
+        ("otn:zeros=maybe", "^method 'otn' needs zeros to be 'raw' .* got 'maybe'"),
+        ("is:tau", "^method 'is:tau' holds 'tau', which is not of the form name=value$"),
+        ("is:=3", "^method 'is' has no parameter ''"),
     ],
 )
 def test_a_parameter_out_of_its_range_is_refused(spec: str, message: str) -> None:
@@ -290,10 +305,12 @@ def test_a_parameter_out_of_its_range_is_refused(spec: str, message: str) -> Non
 
 
 def test_an_explicit_k_over_what_exists_is_refused() -> None:
-    refused("^nnn: k=41 is over what exists, 40 bank queries; give k <= 40", lambda: fit_with(method="nnn:k=41"))
-    refused("^csls: k=50 is over what exists, 40 bank queries", lambda: fit_with(method="csls:k=50"))
-    refused("^dis: k=13 is over what exists, 12 items", lambda: fit_with(method="dis:k=13"))
-    refused("^dualdis: k=13 is over", lambda: fit_with(method="dualdis:k=13", bank_items=BANK_ITEMS))
+    refused(
+        "^method 'nnn' has k=41, which is over the 40 bank queries; give k <= 40", lambda: fit_with(method="nnn:k=41")
+    )
+    refused("^method 'csls' has k=50, which is over the 40 bank queries", lambda: fit_with(method="csls:k=50"))
+    refused("^method 'dis' has k=13, which is over the 12 items", lambda: fit_with(method="dis:k=13"))
+    refused("^method 'dualdis' has k=13, which is over", lambda: fit_with(method="dualdis:k=13", bank_items=BANK_ITEMS))
     assert fit_with(method="nnn:k=40").cost.notes == ()
 
 
@@ -309,8 +326,11 @@ def test_a_default_k_is_clipped_and_the_result_says_so() -> None:
 
 @pytest.mark.parametrize("method", ["dualis", "dualdis"])
 def test_dual_methods_need_bank_items(method: str) -> None:
-    refused(f"^{method} needs bank_items", lambda: fit_with(method=method))
-    refused(f"^{method} needs bank_items", lambda: fit(Dense(SETS.bank_scores), method=method))
+    refused(f"^bank_items must be given for '{method}'; give the training items", lambda: fit_with(method=method))
+    refused(
+        f"^bank_items must be given for '{method}'; give the training items",
+        lambda: fit(Dense(SETS.bank_scores), method=method),
+    )
 
 
 def test_an_empty_list_of_methods_is_refused() -> None:
@@ -327,7 +347,10 @@ def test_a_list_may_not_hold_what_is_not_a_method() -> None:
 
 
 def test_parameters_beside_a_method_that_has_its_own_are_refused() -> None:
-    refused("^parameters tau are given beside a method", lambda: fit(ITEMS, BANK, method=parse("is"), tau=0.1))
+    refused(
+        "^method 'is:tau=0.05' has its own parameters, got tau beside it",
+        lambda: fit(ITEMS, BANK, method=parse("is"), tau=0.1),
+    )
 
 
 # Matrices and vectors do not mix.
@@ -335,11 +358,17 @@ def test_parameters_beside_a_method_that_has_its_own_are_refused() -> None:
 
 def test_a_given_matrix_stands_alone() -> None:
     scores = Dense(SETS.bank_scores)
-    refused("^bank must be vectors; a Dense matrix", lambda: fit(ITEMS, cast("VectorsLike", scores)))
-    refused("^bank must be left out when items is a Dense matrix", lambda: fit(scores, BANK))
-    refused("^bank_items must be a Dense matrix", lambda: fit(scores, method="dualis", bank_items=BANK_ITEMS))
     refused(
-        "^bank_items must be vectors when items are",
+        r"^bank must be vectors, got a matrix of similarities \(40, 12\); give",
+        lambda: fit(ITEMS, cast("VectorsLike", scores)),
+    )
+    refused("^bank must be left out when the items are a matrix", lambda: fit(scores, BANK))
+    refused(
+        "^bank_items must be a matrix of similarities when the items are one",
+        lambda: fit(scores, method="dualis", bank_items=BANK_ITEMS),
+    )
+    refused(
+        "^bank_items must be vectors when the items are",
         lambda: fit(ITEMS, BANK, method="dualis", bank_items=Dense(SETS.target_scores)),
     )
 
@@ -348,15 +377,15 @@ def test_a_matrix_of_bank_items_must_fit_the_method() -> None:
     scores = Dense(SETS.bank_scores)
     queries_by_targets, targets_by_items = Dense(SETS.joint_scores), Dense(SETS.target_scores)
     refused(
-        r"^dualis wants bank_items as \(bank items, 12 items\)",
+        r"^bank_items must be \(bank items, 12 items\) for 'dualis', got \(40, ",
         lambda: fit(scores, method="dualis", bank_items=queries_by_targets),
     )
     refused(
-        r"^dbsn wants bank_items as \(40 bank queries, bank items\)",
+        r"^bank_items must be \(40 bank queries, bank items\) for 'dbsn', got ",
         lambda: fit(scores, method="dbsn", bank_items=targets_by_items),
     )
     refused(
-        "bank_items is another matrix to dbsn than to dualis",
+        "^bank_items is another matrix to 'dbsn' than to 'dualis'; fit them apart$",
         lambda: fit(scores, method=["dualis", "dbsn"], bank_items=targets_by_items),
     )
 
@@ -474,5 +503,5 @@ def test_apply_refuses_a_strength_that_is_none(spec: str) -> None:
 
 def test_a_parameter_is_refused_before_any_row_is_read() -> None:
     rows = np.full((5, 6), np.nan)  # which any reading would refuse, too
-    refused("^is: tau must be", lambda: fit(rows, rows, method="is:tau=0"))
+    refused("^method 'is' needs tau to be", lambda: fit(rows, rows, method="is:tau=0"))
     refused("^threads must be", lambda: fit(rows, rows, threads=0))

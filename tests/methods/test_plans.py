@@ -178,14 +178,21 @@ def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch)
     stop_pot_early(monkeypatch)
     stop_newton_early(monkeypatch)
     scores = np.random.default_rng(0).normal(size=(20, 20))
-    with pytest.raises(ValueError, match=r"^otn: POT did not reach the optimum .*; give fewer queries at a time$"):
+    with pytest.raises(
+        ValueError, match=r"^queries cannot be solved by 'otn': POT did not reach the optimum .*; give fewer at a time$"
+    ):
         fit(np.eye(20), method="otn").apply(scores)
-    with pytest.raises(ValueError, match=r"^l2n: the plan's sums are still off by .*; give fewer .*, or a larger reg$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^queries cannot be solved by 'l2n': the plan's sums are still off by .*; give .*, or a larger reg$",
+    ):
         fit(np.eye(20), method="l2n").apply(scores)
 
 
 def test_l2n_refuses_similarities_that_are_too_far_apart() -> None:
-    with pytest.raises(ValueError, match=r"^l2n: the similarities are too far apart; give fewer"):
+    with pytest.raises(
+        ValueError, match=r"^queries cannot be solved by 'l2n': the similarities are too far apart; give fewer"
+    ):
         fit(np.eye(2), method="l2n").apply(np.array([[1e308, -1e308], [-1e308, 1e308]]))
 
 

@@ -472,7 +472,7 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
     [
         (lambda: unhub.study_temperature(*GIVEN[:3], measure="R@1"), "measure 'R@1' needs relevance"),
         (lambda: unhub.study_temperature(*GIVEN, measure="recall"), "'recall' is unknown"),
-        (lambda: unhub.study_temperature(*GIVEN, methods=["nnn"], temperatures=[0.1]), "unknown parameter 'tau'"),
+        (lambda: unhub.study_temperature(*GIVEN, methods=["nnn"], temperatures=[0.1]), "'nnn' has no parameter 'tau'"),
         (lambda: unhub.study_temperature(*GIVEN, temperatures=[]), "temperatures is empty"),
         (lambda: unhub.study_temperature(*GIVEN, temperatures=["hot"]), "temperatures must be numbers"),  # type: ignore[list-item]
         (

@@ -192,7 +192,7 @@ def test_k_over_half_the_bank_is_cut_for_the_half_that_is_tried() -> None:
     assert "nnn:k=500,alpha=0.5 was tried as nnn:k=350,alpha=0.5" in tuning.notes[0]
     labelled = unhub.tune(w.items, w.bank, w.queries, w.truth, methods="nnn:k=500,alpha=0.5")
     assert "nnn:k=500,alpha=0.5" in {row.spec for row in labelled.table}
-    with pytest.raises(ValueError, match="k=701 is over what exists, 700"):
+    with pytest.raises(ValueError, match="k=701, which is over the 700"):
         unhub.tune(w.items, w.bank, w.queries, methods="nnn:k=701,alpha=0.5")
 
 

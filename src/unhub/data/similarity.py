@@ -14,6 +14,7 @@ from unhub import kernels
 from unhub.arrays import Float32, Float64, Ids, Kind, Span, spans
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Vectors, as_vectors, not_finite
+from unhub.errors import ArgumentError
 
 BLOCK_ROWS = 4096  # vectors that are made ready at a time for a mean
 READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
@@ -269,6 +270,6 @@ def _lengths(rows: Block) -> Float32:
 
 
 def check_similarity(similarity: str) -> None:
-    """Raise a ValueError unless this is a similarity we know."""
+    """Raise an ArgumentError unless this is a similarity we know."""
     if similarity not in ("cosine", "dot"):
-        raise ValueError(f"similarity must be 'cosine' or 'dot', got {similarity!r}")
+        raise ArgumentError("similarity", f"must be 'cosine' or 'dot', got {similarity!r}")

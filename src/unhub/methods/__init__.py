@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping
 
+from unhub.errors import ArgumentError, nearest_name, unknown
 from unhub.methods.dual_bank import DualDynamicInvertedSoftmax, DualInvertedSoftmax
 from unhub.methods.global_rank import GloballyCorrected
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, InvertedSoftmax, Raw
-from unhub.methods.method import Method, Value, as_number
+from unhub.methods.method import Method, Value, as_number, refused
 from unhub.methods.neighbour_mean import (
     Centring,
     CrossDomainLocalScaling,
@@ -45,15 +45,15 @@ METHODS: Mapping[str, type[Method]] = {
 def parse(spec: str, parameters: Mapping[str, Value] | None = None) -> Method:
     """Return the method that a text such as `nnn:k=128,alpha=0.75` names, with more parameters given beside it."""
     if not isinstance(spec, str):
-        raise ValueError(f"method must be a text such as 'nnn:k=128', got {spec!r}")
+        raise ArgumentError("method", f"must be a text such as 'nnn:k=128', got {spec!r}")
     name, _, text = spec.strip().partition(":")
     if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}{_nearest(name, METHODS)}; the methods are {', '.join(METHODS)}")
+        raise unknown("method", name, METHODS, "methods")
     given: dict[str, Value] = {}
     for pair in filter(None, (one.strip() for one in text.split(","))):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"method {spec!r}: {pair!r} is not of the form name=value")
+            raise ArgumentError("method", f"{spec!r} holds {pair!r}, which is not of the form name=value")
         _add(given, key.strip(), as_value(value.strip()), name)
     for key, more in (parameters or {}).items():
         _add(given, key, as_value(more) if isinstance(more, str) else more, name)
@@ -62,7 +62,7 @@ def parse(spec: str, parameters: Mapping[str, Value] | None = None) -> Method:
 
 def _add(given: dict[str, Value], key: str, value: Value, name: str) -> None:
     if key in given:
-        raise ValueError(f"{name}: {key} is given twice")
+        raise ArgumentError("method", f"{name!r} has {key} twice", "give it once")
     given[key] = value
 
 
@@ -74,13 +74,15 @@ def _build(method: type[Method], given: Mapping[str, Value]) -> Method:
     for key, value in given.items():
         ours = method.aliases.get(key) or spelled.get(key, key)
         if key not in known or ours not in fields:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise ValueError(f"{method.name}: unknown parameter {key!r}{_nearest(key, known)}; {takes}")
+            near = nearest_name(key, known)
+            takes = f"it takes {', '.join(known) or 'none'}"
+            remedy = f"did you mean {near!r}? {takes}" if near else takes
+            raise ArgumentError("method", f"{method.name!r} has no parameter {key!r}", remedy)
         if ours in values:
             both = " and ".join(
                 sorted([key, *(other for other in given if other != key and method.aliases.get(other, other) == ours)])
             )
-            raise ValueError(f"{method.name}: {both} are two spellings of one thing; give one of them")
+            raise ArgumentError("method", f"{method.name!r} has {both}, two spellings of one thing", "give one of them")
         values[ours] = _reciprocal(method, key, value) if key in method.aliases else value
     return method(**values)
 
@@ -88,7 +90,7 @@ def _build(method: type[Method], given: Mapping[str, Value]) -> Method:
 def _reciprocal(method: type[Method], key: str, value: Value) -> float:
     number = as_number(value)
     if number is None or not 0 < number < math.inf:
-        raise ValueError(f"{method.name}: {key} must be a finite number above 0, got {value!r}")
+        raise refused(method, key, "a finite number above 0", value)
     return 1 / number
 
 
@@ -100,11 +102,6 @@ def as_value(text: str) -> Value:
         except ValueError:
             continue
     return text
-
-
-def _nearest(name: str, names: Mapping[str, type[Method]] | list[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), list(names), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 __all__ = ["METHODS", "Method", "parse"]

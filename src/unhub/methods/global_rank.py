@@ -17,7 +17,7 @@ from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.similarity import Block, Dense, Dot, Similarity, steady_products
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
-from unhub.methods.method import Arrays, Method, Outcome, require_count
+from unhub.methods.method import Arrays, Method, Outcome, refused, require_count
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
 MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
@@ -43,7 +43,7 @@ class GloballyCorrected(Method):
     def __post_init__(self) -> None:
         require_count(self, "quantiles", optional=True)
         if self.quantiles == 1:
-            raise ValueError("gc: quantiles must be at least 2, got 1")
+            raise refused(self, "quantiles", "a whole number of at least 2", 1)
 
     def keeps(self, mergeable: bool, given: bool) -> Declared:
         if self.quantiles is not None:
@@ -113,7 +113,9 @@ class GloballyCorrected(Method):
         if "bank_scores" in fitted.arrays:
             return Dense(cast("Float32", fitted.arrays["bank_scores"]))
         if fitted.items is None:
-            raise ValueError("gc counts over the bank anew at each call and needs the items: correction.bind(items)")
+            raise ArgumentError(
+                "correction", "of 'gc' counts over the bank at each call and needs the items", "bind the items to it"
+            )
         rows = cast("Float32", fitted.arrays["bank"])
         return _ReadyQueries(Vectors(np.arange(len(rows)), rows), fitted.items, cast("Kind", fitted.source.similarity))
 

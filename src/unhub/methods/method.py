@@ -20,6 +20,7 @@ from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, per_item
 from unhub.data.similarity import Similarity
+from unhub.errors import ArgumentError
 
 Value: TypeAlias = float | int | str | None
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -137,7 +138,7 @@ class Method:
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
-        raise ValueError(f"{self.name} cannot be merged: refit")
+        raise ArgumentError("correction", f"of {self.name!r} cannot be merged", "refit it on both banks")
 
     def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
         """Return the arrays that change, beyond losing rows, where only the items at `stays` are left.
@@ -158,7 +159,9 @@ class Method:
     def kept_for_merging(self, arrays: Arrays, name: str) -> NDArray[np.generic]:
         """Return an array that only a mergeable fit keeps."""
         if name not in arrays:
-            raise ValueError(f"{self.name}: merging needs what fit(..., mergeable=True) keeps; refit with it")
+            raise ArgumentError(
+                "correction", f"of {self.name!r} does not keep what merging needs", "refit it as mergeable"
+            )
         return arrays[name]
 
 
@@ -178,10 +181,15 @@ def _default(cls: type[Method], one: dataclasses.Field[Value]) -> Value:
 
 
 def require(condition: bool, method: Method, parameter: str, wanted: str) -> None:
-    """Raise a ValueError about a parameter unless the condition holds."""
+    """Raise an ArgumentError about a parameter unless the condition holds."""
     if not condition:
         typed = method.spellings.get(parameter, parameter)
-        raise ValueError(f"{method.name}: {typed} must be {wanted}, got {getattr(method, parameter, None)!r}")
+        raise refused(method, typed, wanted, getattr(method, parameter, None))
+
+
+def refused(method: Method | type[Method], parameter: str, wanted: str, value: object) -> ArgumentError:
+    """Return the error of a parameter, as it is typed, that is not what is wanted."""
+    return ArgumentError("method", f"{method.name!r} needs {parameter} to be {wanted}, got {value!r}")
 
 
 def as_number(value: object) -> float | None:
@@ -192,7 +200,7 @@ def as_number(value: object) -> float | None:
 
 
 def require_number(method: Method, parameter: str, *, above: float | None = None, least: float | None = None) -> None:
-    """Raise a ValueError unless the parameter is a finite number over `above` or of at least `least`."""
+    """Raise an ArgumentError unless the parameter is a finite number over `above` or of at least `least`."""
     value = as_number(getattr(method, parameter))
     wanted = (
         "a finite number"
@@ -206,7 +214,7 @@ def require_number(method: Method, parameter: str, *, above: float | None = None
 
 
 def require_count(method: Method, parameter: str, *, optional: bool = False) -> None:
-    """Raise a ValueError unless the parameter is a whole number of at least 1, or None where that is allowed."""
+    """Raise an ArgumentError unless the parameter is a whole number of at least 1, or None where that is allowed."""
     value = getattr(method, parameter)
     if value is None and optional:
         return
@@ -218,7 +226,7 @@ def require_count(method: Method, parameter: str, *, optional: bool = False) -> 
 def check_k(method: Method, k: int, sizes: Mapping[str, int], of: str) -> None:
     """Raise a ValueError where k is over what exists; a size that is not known is not compared."""
     if of in sizes and k > sizes[of]:
-        raise ValueError(f"{method.name}: k={k} is over the number of {of}, {sizes[of]}")
+        raise ValueError(f"{method.name!r}: k={k} is over the number of {of}, {sizes[of]}")
 
 
 def resolve_k(method: Method, k: int | None, default: int, available: int, of: str) -> tuple[int, tuple[str, ...]]:
@@ -228,5 +236,7 @@ def resolve_k(method: Method, k: int | None, default: int, available: int, of: s
             return available, (f"k was clipped from its default {default} to {available}, the number of {of}",)
         return default, ()
     if k > available:
-        raise ValueError(f"{method.name}: k={k} is over what exists, {available} {of}; give k <= {available}")
+        raise ArgumentError(
+            "method", f"{method.name!r} has k={k}, which is over the {available} {of}", f"give k <= {available}"
+        )
     return k, ()

@@ -15,7 +15,7 @@ from unhub.compute.transport import NoOptimum, exact_plan
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Scores
 from unhub.data.bank import Bank
-from unhub.errors import optional
+from unhub.errors import ArgumentError, optional
 from unhub.methods.method import Method, Outcome, require, require_number
 
 DIGITS = 9  # of an entry as a share of the largest of its row: what differs by less, or is less, is a solver's rounding
@@ -73,7 +73,7 @@ class Transport(Planned):
         try:
             return exact_plan(self.solver(), 1 - scores.astype(np.float64))
         except NoOptimum as error:
-            raise ValueError(f"otn: {error}; give fewer queries at a time") from None
+            raise ArgumentError("queries", f"cannot be solved by 'otn': {error}", "give fewer at a time") from None
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class SmoothTransport(Planned):
         try:
             return smooth_plan(self.solver(), scores.astype(np.float64), self.reg, tell)
         except NoOptimum as error:
-            raise ValueError(f"l2n: {error}; give fewer queries at a time, or a larger reg") from None
+            remedy = "give fewer at a time, or a larger reg"
+            raise ArgumentError("queries", f"cannot be solved by 'l2n': {error}", remedy) from None
 
 
 @dataclass(frozen=True)
