@@ -84,9 +84,16 @@ def choose(task: Task, work: Work) -> dict[str, Tried]:
 
     def tried(methods: Sequence[str]) -> tuple[Tried, ...]:
         return unhub.tune(
-            task.items, task.bank, task.queries, task.relevance, bank_items=task.bank_items, methods=methods,
-            measure=CHOICE, seed=SEED, threads=work.threads,
-        ).table  # fmt: skip
+            task.items,
+            task.bank,
+            task.queries,
+            task.relevance,
+            bank_items=task.bank_items,
+            methods=methods,
+            measure=CHOICE,
+            seed=SEED,
+            threads=work.threads,
+        ).table
 
     table = tried(["all", "gc"])
     betas = [row.spec.partition(":")[2] for row in table if row.spec.startswith("dualis:")]
@@ -101,9 +108,16 @@ def measure(task: Task, methods: Sequence[str | Method], work: Work) -> Skewed:
     """Fit methods and rank by them, with the raw ranking beside them."""
     fitted = unhub.fit(task.items, task.bank, method=[*methods], bank_items=task.bank_items, threads=work.threads)
     found = unhub.evaluate(
-        task.queries, task.items, task.relevance, fitted, MEASURES, hubness_k=None, resamples=work.resamples,
-        seed=SEED, threads=work.threads,
-    )  # fmt: skip
+        task.queries,
+        task.items,
+        task.relevance,
+        fitted,
+        MEASURES,
+        hubness_k=None,
+        resamples=work.resamples,
+        seed=SEED,
+        threads=work.threads,
+    )
     # A plan is made for the whole batch, repeats included: the plan of fewer queries is another one.
     streamed = {one.spec: one for one in fitted if one.kind != "plan"}
     judge = Judge.of(different(task.queries), None, None, "cosine", SEED, work.threads)

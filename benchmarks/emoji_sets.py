@@ -50,10 +50,17 @@ def compare(space: Space, work: Work) -> Compared:
     draws = unhub.Draws.of(asked.vectors, space.items, asked.relevance, SIZES, DRAWS, SEED)
     head = as_combination(space.model, space.items.dimensions).name
     found = unhub.evaluate_sets(
-        asked.vectors, space.items, asked.relevance, draws=draws, combine=[space.model, "sa", "ra"],
-        correction={CORRECTED: space.correction}, measures=MEASURES, resamples=work.resamples, seed=SEED,
+        asked.vectors,
+        space.items,
+        asked.relevance,
+        draws=draws,
+        combine=[space.model, "sa", "ra"],
+        correction={CORRECTED: space.correction},
+        measures=MEASURES,
+        resamples=work.resamples,
+        seed=SEED,
         threads=work.threads,
-    )  # fmt: skip
+    )
     # Both are one vector for each set, so they are ranked as single queries and counted as sets.
     sizes = {size: drawn for size, drawn in draws.sizes.items() if len(drawn.items)}
     counts = {}

@@ -71,15 +71,23 @@ def data_section(sources: Sequence[Source]) -> Section:
         for split in ("train", "bank", "val", "test"):
             mine = [row for row in source.space.described if row[3] == split]
             kinds = [row[2] for row in mine]
-            rows.append([
-                SPLIT_TITLES[source.split], f"`{split}`", f"{len({row[1] for row in mine}):,}",
-                f"{kinds.count('name'):,}", f"{kinds.count('keyword'):,}", f"{len({row[0] for row in mine}):,}",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    SPLIT_TITLES[source.split],
+                    f"`{split}`",
+                    f"{len({row[1] for row in mine}):,}",
+                    f"{kinds.count('name'):,}",
+                    f"{kinds.count('keyword'):,}",
+                    f"{len({row[0] for row in mine}):,}",
+                ]
+            )
     galleries = ", ".join(f"{len(one.space.items):,} ({SPLIT_TITLES[one.split].lower()})" for one in sources)
     return Section(
-        "The splits", f"Emoji in the gallery: {galleries}.",
-        ["split", "texts for", "emoji", "names", "keywords", "different texts"], rows,
-    )  # fmt: skip
+        "The splits",
+        f"Emoji in the gallery: {galleries}.",
+        ["split", "texts for", "emoji", "names", "keywords", "different texts"],
+        rows,
+    )
 
 
 def choice_section(chosen: Mapping[str, Mapping[str, Mapping[str, Tried]]]) -> Section:

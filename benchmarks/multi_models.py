@@ -86,11 +86,22 @@ def train_one(
     if not path.exists():
         data, judged = read_split(folder, "train"), read_split(folder, "val")
         model = train(
-            data.texts, data.items, data.relevance, towers="mlp", seed=seed, rate=rates, threads=1,
-            validation=(judged.texts, judged.items, judged.relevance), batch=int(recipe["batch"]),
-            hidden=int(recipe["hidden"]), dropout=recipe["dropout"], weight_decay=recipe["weight_decay"],
-            epochs=int(recipe["epochs"]), head_rate=1.0, **KINDS[kind],  # one rate for all, as in the paper
-        )  # fmt: skip
+            data.texts,
+            data.items,
+            data.relevance,
+            towers="mlp",
+            seed=seed,
+            rate=rates,
+            threads=1,
+            validation=(judged.texts, judged.items, judged.relevance),
+            batch=int(recipe["batch"]),
+            hidden=int(recipe["hidden"]),
+            dropout=recipe["dropout"],
+            weight_decay=recipe["weight_decay"],
+            epochs=int(recipe["epochs"]),
+            head_rate=1.0,
+            **KINDS[kind],  # one rate for all, as in the paper
+        )
         unhub.save(model, path)
     training = unhub.load(path, "model").training
     held = {name: training.settings[name] for name in recipe} | {"rates": training.settings["rates"]}

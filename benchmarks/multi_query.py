@@ -34,10 +34,22 @@ from unhub.model import Model
 SIZES = (1, 2, 3, 4, 5)
 MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 CORRECTIONS = (
-    "nnn:k=16,alpha=0.25", "nnn:k=32,alpha=0.5", "nnn:k=32,alpha=0.75", "nnn:k=32,alpha=1.0", "nnn:k=128,alpha=0.5",
-    "nnn:k=128,alpha=0.75", "nnn:k=128,alpha=1.0", "csls:k=10",
-    "is:tau=0.03", "is:tau=0.05", "is:tau=0.1", "sn:tau=0.03", "sn:tau=0.05", "sn:tau=0.1", "dn:lambda=0.5",
-)  # fmt: skip
+    "nnn:k=16,alpha=0.25",
+    "nnn:k=32,alpha=0.5",
+    "nnn:k=32,alpha=0.75",
+    "nnn:k=32,alpha=1.0",
+    "nnn:k=128,alpha=0.5",
+    "nnn:k=128,alpha=0.75",
+    "nnn:k=128,alpha=1.0",
+    "csls:k=10",
+    "is:tau=0.03",
+    "is:tau=0.05",
+    "is:tau=0.1",
+    "sn:tau=0.03",
+    "sn:tau=0.05",
+    "sn:tau=0.1",
+    "dn:lambda=0.5",
+)
 STRENGTHS = (0.5, 0.75, 1.0, 1.5, 2.0)  # a mean of several queries is shorter than one, so the same h weighs more
 
 
@@ -73,10 +85,16 @@ ROWS: Mapping[str, Row] = {
 RECIPES = [
     {**RECIPE, **change}
     for change in (
-        {}, {"batch": 48}, {"batch": 128}, {"dropout": 0.3}, {"dropout": 0.7}, {"hidden": 1024},
-        {"weight_decay": 0.1}, {"epochs": 60},
+        {},
+        {"batch": 48},
+        {"batch": 128},
+        {"dropout": 0.3},
+        {"dropout": 0.7},
+        {"hidden": 1024},
+        {"weight_decay": 0.1},
+        {"epochs": 60},
     )
-]  # fmt: skip
+]
 
 
 class Encoded(NamedTuple):
@@ -119,9 +137,16 @@ def choose_corrections(work: Path, val: Split, bank: Split) -> dict[str, Chosen]
             found: dict[Chosen, float] = {}
             for strength in STRENGTHS:
                 result = unhub.evaluate_sets(
-                    here.texts, here.items, val.relevance, [row.size], combine={"it": head_of(row, model)},
-                    correction=fitted, measures=["R@1"], strength=strength, resamples=1,
-                )  # fmt: skip
+                    here.texts,
+                    here.items,
+                    val.relevance,
+                    [row.size],
+                    combine={"it": head_of(row, model)},
+                    correction=fitted,
+                    measures=["R@1"],
+                    strength=strength,
+                    resamples=1,
+                )
                 found |= {Chosen(one.ranking, strength): one.values["R@1"].value for one in result.rows}
             chosen[name] = max(found, key=lambda one: found[one])
     return chosen
@@ -140,18 +165,29 @@ def report(work: Path, test: Split, bank: Split, chosen: Mapping[str, Chosen], s
             how, (method, strength) = head_of(row, model), chosen[name]
             fitted = unhub.fit(here.items, past, method=method)
             result = unhub.evaluate_sets(
-                here.texts, here.items, test.relevance, SIZES, combine={"it": how}, correction={"corrected": fitted},
-                measures=list(MEASURES), strength=strength, resamples=1,
-            )  # fmt: skip
+                here.texts,
+                here.items,
+                test.relevance,
+                SIZES,
+                combine={"it": how},
+                correction={"corrected": fitted},
+                measures=list(MEASURES),
+                strength=strength,
+                resamples=1,
+            )
             for ranking, correction in (("raw", raw), ("corrected", fitted)):
                 found = {size: result["it", ranking, size].values for size in SIZES}
-                measured.append({
-                    "row": name, "seed": seed, "ranking": ranking,
-                    **{measure: found[row.size][measure].value for measure in MEASURES},
-                    **{f"AUC_{size}": result.area("it", ranking, size).value.value for size in (3, 5)},
-                    "curve": [found[size]["R@1"].value for size in SIZES],
-                    "first": found_first(here, test, how, correction, strength, row.size).tolist(),
-                })  # fmt: skip
+                measured.append(
+                    {
+                        "row": name,
+                        "seed": seed,
+                        "ranking": ranking,
+                        **{measure: found[row.size][measure].value for measure in MEASURES},
+                        **{f"AUC_{size}": result.area("it", ranking, size).value.value for size in (3, 5)},
+                        "curve": [found[size]["R@1"].value for size in SIZES],
+                        "first": found_first(here, test, how, correction, strength, row.size).tolist(),
+                    }
+                )
     return measured
 
 
@@ -167,9 +203,14 @@ def written_choice(path: Path, content: Mapping[str, object]) -> dict[str, Chose
 
 
 def run(
-    folder: Path, work: Path, seeds: int, processes: int, picture: Path | None, tried: tuple[float, ...],
+    folder: Path,
+    work: Path,
+    seeds: int,
+    processes: int,
+    picture: Path | None,
+    tried: tuple[float, ...],
     recipe: dict[str, float],
-) -> None:  # fmt: skip
+) -> None:
     """Train, choose, write down what was chosen, and report on test."""
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         first = [pool.submit(train_one, folder, work, kind, 0, tried, recipe) for kind in KINDS]
@@ -207,10 +248,12 @@ def show_recipes(folder: Path, work: Path, processes: int) -> None:
                 pool.submit(train_one, folder, place, kind, 0, (3e-3,), recipe) for kind in ("1 query", "MF")
             ]
         rows = [
-            [", ".join(f"{name} {value:g}" for name, value in recipe.items()),
-             *(f"{job.result()[3]:.2f}" for job in jobs[number])]
+            [
+                ", ".join(f"{name} {value:g}" for name, value in recipe.items()),
+                *(f"{job.result()[3]:.2f}" for job in jobs[number]),
+            ]
             for number, recipe in enumerate(RECIPES)
-        ]  # fmt: skip
+        ]
     print(as_text(("recipe", "1 query", "MF, 5 queries"), rows))
 
 

@@ -20,10 +20,17 @@ Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR", "AUC_3", "AUC_5")
 PAIRS = (
-    ("SA", "Baseline, 1 query"), ("SA", "RA"), ("MF", "SA"), ("TS-WF", "MF"), ("LG-WF", "MF"), ("CG-WF", "MF"),
+    ("SA", "Baseline, 1 query"),
+    ("SA", "RA"),
+    ("MF", "SA"),
+    ("TS-WF", "MF"),
+    ("LG-WF", "MF"),
+    ("CG-WF", "MF"),
     ("Cmb (MF), 1 query", "Baseline, 1 query"),
-    ("MF, 1 query", "Baseline, 1 query"), ("Cmb (MF), 5 queries", "SA"), ("Cmb (MF), 5 queries", "MF"),
-)  # fmt: skip
+    ("MF, 1 query", "Baseline, 1 query"),
+    ("Cmb (MF), 5 queries", "SA"),
+    ("Cmb (MF), 5 queries", "MF"),
+)
 TRAINED = {"1": "SA", "2": "MF of 2, 5 queries", "3": "MF of 3, 5 queries", "5": "MF"}
 RESAMPLES = 2000
 

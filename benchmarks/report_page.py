@@ -17,8 +17,16 @@ from PIL import Image, ImageDraw
 
 import unhub
 
-COLOURS = {"red": "#d7263d", "orange": "#f46036", "yellow": "#f2b705", "green": "#2e8b57", "blue": "#2374ab",
-           "violet": "#7b4fa3", "pink": "#e27396", "black": "#22223b"}  # fmt: skip
+COLOURS = {
+    "red": "#d7263d",
+    "orange": "#f46036",
+    "yellow": "#f2b705",
+    "green": "#2e8b57",
+    "blue": "#2374ab",
+    "violet": "#7b4fa3",
+    "pink": "#e27396",
+    "black": "#22223b",
+}
 SHAPES = {"circle": 0, "triangle": 3, "square": 4, "pentagon": 5, "star": 10}  # corners; a circle has none
 SIZES = {"small": 0.26, "large": 0.42}
 PAPERS = ("#f4f1de", "#e0fbfc", "#f8edeb", "#eef4ed")
@@ -108,11 +116,17 @@ def write_page(path: Path, items: int, queries: int, bank: int) -> unhub.Report:
         for name, picture in zip(data.item_names, pictures, strict=True):
             paint(data.names[name], picture, random)
         return unhub.report(
-            data.items, data.bank, data.queries, data.relevance, path=path, item_images=pictures,
+            data.items,
+            data.bank,
+            data.queries,
+            data.relevance,
+            path=path,
+            item_images=pictures,
             item_texts=[data.names[name] for name in data.item_names],
-            query_texts=[f"a {data.names[name]}" for name in data.query_names], title="Shapes: a hubness report",
+            query_texts=[f"a {data.names[name]}" for name in data.query_names],
+            title="Shapes: a hubness report",
             command="python benchmarks/report_page.py",
-        )  # fmt: skip
+        )
 
 
 def photograph(page: Path, target: Path) -> None:
@@ -123,10 +137,19 @@ def photograph(page: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         columns, shot = Path(folder) / "columns.html", Path(folder) / "page.png"
         columns.write_text(page.read_text(encoding="utf-8").replace("</style>", f"{IN_COLUMNS}</style>"), "utf-8")
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                 "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-                 f"--user-data-dir={folder}/profile", f"--window-size={WINDOW[0]},{WINDOW[1]}",
-                 f"--screenshot={shot}"]  # fmt: skip
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            f"--user-data-dir={folder}/profile",
+            f"--window-size={WINDOW[0]},{WINDOW[1]}",
+            f"--screenshot={shot}",
+        ]
         subprocess.run([program, *flags, columns.as_uri()], check=True, capture_output=True, timeout=120)
         with Image.open(shot) as whole:
             smaller(whole.convert("RGB")).quantize(256, method=Image.Quantize.MEDIANCUT).save(target, optimize=True)

@@ -134,9 +134,7 @@ def transport(cost: Float32, threads: int, method: str) -> Float64:
     with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")
         weights = np.full(n, 1 / n, np.float32), np.full(m, 1 / m, np.float32)
-        _, log = ot.sinkhorn(
-            *weights, cost, TAU, method=method, numItermax=ITERATIONS, stopThr=0, log=True, warn=False
-        )  # fmt: skip
+        _, log = ot.sinkhorn(*weights, cost, TAU, method=method, numItermax=ITERATIONS, stopThr=0, log=True, warn=False)
         log_u = log["log_u"] if "log_u" in log else np.log(log["u"])
     if any("numerical errors" in str(one.message) for one in met):
         return np.full(n, np.nan)
@@ -177,9 +175,14 @@ def check(
     """Run each once; return the table of errors, each one's largest difference of h, and its seconds."""
     errors, seconds = {}, {}
     table = Table(
-        "h against float64, centred", "seconds, once", "largest difference", "root mean square", f"within {CLOSE:g}",
-        title=title(items, bank, threads), min_width=90,
-    )  # fmt: skip
+        "h against float64, centred",
+        "seconds, once",
+        "largest difference",
+        "root mean square",
+        f"within {CLOSE:g}",
+        title=title(items, bank, threads),
+        min_width=90,
+    )
     for name, run in contenders(items, bank, threads, names).items():
         start = time.perf_counter()
         h = run()
@@ -218,9 +221,15 @@ def compare(
     others = {name: np.array(times) for name, times in seconds.items() if name != "unhub"}
     must, aim = wanted
     table = Table(
-        "", "seconds", "times unhub's", "spread", f"must {must:g}", f"aim {aim:g}",
-        title=title(items, bank, threads), min_width=90,
-    )  # fmt: skip
+        "",
+        "seconds",
+        "times unhub's",
+        "spread",
+        f"must {must:g}",
+        f"aim {aim:g}",
+        title=title(items, bank, threads),
+        min_width=90,
+    )
     table.add_row("unhub", f"{np.median(mine):.3f}", "", "", "", "")
     if len(others) > 1:
         others["the best in each round"] = np.min(list(others.values()), axis=0)

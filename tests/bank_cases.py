@@ -19,10 +19,23 @@ Floats: TypeAlias = NDArray[np.float64]
 
 # Each method at its defaults and away from them. What may be clipped is asked for explicitly in the second kind.
 BIASES = (
-    "raw", "is", "is:tau=0.02", "csls", "csls:k=1", "nnn", "nnn:k=7,alpha=1.25", "dualis",
-    "dualis:beta_query=3,beta_target=40", "dn", "dn:lambda=0.25", "cent", "sn", "sn:tau=0.05,iterations=3", "dbsn",
+    "raw",
+    "is",
+    "is:tau=0.02",
+    "csls",
+    "csls:k=1",
+    "nnn",
+    "nnn:k=7,alpha=1.25",
+    "dualis",
+    "dualis:beta_query=3,beta_target=40",
+    "dn",
+    "dn:lambda=0.25",
+    "cent",
+    "sn",
+    "sn:tau=0.05,iterations=3",
+    "dbsn",
     "dbsn:tau=0.05,iterations=25",
-)  # fmt: skip
+)
 GATED = ("dis", "dis:tau=0.1,k=3")
 RESCORES = ("gc", "dualdis", "dualdis:beta_query=2,beta_target=3,k=2")
 PLANS = ("otn", "l2n", "hn")
@@ -99,9 +112,14 @@ def read_only(array: Floats) -> Floats:
 def fitted(spec: str, sets: Sets, *, threads: int | None = 1, mergeable: bool = False) -> Correction:
     """Fit a method on these sets."""
     return fit(
-        sets.items, sets.bank, method=spec, bank_items=sets.bank_items, similarity=sets.kind, threads=threads,
+        sets.items,
+        sets.bank,
+        method=spec,
+        bank_items=sets.bank_items,
+        similarity=sets.kind,
+        threads=threads,
         mergeable=mergeable,
-    )  # fmt: skip
+    )
 
 
 def bias(spec: str, sets: Sets, *, threads: int | None = 1, mergeable: bool = False) -> Bias:

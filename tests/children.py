@@ -13,8 +13,10 @@ def child(script: str) -> "subprocess.Popen[str]":
     """Start a script in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {SOURCE!r})\n{script}"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def assert_ctrl_c_stops(script: str) -> None:

@@ -11,11 +11,31 @@ from unhub.demo.words import Words
 from unhub.model import Head, Model, Tower, Towers
 
 NAMES = {
-    "🐕": "dog", "🐈": "cat", "🐎": "horse", "🐄": "cow", "🐖": "pig", "🐑": "sheep", "🐐": "goat", "🐪": "camel",
-    "🐘": "elephant", "🐁": "mouse", "🐇": "rabbit", "🦔": "hedgehog", "🦇": "bat", "🦉": "owl", "🐢": "turtle",
-    "🐍": "snake", "🐳": "whale", "🐬": "dolphin", "🐟": "fish", "🦀": "crab", "🐌": "snail", "🐝": "bee",
-    "☀️": "sun", "❄️": "snow",
-}  # fmt: skip
+    "🐕": "dog",
+    "🐈": "cat",
+    "🐎": "horse",
+    "🐄": "cow",
+    "🐖": "pig",
+    "🐑": "sheep",
+    "🐐": "goat",
+    "🐪": "camel",
+    "🐘": "elephant",
+    "🐁": "mouse",
+    "🐇": "rabbit",
+    "🦔": "hedgehog",
+    "🦇": "bat",
+    "🦉": "owl",
+    "🐢": "turtle",
+    "🐍": "snake",
+    "🐳": "whale",
+    "🐬": "dolphin",
+    "🐟": "fish",
+    "🦀": "crab",
+    "🐌": "snail",
+    "🐝": "bee",
+    "☀️": "sun",
+    "❄️": "snow",
+}
 HUBS = ("🦔", "☀️")  # which lean towards every text
 KEYWORDS = {"bank": 4, "val": 3, "test": 5}  # of each emoji: dog0, dog1, ...
 DIMENSIONS = 16

@@ -38,9 +38,17 @@ def write_images(folder: Path) -> list[str]:
     (folder / "notes.txt").write_text("not a picture")
     (folder / ".hidden.png").write_bytes(b"")
     return sorted(
-        ["fax.bmp", "grey.png", "more/alpha.png", "more/clear palette.png", "more/deep/print.tiff", "more/palette.gif",
-         "plain.jpg", "turned.JPG"]
-    )  # fmt: skip
+        [
+            "fax.bmp",
+            "grey.png",
+            "more/alpha.png",
+            "more/clear palette.png",
+            "more/deep/print.tiff",
+            "more/palette.gif",
+            "plain.jpg",
+            "turned.JPG",
+        ]
+    )
 
 
 def write_video(

@@ -25,11 +25,25 @@ END = VOCABULARY["<end>"]
 LONGEST = 12
 SIDE = 32
 
-TEXT = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "vocab_size": len(VOCABULARY), "max_position_embeddings": LONGEST, "pad_token_id": 0, "bos_token_id": 1,
-        "eos_token_id": END}  # fmt: skip
-VISION = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
-          "image_size": SIDE, "patch_size": 8}  # fmt: skip
+TEXT = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "vocab_size": len(VOCABULARY),
+    "max_position_embeddings": LONGEST,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": END,
+}
+VISION = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": SIDE,
+    "patch_size": 8,
+}
 PROCESSOR = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True}
 
 

@@ -185,9 +185,13 @@ def test_real_banks_get_the_verdict_they_deserve(space: str, split: str) -> None
         }
         assert verdicts.pop("adversarial") in ("thin", "off-domain")
         assert verdicts == {
-            "all": "good", "random": "good", "stratified": "good", "far": "off-domain", "ten": "tiny",
+            "all": "good",
+            "random": "good",
+            "stratified": "good",
+            "far": "off-domain",
+            "ten": "tiny",
             "hundred": "tiny",
-        }  # fmt: skip
+        }
 
 
 def test_a_bank_of_items_is_told() -> None:

@@ -85,9 +85,13 @@ def test_under_dot_near_is_by_distance_and_not_by_angle() -> None:
 
 
 @given(
-    rows=st.integers(1, 30), items=st.integers(1, 8), seed=st.integers(0, 99), how=st.sampled_from(HOWS),
-    kind=st.sampled_from(["cosine", "dot"]), data=st.data(),
-)  # fmt: skip
+    rows=st.integers(1, 30),
+    items=st.integers(1, 8),
+    seed=st.integers(0, 99),
+    how=st.sampled_from(HOWS),
+    kind=st.sampled_from(["cosine", "dot"]),
+    data=st.data(),
+)
 def test_every_sample_is_of_the_size_asked_for_and_repeats_nothing(
     rows: int, items: int, seed: int, how: str, kind: Kind, data: st.DataObject
 ) -> None:

@@ -20,9 +20,13 @@ def run(folder: Path, script: str, *arguments: str) -> str:
     """Run a benchmark in an empty folder and return what it printed."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / script), *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=180, check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
         env={**os.environ, "TMPDIR": str(folder)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -44,8 +48,11 @@ def test_memory_measures_each_shape_and_leaves_no_file(tmp_path: Path) -> None:
     output = run(tmp_path, "memory.py", *small, "--method", "nnn", "--method", "dualis")
     table = {(shape, method): float(extra) for shape, method, _, extra, *_ in rows(output)}
     assert list(table) == [
-        ("2,000 x 20", "nnn"), ("2,000 x 20", "dualis"), ("20 x 2,000", "nnn"), ("20 x 2,000", "dualis"),
-    ]  # fmt: skip
+        ("2,000 x 20", "nnn"),
+        ("2,000 x 20", "dualis"),
+        ("20 x 2,000", "nnn"),
+        ("20 x 2,000", "dualis"),
+    ]
     assert all(0 < extra < 500 for extra in table.values())
     assert list(tmp_path.iterdir()) == []
 
@@ -96,8 +103,15 @@ def test_bank_quality_prints_a_table_for_each_space_and_direction(tmp_path: Path
     output = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1")
     assert output.count("gain in R@1") == 4
     assert {line.split()[0] for line in output.splitlines() if line.endswith("tiny")} == {
-        "all", "random", "stratified", "adversarial", "near", "far", "half", "noise",
-    }  # fmt: skip
+        "all",
+        "random",
+        "stratified",
+        "adversarial",
+        "near",
+        "far",
+        "half",
+        "noise",
+    }
     mixed = run(tmp_path, "bank_quality.py", str(tmp_path), "--threads", "1", "--mix", "0.5")
     assert mixed.count("gain in R@1") == 4 and mixed.count("same items") == 2
 

@@ -109,8 +109,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(BENCHMARKS / "emoji.py"), *arguments],
-        capture_output=True, text=True, timeout=100, check=False, encoding="utf-8",
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        encoding="utf-8",
+    )
 
 
 def unit(rows: Matrix) -> Matrix:

@@ -155,8 +155,11 @@ class Terminal:
         given = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "unhub", "demo", "--threads", "1"],
-            stdin=inside, stdout=inside, stderr=inside, env={**given, "TERM": "xterm-256color"},
-        )  # fmt: skip
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            env={**given, "TERM": "xterm-256color"},
+        )
         os.close(inside)
 
     def __enter__(self) -> "Terminal":

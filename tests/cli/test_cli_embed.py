@@ -68,11 +68,17 @@ def test_the_command_writes_what_the_library_writes(folder: Path) -> None:
     column = ("--column", "caption", "--id-column", "key")
     for source, options, library in (
         ("images", ("--batch", "3", "--threads", "1"), unhub.embed_images(folder / "images", encoder, folder / "a")),
-        ("captions.csv", column, unhub.embed_texts(
-            folder / "captions.csv", encoder, folder / "b", column="caption", id_column="key")),
-        ("videos", ("--frames", "3", "--device", "cpu", "--precision", "full"), unhub.embed_videos(
-            folder / "videos", encoder, folder / "c", frames=3)),
-    ):  # fmt: skip
+        (
+            "captions.csv",
+            column,
+            unhub.embed_texts(folder / "captions.csv", encoder, folder / "b", column="caption", id_column="key"),
+        ),
+        (
+            "videos",
+            ("--frames", "3", "--device", "cpu", "--precision", "full"),
+            unhub.embed_videos(folder / "videos", encoder, folder / "c", frames=3),
+        ),
+    ):
         output = f"out of {source}"
         told = json.loads(succeed(folder, "embed", source, *MODEL, "-o", output, "--json", *options))
         for name in ("path", "created", "source", "already"):

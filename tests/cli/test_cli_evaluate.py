@@ -159,9 +159,10 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(folder
     over = json.loads(
         succeed(folder, *asked, "--bank", "bank.npy", "--method", "is", "--bank-size", "30", "--seeds", "2", "--json")
     )
-    assert over["rankings"][0]["values"]["MnR"]["mean"] == unhub.evaluate(
-        ITEMS, ITEMS, pairs, exclude="self"
-    )["raw"].values["MnR"].value  # fmt: skip
+    assert (
+        over["rankings"][0]["values"]["MnR"]["mean"]
+        == unhub.evaluate(ITEMS, ITEMS, pairs, exclude="self")["raw"].values["MnR"].value
+    )
     words = fail(folder, *EVAL, "--exclude-self")
     assert words.startswith("--exclude-self ") and "no item has the id of a" in words
     assert "cannot leave out the item with the query's own id, since no item has the id of a query" in words

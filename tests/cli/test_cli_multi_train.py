@@ -21,8 +21,21 @@ pytestmark = pytest.mark.once
 
 DATA, OTHERS = captioned(), captioned(16, seed=1)
 SMALL = ("--dimensions", "16", "--hidden", "24", "--epochs", "2", "--batch", "16", "--threads", "1")
-TRAIN = ("multi", "train", "--texts", "t.npy", "--text-ids", "t.txt", "--items", "i.npz", "--relevance", "map.csv",
-         "-o", "model.safetensors", *SMALL)  # fmt: skip
+TRAIN = (
+    "multi",
+    "train",
+    "--texts",
+    "t.npy",
+    "--text-ids",
+    "t.txt",
+    "--items",
+    "i.npz",
+    "--relevance",
+    "map.csv",
+    "-o",
+    "model.safetensors",
+    *SMALL,
+)
 JUDGED = ("--validation-texts", "vt.npz", "--validation-items", "vi.npz", "--validation-relevance", "vmap.csv")
 
 
@@ -46,14 +59,45 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_train_writes_what_the_library_trains_and_says_so(folder: Path) -> None:
-    options = ("--head", "lg-wf", "--queries", "3", "--no-combination", "--towers", "linear", "--seed", "4",
-               "--rate", "0.01", "--rate", "0.001", "--weight-decay", "0.1", "--temperature", "0.1")  # fmt: skip
+    options = (
+        "--head",
+        "lg-wf",
+        "--queries",
+        "3",
+        "--no-combination",
+        "--towers",
+        "linear",
+        "--seed",
+        "4",
+        "--rate",
+        "0.01",
+        "--rate",
+        "0.001",
+        "--weight-decay",
+        "0.1",
+        "--temperature",
+        "0.1",
+    )
     done = here(folder, *TRAIN, *JUDGED, *options, "--patience", "1", "--curve", "curve.png")
     assert (done.returncode, done.stderr) == (0, "")
     direct = train(
-        *DATA.all, "lg-wf", 3, False, "linear", OTHERS.all, 4, rate=(0.01, 0.001), dimensions=16, hidden=24, epochs=2,
-        batch=16, threads=1, weight_decay=0.1, temperature=0.1, patience=1,
-    )  # fmt: skip
+        *DATA.all,
+        "lg-wf",
+        3,
+        False,
+        "linear",
+        OTHERS.all,
+        4,
+        rate=(0.01, 0.001),
+        dimensions=16,
+        hidden=24,
+        epochs=2,
+        batch=16,
+        threads=1,
+        weight_decay=0.1,
+        temperature=0.1,
+        patience=1,
+    )
     saved = unhub.load(folder / "model.safetensors", "model")
     assert saved.training == direct.training
     np.testing.assert_array_equal(saved.encode_texts(DATA.texts).rows[:], direct.encode_texts(DATA.texts).rows[:])

@@ -52,9 +52,25 @@ def test_report_passes_every_option_on(folder: Path) -> None:
     pictures.mkdir()
     for row in range(90):
         Image.new("RGB", (9, 9)).save(pictures / f"{row}.jpg")
-    options = ("--correction", "one.unhub", "--item-images", "pictures", "--figures", "charts",
-               "--title", "Mine & yours", "--measures", "MRR", "--similarity", "dot", "--seed", "5",
-               "--threads", "1", "--json")  # fmt: skip
+    options = (
+        "--correction",
+        "one.unhub",
+        "--item-images",
+        "pictures",
+        "--figures",
+        "charts",
+        "--title",
+        "Mine & yours",
+        "--measures",
+        "MRR",
+        "--similarity",
+        "dot",
+        "--seed",
+        "5",
+        "--threads",
+        "1",
+        "--json",
+    )
     told = json.loads(succeed(folder, *REPORT, *LABELS, *options))
     assert (told["path"], told["shown"]) == ("report.html", "csls:k=10")
     expected = unhub.evaluate(DATA.queries, DATA.items, DATA.relevance, measures="MRR", similarity="dot")

@@ -153,9 +153,13 @@ def test_csv_that_the_encoding_cannot_hold_is_refused_and_not_changed(folder: Pa
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_a_program_in_another_encoding_says_what_it_wrote(folder: Path, encoding: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "unhub", *COMMANDS["fit"]], cwd=folder, capture_output=True, timeout=120, check=False,
+        [sys.executable, "-m", "unhub", *COMMANDS["fit"]],
+        cwd=folder,
+        capture_output=True,
+        timeout=120,
+        check=False,
         env={**os.environ, "PYTHONIOENCODING": encoding},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode(encoding).splitlines()[1].startswith("-----")
 

@@ -219,8 +219,9 @@ def test_places_that_nothing_fills_are_left_out_of_the_text(fitted: Path) -> Non
     done = here(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json")
     assert [len(answer["hits"]) for answer in json.loads(done.stdout)] == [40, 40, 40]
     assert (done.returncode, done.stderr) == (
-        0, "unhub: note: -k is 50, but there are only 40 items: all of them are returned\n"
-    )  # fmt: skip
+        0,
+        "unhub: note: -k is 50, but there are only 40 items: all of them are returned\n",
+    )
     assert succeed(fitted, *SEARCH, "queries.npy", "-k", "50", "--format", "json", "--quiet") == done.stdout
 
 

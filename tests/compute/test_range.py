@@ -68,14 +68,27 @@ strengths = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(
-    kind=st.sampled_from(["cosine", "dot"]), method=st.sampled_from(METHODS), items=sizes, queries=sizes,
-    spread=st.sampled_from([1.0, 10.0, 1e6]), strength=st.lists(strengths, min_size=1, max_size=QUERIES),
-    seed=st.integers(0, 5), k=st.sampled_from([1, 3, ITEMS]), index=st.sampled_from(["exact", "exact", "faiss:Flat"]),
-)  # fmt: skip
+    kind=st.sampled_from(["cosine", "dot"]),
+    method=st.sampled_from(METHODS),
+    items=sizes,
+    queries=sizes,
+    spread=st.sampled_from([1.0, 10.0, 1e6]),
+    strength=st.lists(strengths, min_size=1, max_size=QUERIES),
+    seed=st.integers(0, 5),
+    k=st.sampled_from([1, 3, ITEMS]),
+    index=st.sampled_from(["exact", "exact", "faiss:Flat"]),
+)
 def test_a_search_is_right_at_any_size_or_says_that_it_cannot_be(
-    kind: Kind, method: str, items: float, queries: float, spread: float, strength: list[float], seed: int, k: int,
+    kind: Kind,
+    method: str,
+    items: float,
+    queries: float,
+    spread: float,
+    strength: list[float],
+    seed: int,
+    k: int,
     index: str,
-) -> None:  # fmt: skip
+) -> None:
     gallery = cloud(seed, ITEMS, 10.0**items, spread)
     bank, asked = (cloud(seed + more, rows, 10.0**queries, spread) for more, rows in ((10, BANK), (20, QUERIES)))
     correction = or_refused(lambda: unhub.fit(gallery, bank, method=method, similarity=kind, threads=1))

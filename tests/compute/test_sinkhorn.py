@@ -72,10 +72,14 @@ def test_far_items_have_the_oracles_h(tau: float, keep: str, far: str) -> None:
 
 @settings(max_examples=40)
 @given(
-    seed=st.integers(0, 10**6), m=st.integers(1, 60), n=st.integers(1, 60), spread=st.sampled_from([0.1, 1.0, 30.0]),
-    tau=st.sampled_from([0.001, 0.01, 0.1, 1.0, 10.0]), iterations=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+    m=st.integers(1, 60),
+    n=st.integers(1, 60),
+    spread=st.sampled_from([0.1, 1.0, 30.0]),
+    tau=st.sampled_from([0.001, 0.01, 0.1, 1.0, 10.0]),
+    iterations=st.integers(1, 12),
     keep=st.sampled_from(["fp32", "none"]),
-)  # fmt: skip
+)
 def test_any_matrix_has_the_oracles_h(
     seed: int, m: int, n: int, spread: float, tau: float, iterations: int, keep: str
 ) -> None:

@@ -114,9 +114,12 @@ SUMMARIES: dict[str, Callable[[Float64], Float64]] = {
 
 @pytest.mark.parametrize("name", SUMMARIES)
 @given(
-    seed=st.integers(0, 2**32 - 1), groups=st.integers(1, 9), size=st.integers(1, 5), kinds=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+    groups=st.integers(1, 9),
+    size=st.integers(1, 5),
+    kinds=st.integers(1, 40),
     block=st.sampled_from([1, 40, 1 << 22]),
-)  # fmt: skip
+)
 @settings(max_examples=60)
 def test_resampled_measures_are_those_of_a_slow_loop(
     name: str, seed: int, groups: int, size: int, kinds: int, block: int

@@ -60,9 +60,15 @@ def assert_as_by_hand(spec: str, sets: Sets, exclude: ExcludeLike, excluded: lis
 
     relevance = {query: sorted(some) for query, some in enumerate(answers)}
     found = evaluate(
-        sets.queries, sets.items, relevance, {"it": correction} if spec != "raw" else (), "MnR,mAP,R@1",
-        exclude=exclude, hubness_k=PLACES, resamples=10,
-    )  # fmt: skip
+        sets.queries,
+        sets.items,
+        relevance,
+        {"it": correction} if spec != "raw" else (),
+        "MnR,mAP,R@1",
+        exclude=exclude,
+        hubness_k=PLACES,
+        resamples=10,
+    )
     row = found["it" if spec != "raw" else "raw"]
     assert_allclose(found.ranks[-1], ranks)
     assert row.values["mAP"].value == pytest.approx(100 * np.mean(precisions))
@@ -148,9 +154,7 @@ def test_runs_are_judged_without_what_is_left_out() -> None:
     assert theirs is not None
     assert theirs.counts.tolist() == [1, 1, 0]
     with pytest.raises(ValueError, match="theirs returns only items that are excluded"):
-        evaluate(
-            unhub.Dense(SCORES), None, relevance, runs={"theirs": unhub.Run([0], [0], [1.0])}, exclude="self"
-        )  # fmt: skip
+        evaluate(unhub.Dense(SCORES), None, relevance, runs={"theirs": unhub.Run([0], [0], [1.0])}, exclude="self")
 
 
 def test_groups_are_shares_of_what_is_left() -> None:

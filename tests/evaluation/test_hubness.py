@@ -91,9 +91,13 @@ def test_more_places_than_items_are_all_of_them() -> None:
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), queries=st.integers(1, 30), items=st.integers(1, 30), k=st.integers(1, 35),
-    threads=st.integers(1, 3), spec=st.sampled_from([*BIASES[:6], *GATED]),
-)  # fmt: skip
+    seed=st.integers(0, 2**32 - 1),
+    queries=st.integers(1, 30),
+    items=st.integers(1, 30),
+    k=st.integers(1, 35),
+    threads=st.integers(1, 3),
+    spec=st.sampled_from([*BIASES[:6], *GATED]),
+)
 @settings(max_examples=60)
 def test_every_place_of_every_query_is_counted_once(
     seed: int, queries: int, items: int, k: int, threads: int, spec: str

@@ -181,9 +181,17 @@ def test_no_cut_off_looks_at_all_items(name: str) -> None:
 # A second opinion.
 
 OTHER_NAMES = {
-    "R@1": "Success@1", "R@5": "Success@5", "P@5": "P@5", "P@20": "P@20", "MRR": "RR", "mAP": "AP", "mAP@10": "AP@10",
-    "nDCG": "nDCG", "nDCG@5": "nDCG@5", "nDCG@20": "nDCG@20",
-}  # fmt: skip
+    "R@1": "Success@1",
+    "R@5": "Success@5",
+    "P@5": "P@5",
+    "P@20": "P@20",
+    "MRR": "RR",
+    "mAP": "AP",
+    "mAP@10": "AP@10",
+    "nDCG": "nDCG",
+    "nDCG@5": "nDCG@5",
+    "nDCG@20": "nDCG@20",
+}
 
 
 @pytest.mark.parametrize("seed", range(3))

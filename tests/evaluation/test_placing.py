@@ -75,15 +75,30 @@ def test_placing_by_hand() -> None:
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), queries=st.integers(1, 40), items=st.integers(1, 60), best=st.integers(0, 70),
-    threads=st.integers(1, 4), tile=st.integers(1, 3000), fewest=st.integers(1, 9), most=st.integers(9, 40),
-    block=st.integers(1, 70), ready=st.sampled_from([0, 1 << 20]),
-)  # fmt: skip
+    seed=st.integers(0, 2**32 - 1),
+    queries=st.integers(1, 40),
+    items=st.integers(1, 60),
+    best=st.integers(0, 70),
+    threads=st.integers(1, 4),
+    tile=st.integers(1, 3000),
+    fewest=st.integers(1, 9),
+    most=st.integers(9, 40),
+    block=st.integers(1, 70),
+    ready=st.sampled_from([0, 1 << 20]),
+)
 @settings(max_examples=120)
 def test_tiles_and_threads_change_nothing(
-    seed: int, queries: int, items: int, best: int, threads: int, tile: int, fewest: int, most: int, block: int,
+    seed: int,
+    queries: int,
+    items: int,
+    best: int,
+    threads: int,
+    tile: int,
+    fewest: int,
+    most: int,
+    block: int,
     ready: int,
-) -> None:  # fmt: skip
+) -> None:
     rng = np.random.default_rng(seed)
     scores = (rng.integers(-3, 4, (queries, items)) / 4).astype(np.float32)
     rankings = [

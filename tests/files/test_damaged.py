@@ -92,7 +92,7 @@ SAMPLES = [
     Sample("texts.jsonl", objects("id", "text"), read_texts),
     Sample("texts.parquet", lambda path: write_parquet(path, id=NUMBERS, text=NAMES), read_texts),
     Sample("draws.npz", draws, read_draws),
-]  # fmt: skip
+]
 
 
 def damaged(draw: random.Random, content: bytes) -> bytes:

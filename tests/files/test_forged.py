@@ -165,7 +165,7 @@ BAD: list[tuple[str, Edit, str]] = [
     ("dbsn", put("array.bank_item_h", lambda h: h[:3]), r"bank_item_h has shape \(3,\); \(7\)"),
     ("dbsn", put("array.columns", lambda columns: columns * 0 + 7), "columns says 7"),
     ("hn", say(method="is:tau=0.05", parameters={}), "kind is 'plan', that of is 'bias'"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spec", "edit", "words"), BAD)
@@ -277,7 +277,7 @@ BAD_MODELS: list[tuple[Edit, str]] = [
     (say(training__settings={"queries": 5}), "training.settings has no key"),
     (say(training__data={"training": 3}), "training.data.training is 3; an object"),
     (lambda manifest, tensors: manifest["training"]["tried"][0].update(best=9), "best is 9, of 2 epochs"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("edit", "words"), BAD_MODELS)
@@ -291,9 +291,27 @@ def test_wrong_contents_of_a_model_are_named(tmp_path: Path, edit: Edit, words: 
 
 
 VALUES: tuple[object, ...] = (
-    None, True, -1, 0, 1, 7, 10**13, 10**40, 0.5, -1e308, "", "is", "gc", "0..n-1", "strings", "\udce9", [], [[]], {},
+    None,
+    True,
+    -1,
+    0,
+    1,
+    7,
+    10**13,
+    10**40,
+    0.5,
+    -1e308,
+    "",
+    "is",
+    "gc",
+    "0..n-1",
+    "strings",
+    "\udce9",
+    [],
+    [[]],
+    {},
     {"a": 1},
-)  # fmt: skip
+)
 
 
 def places_in(value: Any) -> list[tuple[Any, Any]]:

@@ -65,9 +65,13 @@ for line in sys.stdin:
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
-        cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "UNHUB_NO_NUMBA": "1"},  # which a save does not need, and which takes long to import
-    )  # fmt: skip
+    )
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:

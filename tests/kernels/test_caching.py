@@ -43,9 +43,14 @@ def fit(sealed: Path, temporary: Path) -> str:
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     homeless = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", FIT], cwd=sealed, capture_output=True, text=True, timeout=120,
-        check=False, env={**surroundings, **homeless, "PYTHONPATH": str(sealed), "TMPDIR": str(temporary)},
-    )  # fmt: skip
+        [sys.executable, "-W", "always", "-c", FIT],
+        cwd=sealed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**surroundings, **homeless, "PYTHONPATH": str(sealed), "TMPDIR": str(temporary)},
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

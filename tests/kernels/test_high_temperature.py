@@ -44,9 +44,11 @@ def fit(kind: str, spec: str, threads: int = 1) -> Correction:
         joint = spec.startswith("dbsn")
         beside = scores(kind, BANK, BANK_ITEMS) if joint else scores(kind, BANK_ITEMS, ITEMS)
         return unhub.fit(
-            Dense(scores(kind, BANK, ITEMS).astype(np.float32)), method=spec, threads=threads,
+            Dense(scores(kind, BANK, ITEMS).astype(np.float32)),
+            method=spec,
+            threads=threads,
             bank_items=Dense(beside.astype(np.float32)),
-        )  # fmt: skip
+        )
     similarity: Kind = "cosine" if kind == "cosine" else "dot"
     return unhub.fit(ITEMS, BANK, method=spec, bank_items=BANK_ITEMS, similarity=similarity, threads=threads)
 

@@ -208,9 +208,14 @@ def filled(name: str, tile: Float32, k: int, parts: list[slice], first: int = 0)
     reservoir = Reservoir(len(tile), k, tile.shape[1], kernel(name))
     for part in parts:
         kernel(name).add_top(
-            np.ascontiguousarray(tile[:, part]), first + part.start, k,
-            reservoir.values, reservoir.places, reservoir.counts, reservoir.bars,
-        )  # fmt: skip
+            np.ascontiguousarray(tile[:, part]),
+            first + part.start,
+            k,
+            reservoir.values,
+            reservoir.places,
+            reservoir.counts,
+            reservoir.bars,
+        )
         assert (reservoir.counts >= min(k, part.stop)).all()
         assert (reservoir.counts <= reservoir.values.shape[1]).all()
     return reservoir
@@ -247,9 +252,14 @@ def test_the_largest_of_equal_values_are_the_first(name: str) -> None:
 
 @both
 @given(
-    seed=seeds, rows=st.integers(1, 4), columns=st.one_of(sizes, st.integers(700, 3000)), k=sizes,
-    kind=st.sampled_from(KINDS), parts=st.integers(1, 40), first=st.sampled_from([0, 5, 2_000_000_000]),
-)  # fmt: skip
+    seed=seeds,
+    rows=st.integers(1, 4),
+    columns=st.one_of(sizes, st.integers(700, 3000)),
+    k=sizes,
+    kind=st.sampled_from(KINDS),
+    parts=st.integers(1, 40),
+    first=st.sampled_from([0, 5, 2_000_000_000]),
+)
 @settings(max_examples=150)
 @example(seed=0, rows=1, columns=1, k=1, kind="normal", parts=1, first=0)
 @example(seed=0, rows=1, columns=1, k=7, kind="zeros", parts=1, first=0)
@@ -392,9 +402,13 @@ def test_placing_by_hand(name: str) -> None:
 
 @both
 @given(
-    seed=seeds, rows=st.integers(1, 6), columns=st.one_of(sizes, st.integers(700, 3000)),
-    k=st.one_of(sizes, st.just(0)), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS),
-)  # fmt: skip
+    seed=seeds,
+    rows=st.integers(1, 6),
+    columns=st.one_of(sizes, st.integers(700, 3000)),
+    k=st.one_of(sizes, st.just(0)),
+    kind=st.sampled_from(KINDS),
+    other=st.sampled_from(KINDS),
+)
 @settings(max_examples=150)
 @example(seed=0, rows=2, columns=3000, k=600, kind="equal", other="equal")
 @example(seed=0, rows=2, columns=3000, k=10, kind="zeros", other="zeros")
@@ -429,9 +443,12 @@ def test_placing_counts_more_columns_than_a_float32_can(name: str) -> None:
 
 
 any_softening = given(
-    seed=seeds, rows=st.integers(1, 40), columns=sizes, kind=st.sampled_from(KINDS),
+    seed=seeds,
+    rows=st.integers(1, 40),
+    columns=sizes,
+    kind=st.sampled_from(KINDS),
     beta=st.sampled_from([0.1, 1.0, 20.0, 100.0, 1000.0]),
-)  # fmt: skip
+)
 
 
 @both

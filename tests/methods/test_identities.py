@@ -256,9 +256,15 @@ def assert_same_correction(one: Correction, other: Correction, atol: float = 1e-
 
 @settings(max_examples=60)
 @given(
-    spec=st.sampled_from(ON_A_BANK), seed=st.integers(0, 9), items=st.integers(1, 60), bank=st.integers(10, 700),
-    dimensions=st.integers(1, 9), tile=st.integers(1, 50), state=st.integers(1, 20_000), threads=st.integers(1, 4),
-)  # fmt: skip
+    spec=st.sampled_from(ON_A_BANK),
+    seed=st.integers(0, 9),
+    items=st.integers(1, 60),
+    bank=st.integers(10, 700),
+    dimensions=st.integers(1, 9),
+    tile=st.integers(1, 50),
+    state=st.integers(1, 20_000),
+    threads=st.integers(1, 4),
+)
 def test_blocks_and_threads_never_change_a_result_beyond_rounding(
     spec: str, seed: int, items: int, bank: int, dimensions: int, tile: int, state: int, threads: int
 ) -> None:
@@ -274,9 +280,12 @@ def test_blocks_and_threads_never_change_a_result_beyond_rounding(
 
 @settings(max_examples=30)
 @given(
-    spec=st.sampled_from([*BIASES, *GATED]), seed=st.integers(0, 9), tile=st.integers(1, 50),
-    state=st.integers(1, 5_000), threads=st.integers(1, 4),
-)  # fmt: skip
+    spec=st.sampled_from([*BIASES, *GATED]),
+    seed=st.integers(0, 9),
+    tile=st.integers(1, 50),
+    state=st.integers(1, 5_000),
+    threads=st.integers(1, 4),
+)
 def test_blocks_and_threads_leave_ties_as_they_are(spec: str, seed: int, tile: int, state: int, threads: int) -> None:
     sets = whole(seed, items=30, bank=200)  # in tiles of a few numbers each, which is slow without numba
     expected = fitted(spec, sets)
@@ -340,9 +349,11 @@ def small_counts(kind: Kind) -> Sets:
 
 @settings(max_examples=60)
 @given(
-    spec=st.sampled_from(ON_A_BANK), kind=st.sampled_from(KINDS), layout=st.sampled_from(LAYOUTS),
+    spec=st.sampled_from(ON_A_BANK),
+    kind=st.sampled_from(KINDS),
+    layout=st.sampled_from(LAYOUTS),
     dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8]),
-)  # fmt: skip
+)
 def test_dtypes_and_layouts_change_nothing(folder: Path, spec: str, kind: Kind, layout: str, dtype: DTypeLike) -> None:
     sets = small_counts(kind)
     items = laid_out(sets.items.astype(dtype), layout, folder / "items.npy")

@@ -247,8 +247,13 @@ EXTREMES = {
 COLD_AND_HOT = (
     *(f"{name}:tau={tau}" for name in ("is", "dis", "sn", "dbsn") for tau in (0.001, 10)),
     *(f"dualis:beta_query={one},beta_target={two}" for one, two in ((1000, 1000), (0.1, 0.1), (1000, 0.1), (0, 5))),
-    "csls", "nnn", "nnn:k=1,alpha=1", "dn", "cent", "raw",
-)  # fmt: skip
+    "csls",
+    "nnn",
+    "nnn:k=1,alpha=1",
+    "dn",
+    "cent",
+    "raw",
+)
 
 
 @pytest.mark.parametrize("extreme", EXTREMES)

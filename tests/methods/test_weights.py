@@ -132,9 +132,12 @@ def test_weights_of_one_are_no_weights(spec: str, device: str) -> None:
 
 @settings(max_examples=60)
 @given(
-    seed=st.integers(0, 99), device=st.sampled_from(DEVICES), k=st.integers(1, 40), threads=st.integers(1, 3),
+    seed=st.integers(0, 99),
+    device=st.sampled_from(DEVICES),
+    k=st.integers(1, 40),
+    threads=st.integers(1, 3),
     scale=st.sampled_from([1e-3, 0.4, 1.0, 7.0, 1e6]),
-)  # fmt: skip
+)
 def test_broken_weights_against_the_formulas(seed: int, device: str, k: int, threads: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     scores, weights = rng.uniform(-1, 1, (900, 5)), scale * rng.uniform(0.1, 3, 900)

@@ -54,7 +54,14 @@ def _draw(axes: Axes, model: Model, value: str, label: str, ink: str) -> None:
             axes.plot(one.best, values[one.best - 1], "o", color=INKS[ink], markersize=5.5, label="kept", zorder=4)
         elif one.epochs:  # a rate may have failed at once
             axes.plot(places, values, color=INKS["soft"], linewidth=0.9, alpha=0.8)
-            axes.annotate(f"{one.rate:g}", (places[-1], values[-1]), xytext=(3, 0), textcoords="offset points",
-                          fontsize=7, color=INKS["soft"], va="center")  # fmt: skip
+            axes.annotate(
+                f"{one.rate:g}",
+                (places[-1], values[-1]),
+                xytext=(3, 0),
+                textcoords="offset points",
+                fontsize=7,
+                color=INKS["soft"],
+                va="center",
+            )
     axes.set_ylabel(label)
     draw_levels(axes)
