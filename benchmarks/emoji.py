@@ -56,14 +56,14 @@ from unhub.evaluation.comparing import Judge
 from unhub.evaluation.inputs import RAW
 from unhub.methods import METHODS, Method, parse
 from unhub.tuning.grid import GATES, within
-from unhub.tuning.outcome import Tried
+from unhub.tuning.outcome import TriedSetting
 
 CHOICE = "GM"  # of R@1, R@5 and R@10: steadier than R@1 alone where queries are vague
 FEW = ("is", "nnn", "sn")  # whose banks and galleries are compared
 DIRECTIONS: Mapping[str, Callable[[Source, Split], Task | None]] = {"text to emoji": to_emoji, "emoji to text": to_text}
 PLANS = [name for name, method in METHODS.items() if method.kind == "plan"]
 
-Chosen: TypeAlias = Mapping[str, Tried]  # by method, raw among them
+Chosen: TypeAlias = Mapping[str, TriedSetting]  # by method, raw among them
 
 BATCH = "The plans `otn`, `l2n` and `hn` see all queries of the table at once and use no bank."
 NO_PLANS = "The plans are left out: they need the extra `plans`."
@@ -76,13 +76,13 @@ FOLDS = (
 )
 
 
-def choose(task: Task, work: Work) -> dict[str, Tried]:
+def choose(task: Task, work: Work) -> dict[str, TriedSetting]:
     """Return the best setting of each method by GM on `val`, among those that `tune` tries; the first of equals.
 
     `gc` has nothing to choose. `dualdis` is tried with the betas of `dualis` and the gates of `dis`.
     """
 
-    def tried(methods: Sequence[str]) -> tuple[Tried, ...]:
+    def tried(methods: Sequence[str]) -> tuple[TriedSetting, ...]:
         return unhub.tune(
             task.items,
             task.bank,
@@ -98,7 +98,7 @@ def choose(task: Task, work: Work) -> dict[str, Tried]:
     table = tried(["all", "gc"])
     betas = [row.spec.partition(":")[2] for row in table if row.spec.startswith("dualis:")]
     gates = [k for k in GATES if k <= len(task.items)]
-    best: dict[str, Tried] = {}
+    best: dict[str, TriedSetting] = {}
     for row in (*table, *tried([f"dualdis:{beta},k={k}" for beta in betas for k in gates])):
         best.setdefault(parse(row.spec).name, row)  # a table has the best first
     return {name: best[name] for name in METHODS if name in best}

@@ -15,7 +15,7 @@ from unhub.evaluation.confidence import Interval
 from unhub.evaluation.evaluate import Evaluation
 from unhub.evaluation.inputs import RAW
 from unhub.multi.scoring import SetRow
-from unhub.tuning.outcome import Tried
+from unhub.tuning.outcome import TriedSetting
 
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 SPLIT_TITLES = {"known": "Known catalogue", "unseen": "Unseen emoji"}
@@ -90,7 +90,7 @@ def data_section(sources: Sequence[Source]) -> Section:
     )
 
 
-def choice_section(chosen: Mapping[str, Mapping[str, Mapping[str, Tried]]]) -> Section:
+def choice_section(chosen: Mapping[str, Mapping[str, Mapping[str, TriedSetting]]]) -> Section:
     """Show what was chosen on `val`, by split, direction and method, with the measure there in brackets."""
     columns = {
         f"{SPLIT_TITLES[split].lower()}, {direction}": one
@@ -106,7 +106,7 @@ def choice_section(chosen: Mapping[str, Mapping[str, Mapping[str, Tried]]]) -> S
     return Section("What was chosen on `val`", words, ["method", *columns], rows)
 
 
-def _choice(one: Tried) -> str:
+def _choice(one: TriedSetting) -> str:
     parameters = one.spec.partition(":")[2].replace(",", ", ")
     return f"{f'`{parameters}` ' if parameters else ''}({one.value:.1f})"
 

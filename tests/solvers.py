@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from unhub.compute import newton
+from unhub.compute import transport
 
 
 def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,4 +21,4 @@ def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stop_newton_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Newton's method end after one step at each reg."""
-    monkeypatch.setattr(newton, "STEPS", 1)
+    monkeypatch.setattr(transport, "STEPS", 1)

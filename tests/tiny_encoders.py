@@ -15,7 +15,7 @@ from unhub.embed.encoder import Encoder, Kind, Pixels
 from unhub.files.embedded import Encoded
 
 if TYPE_CHECKING:
-    from unhub.embed.pictures import Picture
+    from unhub.embed.media import Picture
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may ask the network
 

@@ -36,7 +36,7 @@ from unhub.data.vectors import Vectors, VectorsLike
 from unhub.demo.space import FOLDER, Descriptions, Space, load_space
 from unhub.demo.words import Words, load_words
 from unhub.model import Model
-from unhub.model.towers import Preparation, Tower
+from unhub.model.tower_forward import Preparation, Tower
 from unhub.model.trained import Towers
 from unhub.multi.results import SetEvaluation
 

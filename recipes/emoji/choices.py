@@ -24,8 +24,8 @@ from unhub.data.vectors import Vectors
 from unhub.demo.space import Descriptions
 from unhub.demo.words import Words
 from unhub.model import Model
-from unhub.model.heads import Head
-from unhub.model.towers import Preparation, Tower
+from unhub.model.head_forward import Head
+from unhub.model.tower_forward import Preparation, Tower
 from unhub.model.trained import Towers
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unhub.arrays import Float32, Float64
-from unhub.model.towers import Preparation, Tower
+from unhub.model.tower_forward import Preparation, Tower
 
 STRENGTH = 0.3  # of the ridge, as a share of the mean squared length of a row
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unhub.search.searcher import Searcher, searcher
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
-    from unhub.studies.settings import study_k_and_alpha, study_temperature
+    from unhub.studies.setting_studies import study_k_and_alpha, study_temperature
     from unhub.studies.study import Study
     from unhub.tuning.outcome import Tuning
     from unhub.tuning.tune import tune
@@ -116,7 +116,7 @@ _HOMES = {
     "reports.report": ("Report", "report"),
     "multi.results": ("SetEvaluation",),
     "multi.evaluate_sets": ("evaluate_sets",),
-    "studies.settings": ("study_k_and_alpha", "study_temperature"),
+    "studies.setting_studies": ("study_k_and_alpha", "study_temperature"),
     "studies.study": ("Study",),
     "tuning.tune": ("tune",),
     "tuning.outcome": ("Tuning",),

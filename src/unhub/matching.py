@@ -36,6 +36,13 @@ def checked_once(value: VectorsLike, name: str) -> CheckedOnce:
     return vectors if isinstance(vectors, CheckedOnce) else CheckedOnce(vectors)
 
 
+def checked_now(value: VectorsLike, name: str, similarity: Kind, threads: int | None = None) -> CheckedOnce:
+    """Return vectors as `checked_once` does, with every row checked already: parts of them need not be again."""
+    vectors = checked_once(value, name)
+    inspect(vectors, name, similarity, Workers(threads).map)
+    return vectors
+
+
 def check_widths(sets: Mapping[str, Vectors], against: str) -> None:
     """Raise unless all sets, by name, are as wide as the one of the name `against`."""
     width = sets[against].dimensions

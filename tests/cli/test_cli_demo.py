@@ -18,7 +18,7 @@ from rich.cells import cell_len
 import unhub
 from tests import emoji_space
 from tests.command import fail, succeed
-from unhub.demo import exporting, hubs, space, tables
+from unhub.demo import exporting, hubs, result_tables, space
 from unhub.demo.examples import choose_examples
 from unhub.demo.finding import Finder
 from unhub.demo.space import load_space
@@ -48,8 +48,8 @@ def test_the_command_prints_the_tables_and_no_prompt_or_colour_into_a_pipe(tmp_p
     printed = succeed(tmp_path, "demo", "--threads", "1")
     asked = finder.space.descriptions("test", "keyword")
     for heads, rows in (
-        tables.set_cells(tables.measure(finder.space, asked)),
-        tables.hubness_cells(hubs.find_hubs(finder.space, asked)),
+        result_tables.set_cells(result_tables.measure(finder.space, asked)),
+        result_tables.hubness_cells(hubs.find_hubs(finder.space, asked)),
     ):
         for row in (heads, *rows):
             assert re.search(r"\s+".join(map(re.escape, filter(None, row))), printed), row
@@ -80,7 +80,7 @@ def test_quiet_leaves_the_figures(tmp_path: Path) -> None:
 def test_the_command_prints_everything_as_json(tmp_path: Path, finder: Finder) -> None:
     told = json.loads(succeed(tmp_path, "demo", "--json"))
     asked = finder.space.descriptions("test", "keyword")
-    assert told["sets"] == json.loads(json.dumps(tables.measure(finder.space, asked).to_dict()))
+    assert told["sets"] == json.loads(json.dumps(result_tables.measure(finder.space, asked).to_dict()))
     assert told["examples"] == choose_examples(finder).to_dict()
     assert [one["name"] for one in told["hubs"]["worst"][:2]] == ["sun", "hedgehog"]
     assert told["hubs"]["before"]["skewness"] > told["hubs"]["after"]["skewness"]

@@ -15,7 +15,7 @@ from tests.command import fail
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Kind
 from unhub.compute import passes
-from unhub.compute.nearest import Asked, nearest
+from unhub.compute.nearest import BiasedQueries, nearest
 from unhub.compute.passes import BestItems, Want, reduce
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Resources, Workers
@@ -248,7 +248,7 @@ def test_a_reservoir_names_no_place_that_was_not_filled() -> None:
 def test_a_search_leaves_open_what_nothing_fills() -> None:
     items = np.array([[-3e38, 3e38], [1, 0], [2, 0]], np.float32)
     queries = np.array([[2, -2], [1, 0]], np.float32)
-    scores, places = nearest(Asked(queries), as_vectors(items, "items"), "dot", 3, Resources(1))
+    scores, places = nearest(BiasedQueries(queries), as_vectors(items, "items"), "dot", 3, Resources(1))
     assert_array_equal(places, [[2, 1, -1], [2, 1, 0]])
     assert_array_equal(scores, np.array([[4, 2, -np.inf], [2, 1, -3e38]], np.float32))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import unhub
 from tests import emoji_space
-from unhub.demo import hubs, space, tables
+from unhub.demo import hubs, result_tables, space
 from unhub.demo.examples import choose_examples
 from unhub.demo.finding import Answer, Finder, converse
 from unhub.demo.space import Descriptions, Space, load_space
@@ -59,7 +59,7 @@ def best(matrix: Matrix, k: int) -> NDArray[np.int64]:
 
 def test_the_first_table_tells_how_often_one_keyword_finds_its_emoji(finder: Finder) -> None:
     asked, by_ranking = texts_of(finder.space, "test")
-    heads, rows = tables.set_cells(tables.measure(finder.space, asked, threads=1))
+    heads, rows = result_tables.set_cells(result_tables.measure(finder.space, asked, threads=1))
     assert heads == ["keywords", "measure", "raw", "corrected", "change"]
     assert [row[1] for row in rows] == 3 * ["R@1", "R@5", "R@10", "MdR"]
     assert [row[0] for row in rows] == ["1", "", "", "", "3", "", "", "", "5", "", "", ""]
@@ -76,7 +76,7 @@ def test_the_first_table_tells_how_often_one_keyword_finds_its_emoji(finder: Fin
 
 def test_several_keywords_are_asked_as_one(finder: Finder) -> None:
     asked = finder.space.descriptions("test", "keyword")
-    measured = tables.measure(finder.space, asked, threads=1)
+    measured = result_tables.measure(finder.space, asked, threads=1)
     together = unit(asked.vectors.block(0, len(asked)).astype(np.float64)).reshape(-1, 5, emoji_space.DIMENSIONS)
     for ranking, matrix in scores(finder.space, together.mean(axis=1)).items():
         found = 100 * (ranks(matrix, asked.items[::5]) == 1).mean()
@@ -84,20 +84,20 @@ def test_several_keywords_are_asked_as_one(finder: Finder) -> None:
 
 
 def test_a_change_is_called_good_or_bad_only_where_it_is_sure(finder: Finder) -> None:
-    measured = tables.measure(finder.space, finder.space.descriptions("test", "keyword"), threads=1)
-    _, rows = tables.set_cells(measured)
+    measured = result_tables.measure(finder.space, finder.space.descriptions("test", "keyword"), threads=1)
+    _, rows = result_tables.set_cells(measured)
     signs = {
         (False, True): True,
         (True, False): False,
         (True, True): None,
         (False, False): None,
     }
-    for row, better in zip(rows, tables.verdicts(measured), strict=True):
+    for row, better in zip(rows, result_tables.verdicts(measured), strict=True):
         low, high = (float(end) for end in re.findall(r"\[(.*), (.*)\]", row[-1])[0])
         falls = row[1] == "MdR"
         wanted = signs[low < 0, high > 0] if 0 not in (low, high) else None
         assert better is (wanted if wanted is None else wanted is not falls)
-    assert True in tables.verdicts(measured)
+    assert True in result_tables.verdicts(measured)
 
 
 def test_hubs_are_what_the_keywords_show_most_often(finder: Finder) -> None:
@@ -116,7 +116,7 @@ def test_hubs_are_what_the_keywords_show_most_often(finder: Finder) -> None:
             assert asked.items[query] != place
             assert place in top["raw"][query]
             assert (place in top["corrected"][query]) is (query in one.kept)
-    _, rows = tables.hubness_cells(found)
+    _, rows = result_tables.hubness_cells(found)
     _, largest, never, moved = (row[1:] for row in rows)
     assert largest == [str(one.max()) for one in counts.values()]
     assert never == [f"{(one == 0).mean():.1%}" for one in counts.values()]

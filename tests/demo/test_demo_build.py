@@ -16,7 +16,7 @@ from towers import Residual, picture_tower, text_tower
 from unhub.data.vectors import Vectors
 from unhub.demo.space import FOLDER, load_space
 from unhub.demo.words import CONTINUED, Words, load_words, plain
-from unhub.model.towers import Preparation
+from unhub.model.tower_forward import Preparation
 
 pytestmark = pytest.mark.once
 

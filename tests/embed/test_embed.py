@@ -19,8 +19,8 @@ import unhub
 from tests import media, tiny_encoders
 from tests.tiny_encoders import LONGEST, Toy
 from unhub.arrays import Float32
-from unhub.embed.inputs import kind_of
-from unhub.embed.pictures import open_image, open_video
+from unhub.embed.media import open_image, open_video
+from unhub.embed.sources import kind_of
 
 pytestmark = pytest.mark.once
 

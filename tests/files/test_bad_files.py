@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from tests.vector_files import NUMBERS, ROWS, fixed, write_clip, write_parquet
 from unhub.files import READERS, read_texts, read_vectors
-from unhub.files.arrays import readable
+from unhub.files.numpy_files import readable
 
 pytestmark = pytest.mark.once
 

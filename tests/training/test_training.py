@@ -28,7 +28,7 @@ from unhub.training.batches import NOBODY, batches, validation_sets
 from unhub.training.curve import curve
 from unhub.training.heads import HEADS, Weighing, exported
 from unhub.training.loop import Step
-from unhub.training.rows import Rows
+from unhub.training.rows import TrainingRows
 from unhub.training.settings import RATE, RATES, Settings
 from unhub.training.towers import TOWERS, Side
 from unhub.training.towers import exported as exported_tower
@@ -152,7 +152,7 @@ def test_numpy_encodes_as_torch_does(kind: str) -> None:
     module = TOWERS[kind](16, Settings(dimensions=D, hidden=24, dropout=0.5)).eval()
     side = Side(module, unit if kind == "none" else Preparation.of(vectors), torch.device("cpu"))
     with torch.no_grad():
-        wanted = side.unit(Rows(vectors.ids, rows), np.arange(30)).numpy()
+        wanted = side.unit(TrainingRows(vectors.ids, rows), np.arange(30)).numpy()
     got = exported_tower(side, kind, 16, D).encode(vectors, "texts")
     np.testing.assert_allclose(rows_of(got), wanted, atol=1e-5)
 

@@ -5,7 +5,7 @@ import pytest
 
 import unhub
 from tests.tuning.test_tune import world
-from unhub.compute.clock import Clock
+from unhub.compute.progress import Clock
 from unhub.data.vectors import as_vectors
 from unhub.tuning.candidates import FittingSets, fitted
 from unhub.tuning.grid import DataScale, candidates

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import unhub
-from unhub.compute.clock import Clock, OutOfTime, seconds_of
+from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.evaluation.confidence import summaries
 from unhub.evaluation.measures import parse_measure
 from unhub.methods import parse

@@ -8,7 +8,7 @@ import unhub
 import unhub.tuning.tune as tuning_module
 from tests.tuning.test_tune import FEW, Rows, chosen, world
 from unhub.arrays import Kind
-from unhub.compute.clock import Clock, OutOfTime
+from unhub.compute.progress import Clock, OutOfTime
 from unhub.data.vectors import as_vectors
 from unhub.evaluation.confidence import Interval
 from unhub.methods import parse

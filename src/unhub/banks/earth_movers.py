@@ -16,7 +16,7 @@ MOST_DRAWS = 10  # of small sets, whose distances depend on the draw
 
 
 @dataclass(frozen=True)
-class Transport:
+class TransportDistance:
     """Earth mover's distances between equally many rows of each set, and a yardstick: between halves of one set.
 
     halves: of the queries, or where there are none of the bank; None where it has one row. rows: of each set; the fewer
@@ -33,7 +33,9 @@ class Transport:
     sampled: bool
 
 
-def transport(bank: Vectors, items: Vectors, queries: Vectors | None, kind: Kind, *, seed: int = 0) -> Transport:
+def transport(
+    bank: Vectors, items: Vectors, queries: Vectors | None, kind: Kind, *, seed: int = 0
+) -> TransportDistance:
     """Return the distances by exact transport of at most 1,000 rows of each set (POT, the extra `plans`)."""
     whole = bank if queries is None else queries
     rows = min(MOST_ROWS, len(bank), len(items), max(1, len(whole) // 2))
@@ -50,7 +52,7 @@ def transport(bank: Vectors, items: Vectors, queries: Vectors | None, kind: Kind
         if len(whole) > 1:
             found["halves"].append(earth_movers_distance(both[:rows], both[rows:]))
     means = {name: float(np.mean(values)) if values else None for name, values in found.items()}
-    return Transport(
+    return TransportDistance(
         bank_items=means["bank items"] or 0.0,
         bank_queries=means["bank queries"],
         queries_items=means["queries items"],

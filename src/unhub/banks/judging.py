@@ -9,7 +9,7 @@ import numpy as np
 from unhub.arrays import Kind
 from unhub.banks.coverage import Coverage, coverage, first_items
 from unhub.banks.distances import FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
-from unhub.banks.earth_movers import Transport, transport
+from unhub.banks.earth_movers import TransportDistance, transport
 from unhub.compute.progress import Steps
 from unhub.compute.transport import NoOptimum
 from unhub.compute.workers import Progress
@@ -40,7 +40,7 @@ class BankReport:
     shift: Shift | None
     nearness: Nearness | None
     leaked: int | None
-    transport: Transport | None
+    transport: TransportDistance | None
     notes: tuple[str, ...] = ()
 
     @property
@@ -154,7 +154,7 @@ def judge_bank(
         moved = shift(past, asked, similarity)
         near = nearness(past, asked, similarity, seed=seed, threads=threads, progress=steps.next())
         leaked = sets.leaked
-    carried: Transport | None = None
+    carried: TransportDistance | None = None
     notes = [*sets.notes]
     if distances:
         try:
@@ -219,7 +219,7 @@ def _nearness(one: Nearness) -> str:
     return f"{meaning}. {one.ratio:.2f} times as far as other queries, of as many{'; far' if one.far else ''}"
 
 
-def _transport(one: Transport) -> list[tuple[str, str, str]]:
+def _transport(one: TransportDistance) -> list[tuple[str, str, str]]:
     whose = "bank" if one.bank_queries is None else "queries"
     over = f"earth mover's distance, {one.rows:,} {'random ' if one.sampled else ''}rows of each"
     values = {

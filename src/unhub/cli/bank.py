@@ -11,7 +11,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import read_given, read_optional
-from unhub.cli.options import Bank, CompareBy, Items, Json, Seed, Similarity, Threads
+from unhub.cli.options import Bank, CompareBy, Items, Json, Seed, SimilarityChoice, Threads
 
 
 def bank(
@@ -20,7 +20,7 @@ def bank(
     queries: Annotated[
         Path | None, typer.Option(help="Queries like the ones you expect, to compare the bank with.")
     ] = None,
-    similarity: CompareBy = Similarity.cosine,
+    similarity: CompareBy = SimilarityChoice.cosine,
     seed: Seed = 0,
     threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the verdict alone, and no progress.")] = False,

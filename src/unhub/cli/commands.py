@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from unhub.cli.errors import STOPPED, Command, Stopped
+from unhub.cli.errors import STOPPED, Command, StoppedByUser
 from unhub.cli.errors import report as report_error
 from unhub.errors import nearest_name
 
@@ -119,4 +119,4 @@ def run() -> int:
         code: int | None = app(prog_name="unhub", standalone_mode=False)
     except Exception as error:
         return report_error(error)
-    return report_error(Stopped()) if code == STOPPED else code or 0
+    return report_error(StoppedByUser()) if code == STOPPED else code or 0

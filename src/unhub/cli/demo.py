@@ -77,7 +77,7 @@ def _check_alone(options: dict[str, object]) -> None:
 
 
 def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
-    from unhub.demo import hubs, lines, tables
+    from unhub.demo import hubs, lines, result_tables
     from unhub.demo.examples import choose_examples
 
     space, width = finder.space, _width()
@@ -86,7 +86,7 @@ def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
         _say(lines.what_is_shown(space))
     asked = space.descriptions("test", "keyword")
     with progress("measure", quiet) as advance:
-        measured = tables.measure(space, asked, finder.threads, advance)
+        measured = result_tables.measure(space, asked, finder.threads, advance)
     _heading("How often the right emoji is found")
     _show_measures(measured)
     if not quiet:
@@ -95,7 +95,7 @@ def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
     with progress("hubs", quiet) as advance:
         found = hubs.find_hubs(space, once, finder.threads, advance)
     _heading(f"How evenly emoji are shown, {found.before.k} for each keyword")
-    show(tables.hubness_cells(found))
+    show(result_tables.hubness_cells(found))
     _heading(lines.hubs_title(found))
     if not quiet:
         _say([lines.on_hubs(found, once, space)])
@@ -114,13 +114,13 @@ def _print(finder: Finder, report: Path | None, quiet: bool) -> None:
 
 
 def _print_json(finder: Finder, report: Path | None, quiet: bool) -> None:
-    from unhub.demo import hubs, tables
+    from unhub.demo import hubs, result_tables
     from unhub.demo.examples import choose_examples
 
     space = finder.space
     asked = space.descriptions("test", "keyword")
     with progress("measure", quiet) as advance:
-        measured = tables.measure(space, asked, finder.threads, advance)
+        measured = result_tables.measure(space, asked, finder.threads, advance)
     once = asked.once()
     found = hubs.find_hubs(space, once, finder.threads)
     told = {
@@ -188,7 +188,7 @@ def _show_answer(answer: Answer) -> None:
 
 def _show_measures(measured: SetEvaluation) -> None:
     """Print the table with as many intervals as there is room for, the sure changes in colour."""
-    from unhub.demo.tables import set_cells, verdicts
+    from unhub.demo.result_tables import set_cells, verdicts
     from unhub.evaluation.tables import as_text
 
     width = terminal_width()

@@ -81,9 +81,9 @@ def embed(
 ) -> None:
     """Embed images, texts or videos. If it is stopped, the same command continues where it was."""
     from unhub.embed.embed import embed_images, embed_texts, embed_videos
-    from unhub.embed.inputs import kind_of
+    from unhub.embed.media import FRAMES
     from unhub.embed.output import check_output
-    from unhub.embed.pictures import FRAMES
+    from unhub.embed.sources import kind_of
 
     with argument("--output"):
         check_output(output, source)

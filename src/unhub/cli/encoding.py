@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def check_combinations(names: Iterable[str]) -> None:
     """Refuse trained heads by name: their weights are in a file."""
     from unhub.combine import COMBINATIONS
-    from unhub.model.heads import HEADS
+    from unhub.model.head_forward import HEADS
 
     for name in names:
         if name in HEADS and name not in COMBINATIONS:

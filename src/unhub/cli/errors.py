@@ -30,7 +30,7 @@ RENAMED = {
 }
 
 
-class Stopped(Exception):
+class StoppedByUser(Exception):
     """Ctrl-C; its text, if it has one, says how to go on."""
 
 
@@ -45,7 +45,7 @@ class Command(TyperCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python says so as it flushes at the end
             sys.exit(BROKEN_PIPE)
         except KeyboardInterrupt as error:
-            raise Stopped(*error.args) from error  # typer would make a mere exit code of it
+            raise StoppedByUser(*error.args) from error  # typer would make a mere exit code of it
         except ArgumentError as error:
             raise error.of(self._option_of(error.name)) from error
         return returned
@@ -84,7 +84,7 @@ def saying_how_to_go_on(how: Callable[[], str]) -> Iterator[None]:
 
 def report(error: Exception) -> int:
     """Print an error as one line and return the exit code; an error that is our own fault is raised again."""
-    if isinstance(error, (Stopped, typer.Abort)):
+    if isinstance(error, (StoppedByUser, typer.Abort)):
         echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
         return STOPPED
     if not isinstance(error, (UsageError, *MISTAKES, *OUT_OF_LUCK)):

@@ -20,7 +20,7 @@ from unhub.cli.options import (
     Output,
     Overwrite,
     Quiet,
-    Similarity,
+    SimilarityChoice,
     Threads,
 )
 
@@ -38,7 +38,7 @@ def fit(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable.")
     ] = None,
-    similarity: CompareBy = Similarity.cosine,
+    similarity: CompareBy = SimilarityChoice.cosine,
     threads: Threads = None,
     memory: Memory = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,

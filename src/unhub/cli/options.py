@@ -43,7 +43,7 @@ def _metavar(choices: type[StrEnum]) -> str:
     return f"[{'|'.join(choices)}]"
 
 
-class Similarity(StrEnum):
+class SimilarityChoice(StrEnum):
     """How vectors are compared."""
 
     cosine = "cosine"
@@ -92,11 +92,15 @@ EncodedItems: TypeAlias = Annotated[
 
 # How it is done.
 CompareBy: TypeAlias = Annotated[
-    Similarity, one_of(Similarity, "--similarity", help="Similarity by which vectors are compared.")
+    SimilarityChoice, one_of(SimilarityChoice, "--similarity", help="SimilarityChoice by which vectors are compared.")
 ]
 CompareAsFitted: TypeAlias = Annotated[
-    Similarity | None,
-    one_of(Similarity, "--similarity", help="Similarity of the vectors (default: that of --correction, else cosine)."),
+    SimilarityChoice | None,
+    one_of(
+        SimilarityChoice,
+        "--similarity",
+        help="Similarity of the vectors (default: that of --correction, else cosine).",
+    ),
 ]
 Measures: TypeAlias = Annotated[
     str, typer.Option(help="Measures: R@k, P@k, MdR, MnR, GM, MRR, mAP, nDCG@k. The first one decides.")

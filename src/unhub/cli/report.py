@@ -30,7 +30,7 @@ from unhub.cli.options import (
     Quiet,
     SavedList,
     Seed,
-    Similarity,
+    SimilarityChoice,
     Threads,
 )
 from unhub.errors import ArgumentError
@@ -59,7 +59,7 @@ def report(
     figures: Annotated[Path | None, typer.Option(help="Folder for the charts, as PNG and SVG files.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     measures: Measures = MEASURES,
-    similarity: CompareBy = Similarity.cosine,
+    similarity: CompareBy = SimilarityChoice.cosine,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     threads: Threads = None,

@@ -26,7 +26,7 @@ from unhub.cli.options import (
     QueryIds,
     Quiet,
     Seed,
-    Similarity,
+    SimilarityChoice,
     Threads,
     one_argument_of,
 )
@@ -64,7 +64,7 @@ def study(
     exclude_self: ExcludeSelf = False,
     seeds: Annotated[int, typer.Option(min=1, help="Random banks of each size, for bank-size.")] = 3,
     seed: Seed = 0,
-    similarity: CompareBy = Similarity.cosine,
+    similarity: CompareBy = SimilarityChoice.cosine,
     output: PictureOutput = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
@@ -75,8 +75,7 @@ def study(
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.pictures import check_form
-    from unhub.studies import data_studies
-    from unhub.studies import settings as studies
+    from unhub.studies import data_studies, setting_studies
 
     with argument("--output"):
         if output is not None:
@@ -97,9 +96,9 @@ def study(
     first, second = next(iter(banks.values())), read_optional(bank_items, "--bank-items")
     study_of = {
         Which.temperature: partial(
-            studies.study_temperature, gallery, first, asked, answers, bank_items=second, methods=method
+            setting_studies.study_temperature, gallery, first, asked, answers, bank_items=second, methods=method
         ),
-        Which.k_alpha: partial(studies.study_k_and_alpha, gallery, first, asked, answers),
+        Which.k_alpha: partial(setting_studies.study_k_and_alpha, gallery, first, asked, answers),
         Which.bank_size: partial(
             data_studies.study_bank_size, gallery, first, asked, answers, seeds=seeds, bank_items=second, methods=method
         ),

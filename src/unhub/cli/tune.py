@@ -26,7 +26,7 @@ from unhub.cli.options import (
     QueryIds,
     Quiet,
     Seed,
-    Similarity,
+    SimilarityChoice,
     Threads,
 )
 from unhub.errors import ArgumentError
@@ -48,7 +48,7 @@ def tune(
         str, typer.Option(help="Methods to try: all, or names with commas between, for example is,nnn:k=32,alpha=0.5.")
     ] = "all",
     measure: Annotated[str, typer.Option(help="Measure to choose by, with --relevance.")] = "R@1",
-    similarity: CompareBy = Similarity.cosine,
+    similarity: CompareBy = SimilarityChoice.cosine,
     time: Annotated[str | None, typer.Option(help="Most time to take, for example 90s or 10m.")] = None,
     seed: Seed = 0,
     threads: Threads = None,

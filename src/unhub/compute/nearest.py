@@ -18,7 +18,7 @@ GROUP_QUERIES = 1280  # queries at a time: each thread keeps what it found for a
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class BiasedQueries:
     """Queries ready to multiply, (queries, dimensions), and what is taken off their scores: weight(q) * bias(g).
 
     weights: (queries,), or None for ones. bias: (items,), or None for zeros.
@@ -30,7 +30,7 @@ class Asked:
 
 
 def nearest(
-    asked: Asked, items: Vectors, similarity: Kind, k: int, resources: Resources
+    asked: BiasedQueries, items: Vectors, similarity: Kind, k: int, resources: Resources
 ) -> tuple[Float32, NDArray[np.int64]]:
     """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
 

@@ -1,10 +1,15 @@
-"""Progress: several pieces of work, each with its own progress, shown as one."""
+"""Progress of work in several steps, shown as one, and a limit on the time that the steps may take."""
 
 from __future__ import annotations
 
-from unhub.compute.workers import Progress
+import re
+import time
+
+from unhub.compute.workers import Progress, Workers
+from unhub.errors import ArgumentError
 
 STEP_UNITS = 1000  # how finely the progress of one step is shown
+UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class Steps:
@@ -27,3 +32,75 @@ class Steps:
             show(self._done, STEP_UNITS * self._count)
 
         return look
+
+
+class OutOfTime(Exception):
+    """Raised out of a piece of work when the time is up."""
+
+
+class Clock:
+    """Give each step of the work its workers: they show progress over all steps and stop when the time is up."""
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        progress: Progress | None = None,
+        threads: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        self.limit, self.reserved = seconds, 0.0
+        self._started = time.perf_counter()
+        self.threads, self.memory, self._progress = threads, memory, progress
+        self._steps = Steps(progress, 1)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since this clock was started."""
+        return time.perf_counter() - self._started
+
+    def plan(self, steps: int) -> None:
+        """Say how many steps there will be."""
+        self._steps = Steps(self._progress, steps)
+
+    def finish(self) -> None:
+        """Say that all is done, also where there was less to do than planned."""
+        if self._progress is not None:
+            self._progress(1, 1)
+
+    def workers(self, limited: bool = True) -> Workers:
+        """Return the workers of the next step; those that are not limited go on when the time is up."""
+        return Workers(self.threads, self.memory, self.watch(limited))
+
+    def watch(self, limited: bool = True) -> Progress:
+        """Return the progress of the next step."""
+        show = self._steps.next()
+
+        def look(done: int, total: int) -> None:
+            if limited:
+                self.check()
+            if show is not None:
+                show(done, total)
+
+        return look
+
+    def check(self) -> None:
+        """Raise OutOfTime when all the time but what is reserved for the end is gone."""
+        if self.limit is not None and self.seconds > self.limit - self.reserved:
+            raise OutOfTime
+
+
+def seconds_of(given: float | str | None) -> float | None:
+    """Return a time in seconds from a number or a text such as '90', '90s', '10m' or '1.5h'; None is no limit."""
+    if given is None:
+        return None
+    match = re.fullmatch(r"\s*([0-9.e+-]+)\s*(s|m|min|h|)\s*", str(given))
+    try:
+        seconds = float(match[1]) * UNITS[match[2]] if match and not isinstance(given, bool) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise ArgumentError(
+            "time",
+            f"must be a number of seconds above 0, or a text with s, m or h such as '90s' or '1.5h', got {given!r}",
+        )
+    return seconds

@@ -16,13 +16,13 @@ import numpy as np
 from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors
 from unhub.embed.encoder import Encoder, Kind, Precision, load_encoder
-from unhub.embed.inputs import Inputs, Source, find_files, find_texts
+from unhub.embed.media import FRAMES, open_image, open_video, pillow
 from unhub.embed.output import check_output
-from unhub.embed.pictures import FRAMES, open_image, open_video, pillow
 from unhub.embed.run import batches
+from unhub.embed.sources import Inputs, Source, find_files, find_texts
 from unhub.embed.work import REMEDY, Work, difference
 from unhub.errors import ArgumentError, check_whole, optional
-from unhub.files.embedded import FORMAT, Left, Manifest, Task, is_embedded, read_embedding_manifest
+from unhub.files.embedded import FORMAT, EmbeddingManifest, EmbeddingTask, Left, is_embedded, read_embedding_manifest
 from unhub.files.readers import read_vectors
 
 BATCH = 32
@@ -38,7 +38,7 @@ class Embedded:
 
     path: Path
     vectors: Vectors
-    manifest: Manifest
+    manifest: EmbeddingManifest
     already: bool = False
 
     @property
@@ -80,7 +80,7 @@ def embed_images(
     inputs = find_files(images, "images", open_image)
     target = check_output(output, images)  # before a model is loaded, which takes a while
     encoder = _encoder(model, device, precision)
-    job = Job("images", inputs, encoder, target, check_whole(batch, "batch", 1))
+    job = EmbedJob("images", inputs, encoder, target, check_whole(batch, "batch", 1))
     return _embed(job, threads, restart, progress)
 
 
@@ -108,7 +108,7 @@ def embed_videos(
     target = check_output(output, videos)
     size = max(1, check_whole(batch, "batch", 1) // each)
     encoder = _encoder(model, device, precision)
-    return _embed(Job("videos", inputs, encoder, target, size, {"frames": each}), threads, restart, progress)
+    return _embed(EmbedJob("videos", inputs, encoder, target, size, {"frames": each}), threads, restart, progress)
 
 
 def embed_texts(
@@ -134,11 +134,13 @@ def embed_texts(
     inputs = find_texts(texts, column, id_column, ids)
     target = check_output(output, texts)
     encoder = _encoder(model, device, precision)
-    return _embed(Job("texts", inputs, encoder, target, check_whole(batch, "batch", 1)), threads, restart, progress)
+    return _embed(
+        EmbedJob("texts", inputs, encoder, target, check_whole(batch, "batch", 1)), threads, restart, progress
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class EmbedJob:
     """What to embed and where to: `size` inputs at a time; `settings` are those of the inputs, not of the encoder."""
 
     kind: Kind
@@ -149,7 +151,7 @@ class Job:
     settings: Mapping[str, str | int | None] = field(default_factory=dict)
 
     @property
-    def task(self) -> Task:
+    def task(self) -> EmbeddingTask:
         """What decides the vectors, to compare with work that was begun or finished before."""
         return {
             "format": FORMAT,
@@ -160,7 +162,7 @@ class Job:
         }
 
 
-def _embed(job: Job, threads: int | None, restart: bool, progress: Progress | None) -> Embedded:
+def _embed(job: EmbedJob, threads: int | None, restart: bool, progress: Progress | None) -> Embedded:
     job.encoder.check(job.kind)
     task, target, inputs = job.task, job.target, job.inputs
     if is_embedded(target) and not restart:
@@ -188,7 +190,7 @@ def _embed(job: Job, threads: int | None, restart: bool, progress: Progress | No
     return _read(target)
 
 
-def _manifest(task: Task, work: Work, inputs: Inputs) -> Manifest:
+def _manifest(task: EmbeddingTask, work: Work, inputs: Inputs) -> EmbeddingManifest:
     return {
         **task,
         "source": inputs.source,

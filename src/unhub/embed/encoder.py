@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, unit
-from unhub.embed.pictures import open_image
+from unhub.embed.media import open_image
 from unhub.errors import ArgumentError, optional
 from unhub.files.embedded import Encoded
 
 if TYPE_CHECKING:
-    from unhub.embed.pictures import Picture
+    from unhub.embed.media import Picture
 
 Kind: TypeAlias = Literal["images", "texts", "videos"]
 Precision: TypeAlias = Literal["auto", "half", "full"]

@@ -12,11 +12,11 @@ import numpy as np
 from unhub.arrays import Float32, spans
 from unhub.compute.workers import Progress, thread_count
 from unhub.embed.encoder import Pixels, Unusable
-from unhub.embed.inputs import FileInputs, Inputs
-from unhub.embed.work import DTYPE, Batch
+from unhub.embed.sources import FileInputs, Inputs
+from unhub.embed.work import DTYPE, EmbedBatch
 
 if TYPE_CHECKING:
-    from unhub.embed.pictures import Picture
+    from unhub.embed.media import Picture
 
 Opened: TypeAlias = str | Pixels
 
@@ -32,7 +32,7 @@ class Encodes(Protocol):
 
 def batches(
     inputs: Inputs, encoder: Encodes, start: int, size: int, threads: int | None, progress: Progress | None
-) -> Generator[Batch]:
+) -> Generator[EmbedBatch]:
     """Yield the results of the inputs from `start` on, `size` inputs at a time."""
     count = len(inputs.ids)
     with ThreadPoolExecutor(thread_count(threads)) as pool, warnings.catch_warnings():
@@ -76,7 +76,7 @@ def _open(inputs: Inputs, encoder: Encodes, position: int) -> Opened | Unusable:
         return Unusable(_reason(error))
 
 
-def _encode(encoder: Encodes, stop: int, opened: Sequence[Opened | Unusable]) -> Batch:
+def _encode(encoder: Encodes, stop: int, opened: Sequence[Opened | Unusable]) -> EmbedBatch:
     """Return the rows of the inputs that could be opened, and the reasons for the others."""
     first = stop - len(opened)
     skipped = {first + place: str(one) for place, one in enumerate(opened) if isinstance(one, Unusable)}
@@ -92,7 +92,7 @@ def _encode(encoder: Encodes, stop: int, opened: Sequence[Opened | Unusable]) ->
     sound = rows.any(axis=1)
     skipped |= dict.fromkeys(np.array([*usable])[~sound].tolist(), "the model gives no finite vector for it")
     texts = [one for one in usable.values() if isinstance(one, str)]
-    return Batch(stop, rows[sound].astype(DTYPE), skipped, encoder.count_long(texts) if texts else 0)
+    return EmbedBatch(stop, rows[sound].astype(DTYPE), skipped, encoder.count_long(texts) if texts else 0)
 
 
 def _rows(encoder: Encodes, inputs: Sequence[Opened]) -> Float32:

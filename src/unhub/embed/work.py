@@ -22,7 +22,7 @@ from unhub.arrays import Ids
 from unhub.atomic import replacing
 from unhub.embed.output import JOURNAL, OUR_FILES, TASK, discard, lock, stray_files, take_place, unfinished
 from unhub.errors import ArgumentError
-from unhub.files.embedded import IDS, MANIFEST, ROWS, Manifest, Task
+from unhub.files.embedded import IDS, MANIFEST, ROWS, EmbeddingManifest, EmbeddingTask
 
 HEADER_BYTES = 128  # before the rows, for the header of a .npy file, which is written last
 DTYPE = np.dtype("<f2")
@@ -31,7 +31,7 @@ REMEDY = "name another output, or restart to begin again"
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class EmbedBatch:
     """The results of the inputs up to `stop`: rows, skipped inputs with the reasons, how many texts were cut."""
 
     stop: int
@@ -55,7 +55,7 @@ class Line:
 class Work:
     """A task in progress: what is done, and where more is added."""
 
-    def __init__(self, output: Path, task: Task, restart: bool) -> None:
+    def __init__(self, output: Path, task: EmbeddingTask, restart: bool) -> None:
         self.output, self.folder = output, unfinished(output)
         self.task = task
         self.folder.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ class Work:
         """Why inputs have no row, by their position."""
         return {int(position): reason for line in self.lines for position, reason in line.skipped.items()}
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: EmbedBatch) -> None:
         """Write a batch: the rows first, so that a line of the journal never stands for rows that are not there."""
         content = np.ascontiguousarray(batch.rows, DTYPE).tobytes()
         self._rows.write(content)
@@ -103,7 +103,7 @@ class Work:
         self._journal.flush()
         self.lines.append(line)
 
-    def finish(self, ids: Ids, manifest: Manifest) -> None:
+    def finish(self, ids: Ids, manifest: EmbeddingManifest) -> None:
         """Complete the files and rename the folder to the output."""
         head = io.BytesIO()
         shape = (self.rows, self.dimensions)
@@ -180,7 +180,7 @@ class Work:
         self._rows.seek(end)
 
 
-def difference(task: Task, other: Task) -> str | None:
+def difference(task: EmbeddingTask, other: EmbeddingTask) -> str | None:
     """Return how another task differs from this one, None where it is the same."""
     if task["kind"] != other["kind"]:
         return f"{other['kind']}, not {task['kind']}"

@@ -16,7 +16,7 @@ from unhub.data.relevance import Relevance, RelevanceLike, Truth, as_relevance
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import Interval, Resamples, summaries
-from unhub.evaluation.excluding import ExcludeLike, Exclusion
+from unhub.evaluation.excluding import Exclusion
 from unhub.evaluation.hubness import figures_of
 from unhub.evaluation.inputs import RAW, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measure
@@ -54,27 +54,22 @@ class Judge:
         similarity: Kind,
         seed: int,
         threads: int | None,
-        exclude: ExcludeLike | None = None,
-        items: Vectors | None = None,
+        exclusion: Exclusion | None = None,
     ) -> Judge:
-        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named.
-
-        items: all of them, among which those to exclude must be; needed where some are.
-        """
+        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named."""
         wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
         if wanted != SKEWNESS and relevance is None:
             raise ArgumentError(
                 "measure", f"{wanted!r} needs relevance", f"give it, or measure {SKEWNESS!r} without it"
             )
-        asked = checked_once(queries, "queries")
         return Judge(
-            asked,
+            checked_once(queries, "queries"),
             None if relevance is None else as_relevance(relevance),
             None if wanted == SKEWNESS else parse_measure(wanted),
             similarity,
             check_seed(seed),
             threads,
-            None if exclude is None or items is None else Exclusion.of(exclude, asked.ids, items.ids),
+            exclusion,
         )
 
     @property

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from unhub.atomic import check_target, replacing
     from unhub.files.container import check_replaceable, is_replaceable
     from unhub.files.corrections import save_correction
-    from unhub.files.draws import overwrite_draws, read_draws, write_draws
     from unhub.files.models import save_model
     from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
-    from unhub.files.relevance import read_relevance, read_run
+    from unhub.files.relevance_files import read_relevance, read_run
     from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, read_model_manifest, save
+    from unhub.files.saved_draws import overwrite_draws, read_draws, write_draws
     from unhub.files.sets import NamedSets, read_sets
     from unhub.files.texts import Texts, find_pictures, read_texts
     from unhub.files.writers import vector_writer
@@ -55,10 +55,10 @@ _HOMES = {
     "unhub.atomic": ("check_target", "replacing"),
     "unhub.files.container": ("check_replaceable", "is_replaceable"),
     "unhub.files.corrections": ("save_correction",),
-    "unhub.files.draws": ("overwrite_draws", "read_draws", "write_draws"),
+    "unhub.files.saved_draws": ("overwrite_draws", "read_draws", "write_draws"),
     "unhub.files.models": ("save_model",),
     "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
-    "unhub.files.relevance": ("read_relevance", "read_run"),
+    "unhub.files.relevance_files": ("read_relevance", "read_run"),
     "unhub.files.saved": ("is_model", "load", "read_any_manifest", "read_manifest", "read_model_manifest", "save"),
     "unhub.files.sets": ("NamedSets", "read_sets"),
     "unhub.files.texts": ("Texts", "find_pictures", "read_texts"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.data.vectors import Stacked
-from unhub.files.arrays import Found, map_npy
+from unhub.files.numpy_files import FoundRows, map_npy
 from unhub.files.parquet import as_array, columns_of, read_column
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ EMBEDDINGS = ("img_emb", "text_emb")
 ID_COLUMNS = ("image_path", "key")
 
 
-def read_clip_folder(path: Path) -> Found:
+def read_clip_folder(path: Path) -> FoundRows:
     """Map the parts of `img_emb` or `text_emb` in the order of their numbers, with ids from the metadata.
 
     The ids are the column `image_path`, else `key`, whichever is there and does not repeat.
@@ -36,7 +36,7 @@ def read_clip_folder(path: Path) -> Found:
         if part.ndim != 2:
             raise ValueError(f"{files[number]}: must be a matrix (rows, dimensions), got shape {part.shape}")
     lengths = {number: len(part) for number, part in maps.items()}
-    return Found(_stacked(folder, maps), lambda: _metadata_ids(folder.parent / "metadata", lengths))
+    return FoundRows(_stacked(folder, maps), lambda: _metadata_ids(folder.parent / "metadata", lengths))
 
 
 def _embedding_folder(path: Path) -> Path:

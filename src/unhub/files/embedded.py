@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.data.vectors import as_texts
-from unhub.files.arrays import Found, map_npy
 from unhub.files.declared import Count, Natural, as_declared, parse_json
+from unhub.files.numpy_files import FoundRows, map_npy
 
 FORMAT = 1
 ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"
@@ -32,7 +32,7 @@ class Given(TypedDict):
     digest: str
 
 
-class Task(TypedDict):
+class EmbeddingTask(TypedDict):
     """What makes two runs the same work."""
 
     format: int
@@ -57,7 +57,7 @@ class Sized(TypedDict):
     dimensions: Natural
 
 
-class Manifest(Task):
+class EmbeddingManifest(EmbeddingTask):
     """What the folder says about itself. `truncated` texts were longer than the model reads."""
 
     source: str
@@ -75,7 +75,7 @@ def is_embedded(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
-def read_embedded(path: Path) -> Found:
+def read_embedded(path: Path) -> FoundRows:
     """Map the rows of a folder that `unhub embed` wrote, with their ids."""
     manifest, rows = read_embedding_manifest(path), map_npy(path / ROWS)
     if rows.shape != (manifest["rows"], manifest["dimensions"]):
@@ -83,13 +83,13 @@ def read_embedded(path: Path) -> Found:
             f"{path}: {MANIFEST} says {manifest['rows']} rows of {manifest['dimensions']} dimensions, {ROWS} has shape "
             f"{rows.shape}; embed again"
         )
-    return Found(rows, lambda: _read_ids(path / IDS))
+    return FoundRows(rows, lambda: _read_ids(path / IDS))
 
 
-def read_embedding_manifest(path: Path) -> Manifest:
+def read_embedding_manifest(path: Path) -> EmbeddingManifest:
     """Return what a folder that `unhub embed` wrote says about itself."""
     try:
-        manifest: Manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest: EmbeddingManifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         number = as_declared(manifest, Sized, "it")["format"]
     except ValueError as error:
         raise ValueError(

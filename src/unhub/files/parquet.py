@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unhub.data.vectors import Rows, Stacked
 from unhub.errors import optional
-from unhub.files.arrays import Found
+from unhub.files.numpy_files import FoundRows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 ID_LIKE_NAME = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
 
 
-def read_parquet(path: Path) -> Found:
+def read_parquet(path: Path) -> FoundRows:
     """Read the rows of the column `embedding`, lists of one length, and the ids of the column `id`, if it is there."""
-    return Found(_matrix(path, _full(path, "embedding")), lambda: _ids(path))
+    return FoundRows(_matrix(path, _full(path, "embedding")), lambda: _ids(path))
 
 
 def as_array(path: Path, column: pyarrow.ChunkedArray) -> NDArray[np.generic]:

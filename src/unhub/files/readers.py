@@ -13,10 +13,10 @@ from unhub.arrays import Ids
 from unhub.data.ids import as_ids, is_integer
 from unhub.data.vectors import Rows, Vectors, as_texts, as_vectors
 from unhub.errors import naming_file
-from unhub.files.arrays import Found, Reader, map_npy, read_npy, read_npz, read_safetensors
+from unhub.files.numpy_files import FoundRows, Reader, map_npy, read_npy, read_npz, read_safetensors
 
 
-def read_parquet(path: Path) -> Found:
+def read_parquet(path: Path) -> FoundRows:
     """Read rows and ids from a Parquet file."""
     from unhub.files.parquet import read_parquet  # which most files need not wait for
 
@@ -64,7 +64,7 @@ def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
     return Vectors(as_ids(ids, len(rows), source), rows.rows)
 
 
-def _read(path: Path) -> Found:
+def _read(path: Path) -> FoundRows:
     if path.is_dir():
         return _read_folder(path)
     if path.suffix.lower() in READERS:
@@ -77,7 +77,7 @@ def _read(path: Path) -> Found:
     )
 
 
-def _read_folder(path: Path) -> Found:
+def _read_folder(path: Path) -> FoundRows:
     from unhub.files.clip_retrieval import read_clip_folder  # which most files need not wait for
     from unhub.files.embedded import is_embedded, read_embedded
 

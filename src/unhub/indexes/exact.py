@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from unhub.arrays import Float32, Float64, Kind, unit
-from unhub.compute.nearest import Asked, nearest
+from unhub.compute.nearest import BiasedQueries, nearest
 from unhub.compute.workers import Progress, Resources
 from unhub.data.ids import join_ids
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, check_range, take
@@ -51,7 +51,7 @@ class Exact(InProcess):
         items = self.items if allowed is None else self.items.gather(allowed)
         bias = self.bias if allowed is None else self.bias[allowed]
         resources = Resources(self.threads, progress=progress)
-        scores, places = nearest(Asked(queries, weights, bias), items, self.similarity, k, resources)
+        scores, places = nearest(BiasedQueries(queries, weights, bias), items, self.similarity, k, resources)
         return scores, places if allowed is None else np.where(places >= 0, allowed[places], -1)
 
     def scores_at(self, queries: Float32, weights: Float64, positions: Positions) -> Float32:

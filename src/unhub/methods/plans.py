@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from unhub.arrays import Float64
-from unhub.compute.newton import smooth_plan
-from unhub.compute.transport import NoOptimum, exact_plan
+from unhub.compute.transport import NoOptimum, exact_plan, smooth_plan
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Scores
 from unhub.data.bank import Bank

@@ -1,8 +1,8 @@
 """A trained model, run by numpy alone: towers into a joint space, and a head that weighs several queries."""
 
-from unhub.model.heads import HEADS, Head
+from unhub.model.head_forward import HEADS, Head
 from unhub.model.record import Epoch, Training, Tried
-from unhub.model.towers import PREPARED, TOWER_ARRAYS, TOWERS, Preparation, Tower
+from unhub.model.tower_forward import PREPARED, TOWER_ARRAYS, TOWERS, Preparation, Tower
 from unhub.model.trained import Model, TowerLike, Towers
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from unhub.combine import Combination
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError
-from unhub.model.heads import Head
+from unhub.model.head_forward import Head
 from unhub.model.record import Epoch, Training
 
 

@@ -33,7 +33,7 @@ from unhub.reports.report_tables import CHANCE, hubness_rows
 from unhub.reports.sections import Shown
 from unhub.reports.verdict import LEAK_NOTE, Verdict, verdict_on
 from unhub.studies.data_studies import study_bank_size
-from unhub.studies.settings import study_temperature
+from unhub.studies.setting_studies import study_temperature
 from unhub.studies.study import Study
 
 MOST_BALANCED_SIMILARITIES = 10**8  # of bank and items: the temperature of 'sn' is not studied over more

@@ -10,11 +10,12 @@ from unhub.arrays import Kind, random_positions
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
-from unhub.data.vectors import VectorsLike, as_vectors
+from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError, check_whole
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
+from unhub.matching import checked_once
 from unhub.methods import parse
 from unhub.studies.seeds import Spread
 from unhub.studies.study import OVER_QUERIES, Study
@@ -52,7 +53,7 @@ def study_bank_size(
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, judge = inputs.gallery, inputs.judge
-    past = as_vectors(bank, "bank")
+    past = inputs.checked(bank, "bank")
     check_whole(seeds, "seeds", 1)
     specs = list(methods or inputs.usual_methods(past))
     targets = check_bank_items(specs, bank_items)
@@ -121,10 +122,11 @@ def study_bank_source(
     fitted: dict[str, Correction] = {}
     notes = []
     labels = methods or USUAL
+    beside = None if bank_items is None else checked_once(bank_items, "bank_items")
     for name, bank in banks.items():
-        past = as_vectors(bank, f"bank {name!r}")
+        past = checked_once(bank, f"bank {name!r}")
         specs = list(methods or inputs.usual_methods(past))
-        targets = check_bank_items(specs, bank_items)
+        targets = check_bank_items(specs, beside)
         corrections = judge.fit(gallery, past, specs, steps.next(), targets)
         fitted |= {f"{label} {name}": corrections[spec] for label, spec in zip(labels, specs, strict=True)}
         with_methods = "" if methods else f", with {' and '.join(specs)}"
@@ -172,7 +174,7 @@ def study_growth(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, past = inputs.gallery, as_vectors(bank, "bank")
+    gallery, past = inputs.gallery, checked_once(bank, "bank")
     judge = inputs.judge
     specs = list(methods or inputs.usual_methods(past))
     targets = check_bank_items(specs, bank_items)

@@ -14,7 +14,7 @@ from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
 from unhub.data.runs import Run
-from unhub.data.vectors import VectorsLike, as_vectors
+from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError, check_seed, check_whole
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, Evaluation, Row, evaluate
 from unhub.evaluation.excluding import ExcludeLike
@@ -23,6 +23,7 @@ from unhub.evaluation.measures import Measure
 from unhub.evaluation.returned import check_names
 from unhub.evaluation.tables import as_text
 from unhub.fitting import fit
+from unhub.matching import checked_now, checked_once
 from unhub.methods import Method
 
 
@@ -152,17 +153,19 @@ def over_seeds(
     are. bank_items: all of them are used with every bank. exclude: as in `evaluate`.
     """
     count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
-    past, drawn = as_vectors(bank, "bank"), tuple(range(first, first + count))
+    drawn = tuple(range(first, first + count))
+    past, gallery = checked_now(bank, "bank", similarity or "cosine", threads), checked_once(items, "items")
+    targets = None if bank_items is None else checked_once(bank_items, "bank_items")
     fixed, steps = name_corrections(corrections), Steps(progress, len(drawn) + 1)
     named = [methods] if isinstance(methods, str | Method) else list(methods)
     fitted: dict[str, dict[str, Correction]] = {}
     for one in drawn:
         part = past.gather(sample_bank(past, size, seed=one))
         several = fit(
-            items,
+            gallery,
             part,
             method=named,
-            bank_items=bank_items,
+            bank_items=targets,
             similarity=similarity or "cosine",
             threads=threads,
             progress=steps.next(),
@@ -178,7 +181,7 @@ def over_seeds(
     alone = {name: correction for several in fitted.values() for name, correction in several.items()}
     evaluation = evaluate(
         queries,
-        items,
+        gallery,
         relevance,
         {**fixed, **alone},
         measures,

@@ -11,10 +11,11 @@ from unhub.arrays import Kind
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Resources
 from unhub.data.relevance import RelevanceLike
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError
 from unhub.evaluation.comparing import Judge
-from unhub.evaluation.excluding import ExcludeLike
+from unhub.evaluation.excluding import ExcludeLike, Exclusion
+from unhub.matching import checked_now, checked_once
 from unhub.methods import METHODS, parse
 from unhub.tuning.spread import spread, usual_methods
 
@@ -38,26 +39,24 @@ class StudyInputs:
     @functools.cached_property
     def gallery(self) -> Vectors:
         """The items."""
-        return as_vectors(self.items, "items")
+        return self.checked(self.items, "items")
 
     @functools.cached_property
     def judge(self) -> Judge:
         """The queries and the measure that corrections are compared by."""
-        return Judge.of(
-            self.queries,
-            self.relevance,
-            self.measure,
-            self.similarity,
-            self.seed,
-            self.resources.threads,
-            self.exclude,
-            self.gallery,
-        )
+        asked = checked_once(self.queries, "queries")
+        exclusion = None if self.exclude is None else Exclusion.of(self.exclude, asked.ids, self.gallery.ids)
+        threads = self.resources.threads
+        return Judge.of(asked, self.relevance, self.measure, self.similarity, self.seed, threads, exclusion)
 
     @property
     def measured(self) -> str:
         """The measure with its unit, for a title or an axis: `R@1 (%)`."""
         return self.judge.name if self.judge.measure is None else self.judge.measure.with_unit
+
+    def checked(self, value: VectorsLike, name: str) -> Vectors:
+        """Return vectors whose parts are fitted or measured by themselves: every row is checked here, once."""
+        return checked_now(value, name, self.similarity, self.resources.threads)
 
     def steps(self, count: int) -> Steps:
         """Return the steps that the study's progress is shown in."""
@@ -84,7 +83,7 @@ def check_bank_items(methods: Sequence[str], bank_items: VectorsLike | None) -> 
     if bank_items is not None and not users:
         names = ", ".join(map(repr, methods))
         raise ArgumentError("bank_items", f"are used by none of {names}", "name a method that does, such as 'dbsn'")
-    return None if bank_items is None else as_vectors(bank_items, "bank_items")
+    return None if bank_items is None else checked_once(bank_items, "bank_items")
 
 
 def full_specs(methods: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from unhub.arrays import Float32
 from unhub.combine import TEMPERATURE
 from unhub.model import Head
-from unhub.model.heads import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextual_shapes
+from unhub.model.head_forward import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextual_shapes
 
 
 class Weighing(nn.Module):

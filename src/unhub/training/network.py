@@ -14,7 +14,7 @@ from unhub.arrays import spans
 from unhub.data.captions import Captions
 from unhub.training.batches import NOBODY, Batch, validation_sets
 from unhub.training.heads import Weighing
-from unhub.training.rows import Rows
+from unhub.training.rows import TrainingRows
 from unhub.training.settings import Settings
 from unhub.training.towers import Side, encoded
 
@@ -25,8 +25,8 @@ RANKED_SETS = 512  # at a time
 class Data:
     """Texts, items and which texts describe which item; `notes` say what was left out."""
 
-    texts: Rows
-    items: Rows
+    texts: TrainingRows
+    items: TrainingRows
     captions: Captions
     notes: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ from unhub.model import Model, Preparation, Towers, Training
 from unhub.training.heads import HEADS
 from unhub.training.heads import exported as exported_head
 from unhub.training.network import Data, Network
-from unhub.training.rows import Rows, as_rows
+from unhub.training.rows import TrainingRows, as_rows
 from unhub.training.settings import Settings
 from unhub.training.towers import TOWERS, Side, encoded
 from unhub.training.towers import exported as exported_tower
@@ -67,12 +67,12 @@ def left_out(
     return tuple(note for note, count in notes.items() if count)
 
 
-def _rows(rows: VectorsLike, name: str, kind: str) -> Rows:
+def _rows(rows: VectorsLike, name: str, kind: str) -> TrainingRows:
     if kind == "modules":
         return as_rows(rows, name)
     vectors = as_vectors(rows, name)
     inspect(vectors, name, "cosine" if kind == "none" else "dot")
-    return Rows(vectors.ids, vectors.rows)
+    return TrainingRows(vectors.ids, vectors.rows)
 
 
 def check_alike(data: Data, judged: Data | None, kind: str) -> None:
@@ -144,7 +144,7 @@ def build(
             sides.append(Side(tower, Preparation.of(used_rows, settings.root), device))
     if modules is not None:
         widths = [
-            encoded(side, Rows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]
+            encoded(side, TrainingRows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]
             for side, (rows, _) in zip(sides, used.values(), strict=True)
         ]
         if widths[0] != widths[1]:

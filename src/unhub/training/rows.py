@@ -9,22 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids, spans
-from unhub.data.vectors import Gathered, Stacked, Vectors, VectorsLike, as_vectors, take
-from unhub.data.vectors import Rows as Source
+from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, VectorsLike, as_vectors, take
 
 STORED_TYPES = (np.ndarray, Gathered, Stacked)  # in memory or mapped
 HASHED_ROWS = 4096  # at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TrainingRows:
     """Ids, and an array whose first axis is the rows: features (n, d), token ids (n, length), pictures (n, 3, h, w).
 
     It is a numpy array, or any object with a shape, a dtype and slices, such as one that decodes pictures on demand.
     """
 
     ids: Ids
-    source: Source
+    source: Rows
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -49,12 +48,12 @@ class Rows:
         return checksum.hexdigest()
 
 
-def as_rows(value: VectorsLike, name: str) -> Rows:
+def as_rows(value: VectorsLike, name: str) -> TrainingRows:
     """Return rows of any shape for the user's own module; numbered from 0 where they have no ids."""
     if isinstance(value, Vectors):
-        return Rows(value.ids, value.rows)
+        return TrainingRows(value.ids, value.rows)
     if hasattr(value, "shape") and len(getattr(value, "shape", ())) > 2:
         ids = np.arange(value.shape[0])
-        return Rows(ids, Vectors(ids, value).rows)  # type: ignore[arg-type]  # an array, or what slices as one
+        return TrainingRows(ids, Vectors(ids, value).rows)  # type: ignore[arg-type]  # an array, or what slices as one
     given = as_vectors(value, name)
-    return Rows(given.ids, given.rows)
+    return TrainingRows(given.ids, given.rows)

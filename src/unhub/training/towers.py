@@ -16,7 +16,7 @@ from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError
 from unhub.model import Preparation, Tower
 from unhub.training.heads import arrays_of
-from unhub.training.rows import Rows, as_rows
+from unhub.training.rows import TrainingRows, as_rows
 from unhub.training.settings import Settings
 
 ENCODED_ROWS = 256  # at a time
@@ -71,7 +71,7 @@ class Side:
     preparation: Callable[[Float32], Float32] | None
     device: torch.device
 
-    def inputs(self, rows: Rows, positions: Positions) -> Tensor:
+    def inputs(self, rows: TrainingRows, positions: Positions) -> Tensor:
         """Return the rows at these positions as the module takes them."""
         block = rows.take(positions)
         if self.preparation is not None:
@@ -80,7 +80,7 @@ class Side:
             block = block.astype(np.float32)
         return torch.from_numpy(np.ascontiguousarray(block)).to(self.device)
 
-    def unit(self, rows: Rows, positions: Positions) -> Tensor:
+    def unit(self, rows: TrainingRows, positions: Positions) -> Tensor:
         """Return unit vectors of the joint space, (positions, dimensions)."""
         out = self.module(self.inputs(rows, positions))
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(positions):
@@ -109,7 +109,7 @@ class ModuleTower:
         return Vectors(given.ids, vectors)
 
 
-def encoded(side: Side, rows: Rows) -> Tensor:
+def encoded(side: Side, rows: TrainingRows) -> Tensor:
     """Return all rows as unit vectors, some at a time, without gradients."""
     was_training = side.module.training
     side.module.eval()

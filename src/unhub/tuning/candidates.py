@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Kind
-from unhub.compute.clock import Clock
+from unhub.compute.progress import Clock
 from unhub.correction import Correction
 from unhub.data.bank import Bank, vector_bank
 from unhub.data.copies import NO_COPIES, Copies

@@ -13,7 +13,7 @@ SHOWN_ROWS = 10  # of what was tried
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedSetting:
     """One setting: its value by the measure where there are labels, the hubness of its ranking, and its share of time.
 
     value: over all labelled queries, among them those that chose, so the best one's is too good to be true.
@@ -37,7 +37,7 @@ class Tuning:
     """
 
     best: Correction
-    table: tuple[Tried, ...]
+    table: tuple[TriedSetting, ...]
     reason: str
     measure: str
     gain: Interval | None

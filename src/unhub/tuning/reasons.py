@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unhub.banks.judging import FEWEST_QUERIES
-from unhub.compute.clock import Clock
+from unhub.compute.progress import Clock
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure
 from unhub.tuning.labelled import FEWEST_GROUPS, FOLDS, Choice

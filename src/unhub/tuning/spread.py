@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unhub.arrays import Float32, Kind, random_positions
-from unhub.compute.nearest import Asked, nearest
+from unhub.compute.nearest import BiasedQueries, nearest
 from unhub.compute.workers import Resources
 from unhub.data.vectors import VectorsLike, as_vectors
 
@@ -25,7 +25,7 @@ def spread(
     if len(asked) > SAMPLE_QUERIES:
         asked = asked.gather(random_positions(len(asked), SAMPLE_QUERIES, seed))
     ready: Float32 = asked.unit_block(0, len(asked), similarity)
-    scores, _ = nearest(Asked(ready), gallery, similarity, min(BEST_ITEMS, len(gallery)), Resources(threads))
+    scores, _ = nearest(BiasedQueries(ready), gallery, similarity, min(BEST_ITEMS, len(gallery)), Resources(threads))
     apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
     # Items that all score alike have no spread, and a temperature must be above 0.
     return apart if apart > 0 else float(np.finfo(np.float32).eps)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.clock import Clock, OutOfTime
+from unhub.compute.progress import Clock, OutOfTime
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
@@ -22,7 +22,7 @@ from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, pla
 from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import Candidate, FittingSets, fitted
-from unhub.tuning.outcome import Tried
+from unhub.tuning.outcome import TriedSetting
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +67,10 @@ class Trials:
     seconds: list[float]
     left_out: list[Method]
 
-    def table(self, order: NDArray[np.int64], values: Float64 | None = None) -> tuple[Tried, ...]:
+    def table(self, order: NDArray[np.int64], values: Float64 | None = None) -> tuple[TriedSetting, ...]:
         """Return what was tried, in this order, with the value of each by the measure where there are labels."""
         return tuple(
-            Tried(
+            TriedSetting(
                 self.methods[row].spec,
                 None if values is None else float(values[row]),
                 self.figures[row],

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Kind, random_positions
 from unhub.banks.judging import judge_bank
-from unhub.compute.clock import Clock, OutOfTime, seconds_of
+from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.copies import Copies

@@ -14,8 +14,8 @@ from unhub.data.captions import Captions
 from unhub.data.draws import Drawn, Draws
 from unhub.data.ids import as_ids
 from unhub.data.ragged import Positions
-from unhub.files.arrays import DAMAGE, is_npy, load_arrays
 from unhub.files.container import DRAWS_MARK, check_replaceable
+from unhub.files.numpy_files import DAMAGE, is_npy, load_arrays
 
 FORMAT = 2
 HEAD = ("text_ids", "item_ids", "caption_items", "caption_texts", "sizes", "count", "seed")

@@ -21,7 +21,7 @@ from unhub.files.embedded import Given
 from unhub.files.texts import LINES, Texts, read_texts
 
 if TYPE_CHECKING:
-    from unhub.embed.pictures import Picture
+    from unhub.embed.media import Picture
 
 Source: TypeAlias = str | os.PathLike[str]
 

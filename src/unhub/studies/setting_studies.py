@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from unhub.arrays import Kind
 from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike
-from unhub.data.vectors import VectorsLike, as_vectors
+from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
+from unhub.matching import checked_once
 from unhub.studies.study import OVER_QUERIES, Study, show
 from unhub.studies.study_inputs import StudyInputs, check_bank_items, numbers, whole_numbers
 from unhub.tuning.grid import ALPHAS, NEIGHBOURS
@@ -43,7 +44,7 @@ def study_temperature(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, judge = inputs.gallery, inputs.judge
+    gallery, past, judge = inputs.gallery, checked_once(bank, "bank"), inputs.judge
     names, notes = tuple(methods or WITH_TEMPERATURE + (() if bank_items is None else (DUAL,))), list[str]()
     for name in names:
         if ":" in name:
@@ -52,13 +53,13 @@ def study_temperature(
             raise ArgumentError("methods", problem, f"give {bare!r}: the study sets its tau")
     targets = check_bank_items(names, bank_items)
     if temperatures is None:
-        unit = inputs.spread(bank)
+        unit = inputs.spread(past)
         temperatures = [float(f"{times * unit:.3g}") for times in SPREAD_MULTIPLES]
         notes.append(f"The spread of the similarities is {unit:.3g}; the temperatures are 0.25 to 4 times that.")
     tried = numbers(temperatures, "temperatures")
     specs = [f"{method}:tau={tau!r}" for method in names for tau in tried]
     steps = inputs.steps(2)
-    fitted = judge.fit(gallery, bank, specs, steps.next(), targets)
+    fitted = judge.fit(gallery, past, specs, steps.next(), targets)
     values = judge(gallery, fitted, steps.next())
     return Study(
         "temperature",
@@ -98,8 +99,7 @@ def study_k_and_alpha(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, judge = inputs.gallery, inputs.judge
-    past = as_vectors(bank, "bank")
+    gallery, past, judge = inputs.gallery, checked_once(bank, "bank"), inputs.judge
     tried = whole_numbers([k for k in NEIGHBOURS if k <= len(past)] if ks is None else ks, "ks")
     weights = numbers(alphas, "alphas")
     steps = inputs.steps(2)

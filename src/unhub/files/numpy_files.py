@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from unhub.data.vectors import Rows, Stacked
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """What a reader found: the rows, and a way to get the ids the file holds, or None where it holds none."""
 
     rows: Rows
     ids: Callable[[], NDArray[np.generic] | None]
 
 
-Reader: TypeAlias = Callable[[Path], Found]
+Reader: TypeAlias = Callable[[Path], FoundRows]
 
 
 def no_ids() -> None:
@@ -79,19 +79,19 @@ def map_npy(path: Path) -> NDArray[np.generic]:
         return cast("NDArray[np.generic]", np.lib.format.open_memmap(path, mode="r"))
 
 
-def read_npy(path: Path) -> Found:
+def read_npy(path: Path) -> FoundRows:
     """Map the rows of a .npy file, which holds no ids."""
-    return Found(map_npy(path), no_ids)
+    return FoundRows(map_npy(path), no_ids)
 
 
-def read_npz(path: Path) -> Found:
+def read_npz(path: Path) -> FoundRows:
     """Load `vectors` and, where it is there, `ids` from a .npz file."""
     if is_npy(path):
         raise ValueError(f"{path}: is a .npy file, not a .npz file; rename it to .npy")
     names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
     if "vectors" not in arrays:
         raise ValueError(f"{path}: holds {names}; it must have an array `vectors`, and may have `ids`")
-    return Found(arrays["vectors"], lambda: arrays.get("ids"))
+    return FoundRows(arrays["vectors"], lambda: arrays.get("ids"))
 
 
 def is_npy(path: Path) -> bool:
@@ -162,7 +162,7 @@ class BFloat16:
         return (self.halves[key].astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def read_safetensors(path: Path) -> Found:
+def read_safetensors(path: Path) -> FoundRows:
     """Map the tensor `vectors`, `embedding` or the only matrix of a safetensors file; `ids` is an optional tensor."""
     start, entries = _safetensors_header(path)
     matrices = [name for name, entry in entries.items() if len(entry["shape"]) == 2]
@@ -173,7 +173,7 @@ def read_safetensors(path: Path) -> Found:
     ids = entries.get("ids")
     if ids is not None and ids["dtype"][0] not in "IU":
         raise ValueError(f"{path}: the tensor `ids` is of {ids['dtype']}; it must be of integers")
-    return Found(
+    return FoundRows(
         _map_tensor(path, start, entries[chosen[0]]),
         no_ids if ids is None else lambda: np.array(_map_tensor(path, start, ids)),
     )

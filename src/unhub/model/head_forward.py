@@ -12,7 +12,7 @@ import numpy as np
 from unhub.arrays import Float32, Float64, spans
 from unhub.combine import Combination, Weights, distinct_weights, equal_weights, softmax
 from unhub.errors import ArgumentError, unknown
-from unhub.model.towers import Arrays
+from unhub.model.tower_forward import Arrays
 
 HIDDEN = 512  # of the network that gives a query its score
 LAYERS, ATTENTION, FEED_FORWARD = 2, 8, 2048  # of the transformer: layers, attention heads, hidden units
