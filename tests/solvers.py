@@ -21,4 +21,4 @@ def stop_pot_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stop_newton_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Newton's method end after one step at each reg."""
-    monkeypatch.setattr(transport, "STEPS", 1)
+    monkeypatch.setattr(transport, "MOST_NEWTON_STEPS", 1)

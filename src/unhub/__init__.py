@@ -1,6 +1,6 @@
-"""Correct hubness in cross-modal vector search: fit one number per item on past queries, rank by what is left."""
+"""Correct hubness in cross-modal vector search: fit one number per item on past queries, and subtract it."""
 
-TYPE_CHECKING = False  # as type checkers know it: importing typing takes longer than all the rest here
+TYPE_CHECKING = False  # the name type checkers know; importing typing takes longer than the rest of this file
 
 if TYPE_CHECKING:
     from unhub import training
@@ -135,7 +135,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for, so that `import unhub` and `unhub --help` stay light."""
+    """Import a public name on first use, so that `import unhub` and `unhub --help` stay light."""
     if name == "__version__":
         value: object = _version()
     elif name in _FOLDERS:
@@ -162,4 +162,4 @@ def _version() -> str:
     try:
         return version(__name__)
     except PackageNotFoundError:
-        return "unknown"  # run from a checkout that is not installed
+        return "unknown"  # a checkout that is not installed

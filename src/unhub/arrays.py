@@ -1,4 +1,4 @@
-"""Arrays: their types, spans of rows, rows of length one, and random positions."""
+"""Arrays: types, spans of rows, unit rows and random positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK_BYTES = 16 << 20
 
 
 def spans(count: int, size: int, start: int = 0, *, short_first: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of consecutive blocks of `size` up to `count`; the last, or the first, may be shorter."""
+    """Yield (start, stop) of consecutive blocks of `size` up to `count`; the last (or first) may be shorter."""
     if short_first and (short := (count - start) % size):
         yield start, start + short
         start += short

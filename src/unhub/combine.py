@@ -1,8 +1,8 @@
-"""Combine: several descriptions of one target as one query (multi-query retrieval, Wang et al. 2022); numpy only.
+"""Combine: make one query of several descriptions of one target (multi-query retrieval, Wang et al. 2022).
 
 A weighted form ranks by the similarity to sum_i alpha_i q_i, alpha >= 0 with sum 1, over unit queries q_i. The mean of
-the similarities (sa) is that with alpha = 1 / k. The fused forms then give the sum the length of a query, which matters
-where a correction is subtracted. The mean of ranks (ra) is no vector: it looks at every query's whole row.
+the similarities (sa) has alpha = 1 / k. The fused forms then scale the sum to the length of a query, which matters when
+a correction is subtracted. The mean of ranks (ra) is not a vector: it needs every query's whole row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unhub.errors import ArgumentError, unknown
 
 TEMPERATURE = 0.5  # of ts-wf, as in the authors' code
 BLOCK_ENTRIES = 4 << 20  # of queries at a time
-ROUNDING_SHARE = 1e-6  # of the longest query: a sum that is shorter is rounding
+ROUNDING_SHARE = 1e-6  # of the longest query: a shorter sum is only rounding
 
 Weights: TypeAlias = Callable[[Float32], Float64]  # (sets, k, d) unit queries -> alpha, (sets, k)
 
@@ -33,7 +33,7 @@ def equal_weights(queries: Float32) -> Float64:
 
 
 def distinct_weights(queries: Float32) -> Float64:
-    """Return the softmax over i of -(mean similarity to the other queries) / t: what no other says weighs more."""
+    """Return the softmax over i of -(mean similarity to the other queries) / t: unusual queries weigh more."""
     k = queries.shape[1]
     if k == 1:
         return np.ones(queries.shape[:2])
@@ -50,7 +50,7 @@ def softmax(scores: Float64) -> Float64:
 
 @dataclass(frozen=True)
 class Combination:
-    """How several queries become one: weights that sum to 1, and whether the sum gets the length of a query; or ranks.
+    """How several queries become one: by ranks, or by weights that sum to 1, scaled to the length of a query if fused.
 
     dimensions: of the queries it was trained for; None takes any.
     """
@@ -71,7 +71,7 @@ COMBINATIONS: Mapping[str, Combination] = {
         Combination("mf", "similarity to the unit vector of the mean query", fused=True),
         Combination(
             "ts-wf",
-            "similarity to the unit vector of the queries, those unlike the others weighing more",
+            "similarity to the unit vector of the weighted queries; unusual queries weigh more",
             distinct_weights,
             fused=True,
         ),
@@ -81,7 +81,7 @@ COMBINATIONS: Mapping[str, Combination] = {
 
 @runtime_checkable
 class Combining(Protocol):
-    """What brings its own way to combine, such as a trained Model."""
+    """Something with its own way to combine queries, for example a trained Model."""
 
     @property
     def combination(self) -> Combination: ...
@@ -91,18 +91,18 @@ CombinationLike: TypeAlias = str | Combination | Combining
 
 
 def as_combination(combine: CombinationLike, dimensions: int) -> Combination:
-    """Return the combination of this name, or of this model, for queries of so many dimensions."""
+    """Return the combination of this name or model, for queries with this many dimensions."""
     found = combine.combination if isinstance(combine, Combining) else combine
     if isinstance(found, str) and found in COMBINATIONS:
         found = COMBINATIONS[found]
     if isinstance(found, str):
-        raise unknown("combine", found, COMBINATIONS, "combinations beside a trained model")
+        raise unknown("combine", found, COMBINATIONS, "combinations, besides a trained model,")
     if not isinstance(found, Combination):
         raise ArgumentError("combine", f"must be {', '.join(COMBINATIONS)} or a trained model, got {found!r}")
     if found.dimensions not in (None, dimensions):
         raise ArgumentError(
             "combine",
-            f"is the head {found.name!r}, trained for {found.dimensions} dimensions, and the queries have {dimensions}",
+            f"is the head {found.name!r}, trained for {found.dimensions} dimensions, but the queries have {dimensions}",
             "encode texts and items with the model's towers first",
         )
     return found
@@ -123,7 +123,7 @@ class Sets(Ragged):
             raise ArgumentError(
                 "sets",
                 f"must be a list of (k, d) arrays, one for each target, got one array of shape {_shape(sets)}",
-                "write [queries] for one set",
+                "put a single set in a list",
             )
         if isinstance(sets, str) or not isinstance(sets, Iterable):
             raise ArgumentError("sets", f"must be a list of (k, d) arrays, one for each target, got {sets!r}")
@@ -141,7 +141,7 @@ class Sets(Ragged):
         together = Vectors(np.arange(starts[-1]), np.concatenate([part.block(0, len(part)) for part in parts]))
         try:
             inspect(together, "sets", similarity)
-        except ValueError:  # only now is it worth finding out which of them is wrong
+        except ValueError:  # find out which set is wrong only now that one is
             for number, part in enumerate(parts):
                 inspect(part, f"sets[{number}]", similarity)
             raise
@@ -170,7 +170,7 @@ def _set(queries: VectorsLike, name: str) -> Vectors:
 
 
 def combine_queries(queries: Float32, how: Combination, numbers: NDArray[np.int64]) -> Float32:
-    """Return one vector for each set of (sets, k, d) queries; `numbers` are those of the sets, for errors."""
+    """Return one vector for each set of (sets, k, d) queries; `numbers` are the sets' numbers, for errors."""
     wide = queries.astype(np.float64)
     lengths = np.sqrt((wide**2).sum(axis=2))
     alpha = shares(queries, lengths, how)
@@ -180,7 +180,7 @@ def combine_queries(queries: Float32, how: Combination, numbers: NDArray[np.int6
         if not scale.all():
             raise ArgumentError(
                 f"sets[{numbers[np.flatnonzero(scale == 0)[0]]}]",
-                "cancels out: its queries sum to zero, which has no direction",
+                "has queries that sum to zero, which has no direction",
                 "combine with 'sa'",
             )
         mean *= scale[:, None]
@@ -188,14 +188,14 @@ def combine_queries(queries: Float32, how: Combination, numbers: NDArray[np.int6
 
 
 def shares(queries: Float32, lengths: Float64, how: Combination) -> Float64:
-    """Return alpha for (sets, k, d) queries of these lengths, (sets, k); a query without length stays one."""
+    """Return alpha for (sets, k, d) queries of these lengths, (sets, k); a zero query stays zero."""
     if queries.shape[1] == 1 or how.weights is equal_weights:
         return equal_weights(queries)
     return how.weights((queries / np.where(lengths > 0, lengths, 1)[..., None]).astype(np.float32))
 
 
 def stretches(alpha: Float64, lengths: Float64, norms: Float64) -> Float64:
-    """Return what gives each weighted sum, of these norms, the mean length of its queries; 0 where it has none."""
+    """Return the factor that scales each weighted sum to the mean length of its queries; 0 if the sum is zero."""
     if alpha.shape[1] == 1:
         return np.ones(len(alpha))
     lost = norms <= ROUNDING_SHARE * lengths.max(axis=1)
@@ -203,7 +203,7 @@ def stretches(alpha: Float64, lengths: Float64, norms: Float64) -> Float64:
 
 
 def average_ranks(scores: NDArray[np.floating]) -> Float64:
-    """Return the rank of each entry of a row, (items,), 1 for the largest; equal entries share the mean of theirs."""
+    """Return the rank of each entry of a row, (items,), 1 for the largest; equal entries share their mean rank."""
     order = np.argsort(-scores)
     falling = scores[order]
     first = np.flatnonzero(np.concatenate([[True], falling[1:] != falling[:-1]]))

@@ -1,4 +1,4 @@
-"""Correction: what a fit returns, one of three kinds by how much of the query set it must see."""
+"""Correction: what a fit returns, of one of three kinds, by how many queries it must see at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unhub.arrays import Float32, Float64, Ids, Kind
 from unhub.compute.workers import Progress
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
-from unhub.data.vectors import LARGEST, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
+from unhub.data.vectors import LARGEST_FLOAT32, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
 from unhub.errors import ArgumentError
 
 Scores: TypeAlias = Float32 | Float64
@@ -30,7 +30,7 @@ class Parameters(Protocol):
 
     @property
     def spec(self) -> str:
-        """The method as one would type it, for example `nnn:k=128,alpha=0.75`."""
+        """The method and its parameters as text, for example `nnn:k=128,alpha=0.75`."""
 
 
 class Rescorer(Parameters, Protocol):
@@ -47,7 +47,7 @@ class Planner(Parameters, Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fit took: multiplies of the whole matrix, seconds, bytes, and for Sinkhorn how far it got."""
+    """What a fit cost: multiplies of the whole matrix, seconds and bytes; for Sinkhorn, also how it converged."""
 
     passes: float = 0.0
     seconds: float = 0.0
@@ -72,10 +72,10 @@ class Source:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fitted:
-    """What every correction has: the method, the items' ids and contents, the source, the cost, named arrays."""
+    """The fields of every correction: the method, the items' ids and hashes, the source, the cost and named arrays."""
 
     kind: ClassVar[str]
-    keeps: ClassVar[Declared] = {}  # beside the arrays that the method declares
+    keeps: ClassVar[Declared] = {}  # in addition to the arrays that the method declares
     method: Parameters
     ids: Ids
     item_hashes: NDArray[np.uint64]
@@ -89,7 +89,7 @@ class Fitted:
 
     @property
     def spec(self) -> str:
-        """The method and its parameters, as one would type them."""
+        """The method and its parameters as text."""
         return self.method.spec
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class Fitted:
     def check_scores(self, scores: ArrayLike, infinite: bool = True) -> Scores:
         """Return scores as a float (queries, items) matrix that fits this correction, without NaN.
 
-        infinite: whether a score may be, such as minus infinity for an item that must not be returned.
+        infinite: whether scores may be infinite, for example -inf for an item that must not be returned.
         """
         checked = self.shaped(scores)
         if row_not_finite(checked) is not None:
@@ -146,7 +146,7 @@ class Bias(Fitted):
 
     @property
     def bias(self) -> Float64:
-        """h, (items,), mean 0 at the fit."""
+        """h, (items,), with mean 0 when it was fitted."""
         return cast("Float64", self.arrays["bias"])
 
     @property
@@ -156,22 +156,22 @@ class Bias(Fitted):
 
     @functools.cached_property
     def largest(self) -> float:
-        """How far the bias of an item is from 0 at most."""
+        """The largest absolute bias of an item."""
         return float(np.abs(self.bias).max(initial=0.0))
 
     def weights(self, raw_best: NDArray[np.int64], strength: float | Float64 = 1.0) -> Float64:
-        """Return weight(q) for queries whose raw best item stands at `raw_best`, or at -1 where there is none."""
+        """Return weight(q) for queries whose raw best item has position `raw_best`, or -1 for none."""
         if self.active is None:
             return np.ones(len(raw_best)) * strength
         return np.where(raw_best >= 0, self.active[raw_best], False) * np.asarray(strength, np.float64)
 
     def apply(self, scores: ArrayLike, strength: float | Float64 = 1.0) -> Scores:
-        """Return the corrected (queries, items) scores; this is the definition every index must agree with."""
+        """Return the corrected (queries, items) scores; every index must agree with this definition."""
         checked = self.shaped(scores)
         weights = self.weights(np.argmax(checked, axis=1), strengths(strength, len(checked), self))
         with np.errstate(over="ignore"):
             corrected = cast("Scores", (checked - weights[:, None] * self.bias).astype(checked.dtype, copy=False))
-        if row_not_finite(corrected) is not None:  # which is so wherever a score is not, so one look is enough
+        if row_not_finite(corrected) is not None:  # a score that is not finite shows here too, so one check is enough
             self.check_scores(checked)
             check_range(np.where(np.isfinite(checked), corrected, 0))
         return corrected
@@ -189,12 +189,12 @@ class Rescore(Fitted):
         return cast("Rescorer", self.method).rescore(self.check_scores(scores), self)
 
     def bind(self, items: VectorsLike) -> Rescore:
-        """Return this correction with the item vectors at hand, which a saved file does not hold."""
+        """Return this correction with its item vectors, which a saved file does not contain."""
         vectors = as_vectors(items, "items")
         if self.source.similarity == "given":
             raise ArgumentError(
                 "correction",
-                f"({self.spec}) was fitted on a given similarity matrix, which says nothing of vectors",
+                f"of {self.spec!r} was fitted on a similarity matrix and has no vectors",
                 "apply it to scores",
             )
         if vectors.dimensions != self.source.dimensions:
@@ -202,9 +202,9 @@ class Rescore(Fitted):
             raise ArgumentError("items", problem, "embed both with one model")
         named = isinstance(items, Vectors) and not np.array_equal(vectors.ids, self.ids)
         if named or not np.array_equal(inspect(vectors, "items", self.source.similarity).hashes, self.item_hashes):
-            problem = "differs from the items that the correction was fitted on, or from their order"
-            raise ArgumentError("items", problem, "give those items")
-        return dataclasses.replace(self, items=Vectors(vectors.ids, vectors.rows))  # without remembered hashes
+            problem = "must be the items that the correction was fitted on, in the same order"
+            raise ArgumentError("items", problem, "give those items, or refit")
+        return dataclasses.replace(self, items=Vectors(vectors.ids, vectors.rows))  # without cached hashes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,7 +216,7 @@ class Plan(Fitted):
     def apply(self, scores: ArrayLike, progress: Progress | None = None) -> Scores:
         """Return the corrected (queries, items) scores, solved over exactly these queries.
 
-        progress: called with (done, total) as the solver goes on, and at its end.
+        progress: called with (done, total) while the solver runs and when it ends.
         """
         return cast("Planner", self.method).plan(self.check_scores(scores, infinite=False), progress)
 
@@ -225,7 +225,7 @@ Correction: TypeAlias = Bias | Rescore | Plan
 
 
 def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float64:
-    """Return one strength per query, (count,), from one for all or one each; float32 must hold strength * bias."""
+    """Return one strength per query, (count,), from one number or one per query; float32 must hold strength * bias."""
     try:
         array = np.asarray(strength, dtype=np.float64)
     except (TypeError, ValueError):
@@ -242,10 +242,10 @@ def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float6
 
 
 def check_reach(strength: float, largest: float) -> None:
-    """Raise an ArgumentError unless float32 holds the strength, and its product with the largest bias."""
-    limit = LARGEST / max(1.0, largest)
+    """Raise an ArgumentError unless float32 can hold the strength and its product with the largest bias."""
+    limit = LARGEST_FLOAT32 / max(1.0, largest)
     if abs(strength) > limit:
-        why = f", the largest bias being {largest:.6g}" if largest > 1 else ""
+        why = f" (the largest bias is {largest:.6g})" if largest > 1 else ""
         raise ArgumentError(
             "strength",
             f"must be at most {limit:.6g} in size, got {strength:g}: beyond that float32 cannot hold the corrected "
@@ -254,15 +254,15 @@ def check_reach(strength: float, largest: float) -> None:
 
 
 def check_correction(value: object, use: str) -> None:
-    """Raise an ArgumentError unless the value is one fitted correction; `use` says what it is wanted for."""
+    """Raise an ArgumentError unless the value is one fitted correction; `use` says what it is for."""
     if isinstance(value, Bias | Rescore | Plan):
         return
-    wanted = f"must be what a fit returns, to {use}"
+    wanted = f"must be a fitted correction to {use}"
     if isinstance(value, str | os.PathLike):
         raise ArgumentError("correction", f"{wanted}, got the text {os.fspath(value)!r}", "load a saved one first")
     if isinstance(value, list | tuple):
         got = f"a {type(value).__name__} of {len(value)}"
-        raise ArgumentError("correction", f"{wanted}, got {got}", "give one of them at a time")
+        raise ArgumentError("correction", f"{wanted}, got {got}", "give one at a time")
     raise ArgumentError("correction", f"{wanted}, got {type(value).__name__}")
 
 

@@ -64,11 +64,11 @@ def fit(
 ) -> Correction | list[Correction]:
     """Learn from a bank of past queries how to correct the scores of these items.
 
-    items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities.
-    bank: (m, d) past queries, of the queries' modality; bank_items: (p, d) training items, for the dual methods.
-    method: a name, a text such as `nnn:k=128,alpha=0.75`, or several, which share one pass and give a list.
-    memory: what a kept matrix may take, such as "2GB". mergeable: keep what `merge` needs beyond h.
-    progress: called with (done, total) as the work goes on.
+    items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities. bank: (m, d) past
+    queries, in the same modality as the queries; bank_items: (p, d) training items, for the dual methods. method: a
+    name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
+    much a matrix kept in memory may take, for example "2GB". mergeable: keep what `merge` needs besides h. progress:
+    called with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
@@ -88,14 +88,14 @@ def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:
         if parameters:
             given = ", ".join(parameters)
             raise ArgumentError(
-                "method", f"{one.spec!r} has its own parameters, got {given} beside it", "give one kind"
+                "method", f"{one.spec!r} has its own parameters and got {given} as well", "give them in one place"
             )
         return one
     return parse(one, parameters)
 
 
 class _Sets:
-    """The sets a fit is given, checked: the bank of similarities, the items' ids and hashes, where they come from."""
+    """The checked inputs of a fit: the bank of similarities, the items' ids and hashes, and their source."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Sets:
         needs_targets = [one.name for one in methods if one.dual]
         if needs_targets and bank_items is None:
             raise ArgumentError(
-                "bank_items", f"must be given for {needs_targets[0]!r}", "give the training items beside the bank"
+                "bank_items", f"must be given for {needs_targets[0]!r}", "give the training items with the bank"
             )
         self._bank: ReadOnce | None = None
         self.items: Vectors | None = None
@@ -139,8 +139,8 @@ class _Sets:
         if bank_items is not None and not isinstance(bank_items, Dense):
             raise ArgumentError("bank_items", "must be a matrix of similarities when the items are one")
         if needs_targets and joins and bank_items is not None:
-            problem = f"is another matrix to {joins[0]!r} than to {needs_targets[0]!r}"
-            raise ArgumentError("bank_items", problem, "fit them apart")
+            problem = f"is a different matrix for {joins[0]!r} than for {needs_targets[0]!r}"
+            raise ArgumentError("bank_items", problem, "fit them separately")
         asking = joins or needs_targets
         used = bank_items if asking else None
         self.bank = matrix_bank(scores, used, asking[0] if asking else "", joint=bool(joins))
@@ -176,13 +176,13 @@ class _Sets:
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
         if bank is not None:
             queries = self._bank = ReadOnce(queries, "bank", similarity)
-            if len(queries) < len(gallery):  # every thread will read all of it, and would look at it first
+            if len(queries) < len(gallery):  # every thread reads all of it, so inspect it once beforehand
                 self._bank.inspected(workers.map)
         self._source = Source(similarity, gallery.dimensions, None, target_print)
         self.bank = vector_bank(gallery, queries, targets, similarity)
 
     def source(self, workers: Workers) -> Source:
-        """Say where the similarities come from; rows of the bank that no method read are read for it."""
+        """Return where the similarities come from; read the bank rows that no method has read."""
         if isinstance(self.bank.queries, Dense):
             self.bank.queries.check()
         if self._bank is not None and self._source.bank is None:
@@ -238,16 +238,16 @@ def _correction(
         return Bias(method, sets.ids, sets.item_hashes, source, cost, arrays, offset=offset)
     correction = KINDS[method.kind](method, sets.ids, sets.item_hashes, source, cost, outcome.arrays)
     if isinstance(correction, Rescore) and sets.items is not None:
-        # Not with the hashes that this call remembers: the correction may outlive what the array holds now.
+        # Without this call's cached hashes: the array may change while the correction lives on.
         return dataclasses.replace(correction, items=Vectors(sets.items.ids, sets.items.rows))
     return correction
 
 
 def centred(h: Float64) -> tuple[Float64, float]:
-    """Return h with mean 0 and the offset that was removed; overflow in the scores is an error here."""
+    """Return h with mean 0 and the offset that was removed; raise where the scores overflowed."""
     if not np.isfinite(h).all():
         bad = int(np.flatnonzero(~np.isfinite(h))[0])
-        problem = f"lead to a bias of item {bad} that is not finite: the similarities are too large for float32"
+        problem = f"gives item {bad} a bias that is not finite: the similarities are too large for float32"
         raise ArgumentError("items", problem, "scale the vectors")
     offset = float(h.mean())
     return h - offset, offset

@@ -1,9 +1,9 @@
-"""The extra dimensions: vectors whose plain nearest-neighbour search, in any engine, ranks by s - w h.
+"""Layouts: extra dimensions that make plain nearest-neighbour search, in any engine, rank by s - w h.
 
     ip           g' = [g, -h]                              q' = [q, w]
     l2, cosine   g' = [g, -h, sqrt(R^2 - |g|^2 - h^2)]     q' = [q, w, 0]
 
-In the second form every stored vector has the length R, so that inner product, cosine and L2 give one order.
+In the second form every stored vector has length R, so inner product, cosine and L2 give the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unhub.matching import locate, prepare_queries, vector_similarity
 Form: TypeAlias = Literal["ip", "l2", "cosine"]
 
 EXTRA_DIMENSIONS: dict[Form, int] = {"ip": 1, "l2": 2, "cosine": 2}
-HEADROOM_FACTOR = 1.05  # so that later items, a little longer than the first ones, still fit
+HEADROOM_FACTOR = 1.05  # so that later, slightly longer items still fit
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Layout:
 
     @classmethod
     def of(cls, dimensions: int, form: Form, rotate: bool = False, pad_to: int | None = None) -> Layout:
-        """Return the layout of this form, no wider than it must be unless it is padded."""
+        """Return the layout of this form, as narrow as possible unless it is padded."""
         needed = dimensions + extra_dimensions(form)
         if pad_to is not None and pad_to < needed:
             raise ArgumentError("pad_to", f"must be at least {needed}, which the {form} form takes, got {pad_to}")
         return cls(dimensions, form, needed if pad_to is None else pad_to, rotate)
 
     def radius(self, items: Vectors, bias: Float64, similarity: Kind) -> float:
-        """Return R for these items: a little over the longest, and no bound where the form needs none."""
+        """Return R for these items: a little over the longest, or infinity if the form needs no bound."""
         return HEADROOM_FACTOR * longest(items, bias, similarity) if extra_dimensions(self.form) == 2 else np.inf
 
     def items(self, block: Float32, bias: Float64, radius: float) -> Float32:
         """Return the vectors to store for items (ready to multiply) with these biases."""
         out = self._widened(block, -bias)
         if extra_dimensions(self.form) == 2:
-            # The longest item's rest may round to just under zero where the radius is its very length.
+            # If the radius is exactly the longest item's length, its remainder may round to just below zero.
             out[:, self.dimensions + 1] = np.sqrt(np.maximum(radius**2 - squared_lengths(block, bias), 0.0))
         return self._rotated(out)
 
@@ -80,10 +80,10 @@ def extra_dimensions(form: Form) -> int:
 
 @lru_cache(maxsize=2)
 def rotation(dimensions: int) -> Float32:
-    """Return the one orthogonal matrix of this size that every rotated set uses."""
+    """Return the orthogonal matrix of this size, the same for every rotated set."""
     gaussian = np.random.default_rng(dimensions).standard_normal((dimensions, dimensions))
     q, r = np.linalg.qr(gaussian)
-    # QR leaves the signs to the library at hand; a positive diagonal makes the matrix one and the same everywhere.
+    # The signs of QR depend on the library; a positive diagonal gives the same matrix everywhere.
     matrix = (q * np.where(np.diag(r) < 0, -1.0, 1.0)).astype(np.float32)
     matrix.setflags(write=False)
     return matrix
@@ -110,12 +110,12 @@ def augment(
     pad_to: int | None = None,
     radius: float | None = None,
 ) -> Float32:
-    """Return the vectors to store in an index of one's own, (items, dimensions + 1 or 2), float32.
+    """Return the vectors to store in your own index, (items, dimensions + 1 or 2), float32.
 
     `form` is what the index ranks by: inner product, L2 or cosine. `rotate` spreads the extra dimensions over all
-    (for 8-bit quantisers), `pad_to` fills up with zeros (for product quantisers). The items may be some of those of
-    the correction: to add later ones, pass the `radius` of the first, from `augment_radius`. A correction with a gate
-    (dis) needs two searches: at strength 0 to see each query's raw best item, then at 1 where that is active.
+    (for 8-bit quantisers), `pad_to` pads with zeros (for product quantisers). The items may be a part of those of the
+    correction; to add more later, pass the `radius` of the first ones, from `augment_radius`. A correction with a gate
+    (dis) needs two searches: at strength 0 to find each query's raw best item, then at 1 where that item is active.
     """
     vectors, bias, similarity = _checked(items, correction)
     layout = Layout.of(vectors.dimensions, form, rotate, pad_to)
@@ -130,14 +130,14 @@ def augment(
                 "radius",
                 f"is {length:.6g}, and item {vectors.ids[start + over[0]].item()!r} is longer "
                 f"({np.sqrt(squares[over[0]]):.6g})",
-                "store all items anew with a larger one",
+                "store all items again with a larger one",
             )
         out[start:stop] = layout.items(block, bias[start:stop], length)
     return out
 
 
 def augment_radius(items: VectorsLike, correction: Correction) -> float:
-    """Return the radius R that `augment` gives these items in the l2 and cosine forms, with 5% of head-room."""
+    """Return the radius R that `augment` uses for these items in the l2 and cosine forms, with 5% headroom."""
     return HEADROOM_FACTOR * longest(*_checked(items, correction))
 
 
@@ -149,7 +149,7 @@ def augment_queries(
     rotate: bool = False,
     pad_to: int | None = None,
 ) -> Float32:
-    """Return the vectors to search with: `strength` (one, or one per query) is w, 0 gives the raw ranking.
+    """Return the vectors to search with; `strength` (one number, or one per query) is w, and 0 ranks by raw score.
 
     `form`, `rotate` and `pad_to` must be those the items were stored with.
     """
@@ -166,7 +166,7 @@ def augment_scores(
     form: Form = "ip",
     radius: float | None = None,
 ) -> Float64:
-    """Return s - w h, (queries, k), from what the index said of them.
+    """Return s - w h, (queries, k), from the values that the index returned.
 
     `values` are inner products in the ip form, squared distances in the l2 form, cosines in the cosine form;
     the latter two need the `radius`.
@@ -178,7 +178,9 @@ def augment_scores(
         raise ArgumentError("values", f"must be ({len(ready)}, k), a row for each query, got shape {given.shape}")
     if extra_dimensions(form) == 2 and radius is None:
         raise ArgumentError(
-            "radius", f"is needed to read scores in the {form} form", "give the one that the items were stored with"
+            "radius",
+            f"is missing, and the {form} form needs it to compute scores",
+            "give the radius the items were stored with",
         )
     length = squared_lengths(ready, strengths(strength, len(ready), correction))[:, None]
     return READINGS[form](given, length, radius or 0.0)
@@ -197,7 +199,7 @@ def _as_bias(correction: Correction) -> Bias:
         raise ArgumentError(
             "correction",
             f"of {correction.spec!r} re-scores whole rows of similarities and is not one number per item, so it cannot "
-            "ride inside an index",
+            "be stored in an index",
             "search with a searcher instead",
         )
     return correction

@@ -1,4 +1,4 @@
-"""Inputs checked against each other and against a correction, once: all of one width, the items those of its fit."""
+"""Matching: check inputs once, against each other and against the items that a correction was fitted on."""
 
 from __future__ import annotations
 
@@ -19,51 +19,53 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
 from unhub.methods import Method
 
-ONE_MODEL = "embed both with one model"
-ALL_ROWS_DIFFER = ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
+ONE_MODEL_REMEDY = "embed both with one model"
+ALL_ROWS_DIFFER_HINT = (
+    ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
+)
 
 
 class OtherContents(ArgumentError):
-    """Items with the ids of those a correction was fitted on, but with other contents."""
+    """Items that have the ids of the fitted items but different contents."""
 
 
 def checked_once(value: VectorsLike, name: str) -> CheckedOnce:
-    """Return what a user gives as vectors that are checked and hashed once, however many functions they reach.
+    """Return a user's input as vectors that are checked and hashed once, however many functions use them.
 
-    Every public function that passes its vectors on to others begins with this.
+    Every public function that passes its vectors on to other functions starts with this.
     """
     vectors = as_vectors(value, name)
     return vectors if isinstance(vectors, CheckedOnce) else CheckedOnce(vectors)
 
 
 def checked_now(value: VectorsLike, name: str, similarity: Kind, threads: int | None = None) -> CheckedOnce:
-    """Return vectors as `checked_once` does, with every row checked already: parts of them need not be again."""
+    """Return vectors as `checked_once` does, with every row already checked, so that parts are not checked again."""
     vectors = checked_once(value, name)
     inspect(vectors, name, similarity, Workers(threads).map)
     return vectors
 
 
 def check_widths(sets: Mapping[str, Vectors], against: str) -> None:
-    """Raise unless all sets, by name, are as wide as the one of the name `against`."""
+    """Raise unless all sets, by name, have as many dimensions as the set named `against`."""
     width = sets[against].dimensions
     for name, vectors in sets.items():
         if vectors.dimensions != width:
-            raise ArgumentError(name, f"has {vectors.dimensions} dimensions, {against} {width}", ONE_MODEL)
+            raise ArgumentError(name, f"has {vectors.dimensions} dimensions, {against} {width}", ONE_MODEL_REMEDY)
 
 
 def vector_similarity(correction: Correction) -> Kind:
-    """Return the similarity of the vectors a correction was fitted on; one fitted on a given matrix has none."""
+    """Return the similarity of the vectors a correction was fitted on; raise for one fitted on a matrix."""
     if correction.source.similarity == "given":
         raise ArgumentError(
             "correction",
-            f"{correction.spec} was fitted on a given similarity matrix, which says nothing of vectors",
+            f"of {correction.spec!r} was fitted on a similarity matrix and has no vectors",
             "apply it to a matrix of scores",
         )
     return correction.source.similarity
 
 
 class Located(NamedTuple):
-    """Where each item stands in a correction, and whether every row was seen to have length one."""
+    """The position of each item in a correction, and whether every row was found to have length one."""
 
     places: NDArray[np.int64]
     unit_length: bool
@@ -72,9 +74,9 @@ class Located(NamedTuple):
 def locate(
     items: Vectors, correction: Correction, threads: int | None = None, hashes: NDArray[np.uint64] | None = None
 ) -> Located:
-    """Return where each item stands in the correction; its contents must be those it was fitted on.
+    """Return the position of each item in the correction; raise where its contents differ from the fit.
 
-    `hashes` are those of the items where they are known already.
+    hashes: those of the items, if they are already known.
     """
     similarity = vector_similarity(correction)
     if items.dimensions != correction.source.dimensions:
@@ -95,7 +97,7 @@ def locate(
             f"has other contents in row {row}, item {items.ids[row].item()!r}, than the correction was fitted on, and "
             f"in {len(differ) - 1} more of {len(items)} rows",
             "refit or extend the correction, or give the ids of rows in another order"
-            f"{ALL_ROWS_DIFFER if len(differ) == len(items) else ''}",
+            f"{ALL_ROWS_DIFFER_HINT if len(differ) == len(items) else ''}",
         )
     return Located(places, unit_length)
 
@@ -116,7 +118,7 @@ def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
 
 
 def in_fitted_order(items: Vectors, correction: Correction, threads: int | None = None) -> Vectors:
-    """Return the items in the order of the correction, which must have been fitted on exactly these."""
+    """Return the items in the order of the correction; raise unless it was fitted on exactly these."""
     places, unit_length = locate(items, correction, threads)
     if len(items) < len(correction):
         missing = np.setdiff1d(np.arange(len(correction)), places)
@@ -126,7 +128,7 @@ def in_fitted_order(items: Vectors, correction: Correction, threads: int | None 
             f"{correction.ids[missing[0]].item()!r}",
             "give them all, or remove the missing ones from the correction",
         )
-    # Corrections other than a bias look for equal scores, which rows of almost length one do not give.
+    # Corrections other than a bias compare scores for equality, which rows of only nearly unit length would break.
     items = items.seen(unit_length and isinstance(correction, Bias))
     return items if np.all(places[1:] > places[:-1]) else items.gather(np.argsort(places))
 
@@ -139,25 +141,25 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
             "queries", f"must be (queries, dimensions), got shape {queries.shape}", "give one query as a single row"
         )
     if isinstance(queries, np.ndarray) and queries.shape == (0, correction.source.dimensions):
-        return np.empty(queries.shape, np.float32)  # no queries get no answers: not a mistake
+        return np.empty(queries.shape, np.float32)  # an empty batch is valid and gets no answers
     vectors = as_vectors(queries, "queries")
     if vectors.dimensions != correction.source.dimensions:
         raise ArgumentError(
-            "queries", f"has {vectors.dimensions} dimensions, items {correction.source.dimensions}", ONE_MODEL
+            "queries", f"has {vectors.dimensions} dimensions, items {correction.source.dimensions}", ONE_MODEL_REMEDY
         )
     inspect(vectors, "queries", similarity)
     return vectors.unit_block(0, len(vectors), similarity)
 
 
-def check_whole(correction: Correction, weights: Float64) -> None:
-    """Raise where a correction that is not a bias gets a weight other than 1."""
+def check_unweighed(correction: Correction, weights: Float64) -> None:
+    """Raise if a correction that is not a bias has a weight other than 1."""
     if not isinstance(correction, Bias) and np.any(weights != 1):
         raise not_weighed(correction)
 
 
 def not_weighed(correction: Correction) -> ArgumentError:
-    """Return the error of a strength other than 1 for a correction that is not a bias."""
-    return ArgumentError("strength", f"must be 1 for {correction.spec}, since only a bias can be weighed")
+    """Return the error for a strength other than 1 with a correction that is not a bias."""
+    return ArgumentError("strength", f"must be 1 for {correction.spec!r}, since only a bias can be scaled")
 
 
 def kind_of(fitted: Bias) -> Kind:
@@ -166,7 +168,7 @@ def kind_of(fitted: Bias) -> Kind:
 
 
 def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
-    """Raise unless the vectors are as wide as those of the fit."""
+    """Raise unless the vectors have as many dimensions as those of the fit."""
     if vectors.dimensions != fitted.source.dimensions:
         raise ArgumentError(
             name,
@@ -176,27 +178,27 @@ def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
 
 
 def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Hashes]:
-    """Return new items, numbered on from the highest id where they have none, and the hashes of their contents."""
+    """Return new items and the hashes of their rows; items without ids are numbered from the highest id on."""
     added = as_vectors(new_items, "new_items")
     check_dimensions(fitted, added, "new_items")
     if not isinstance(new_items, Vectors):
         if fitted.ids.dtype.kind != "i":
             raise ArgumentError(
-                "new_items", "has no ids, and the fitted items have names", "give ids with the new items"
+                "new_items", "has no ids, but the ids of the fitted items are strings", "give ids with the new items"
             )
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
     return added, inspect(added, "new_items", kind_of(fitted)).hashes
 
 
 def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:
-    """Return a note on new items with the contents of old ones; the whole old gallery without names is a mistake."""
+    """Return a note on new items that copy old ones; raise if they begin with all the old items, without ids."""
     if not named and len(fitted) > 1 and np.array_equal(hashes[: len(fitted)], fitted.item_hashes):
         raise ArgumentError(
             "new_items",
-            f"begins with the {len(fitted)} items the correction has already",
-            f"give the new ones alone, from row {len(fitted)} on",
+            f"begins with the {len(fitted)} items that the correction already has",
+            f"give only the new ones, from row {len(fitted)} on",
         )
-    order = np.argsort(hashes)  # of the few new ones, not of the many old ones
+    order = np.argsort(hashes)  # sort the few new ones, not the many old ones
     places = np.minimum(np.searchsorted(hashes, fitted.item_hashes, sorter=order), len(hashes) - 1)
     old = np.flatnonzero(hashes[order[places]] == fitted.item_hashes)
     if not len(old):
@@ -207,13 +209,13 @@ def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> t
 
 
 def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
-    """Return the items, which must be those the correction was fitted on, in the same order."""
+    """Return the items; raise unless they are those of the fit, in the same order."""
     gallery = as_vectors(items, "items")
     check_dimensions(fitted, gallery, "items")
     if len(gallery) != len(fitted):
         raise ArgumentError("items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
-        raise ArgumentError("items", "has other ids, or another order, than the correction was fitted on")
+        raise ArgumentError("items", "has other ids, or another order, than the items of the fit")
     differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
     if len(differ):
         raise ArgumentError(
@@ -224,19 +226,21 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
 
 
 def same_bank(fitted: Bias, bank: VectorsLike, bank_items: VectorsLike | None) -> tuple[Vectors, Vectors | None]:
-    """Return the bank and the bank items, which must be those the correction was fitted on."""
+    """Return the bank and the bank items; raise unless they are those of the fit."""
     queries = as_vectors(bank, "bank")
     _check_print(fitted, queries, fitted.source.bank, "bank")
     return queries, same_bank_items(fitted, bank_items)
 
 
 def same_bank_items(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | None:
-    """Return the bank items, which must be those of the fit; None where the method uses none."""
+    """Return the bank items; raise unless they are those of the fit. None if the method uses none."""
     method = cast("Method", fitted.method)
     if fitted.source.bank_items is None or not (method.dual or method.joint):
         return None
     if bank_items is None:
-        raise ArgumentError("bank_items", f"is missing, and {fitted.method.name!r} was fitted with it", "give it again")
+        raise ArgumentError(
+            "bank_items", f"is missing, and {fitted.method.name!r} was fitted with bank items", "give them again"
+        )
     targets = as_vectors(bank_items, "bank_items")
     _check_print(fitted, targets, fitted.source.bank_items, "bank_items")
     return targets
@@ -246,16 +250,16 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
     check_dimensions(fitted, vectors, name)
     given = Fingerprint.of(inspect(vectors, name, kind_of(fitted)).hashes)
     if stored is None:
-        return  # raw may do without
+        return  # 'raw' needs no bank
     if given.count != stored.count:
         raise ArgumentError(name, f"has {given.count} rows, the correction was fitted on {stored.count}")
     if given != stored:
-        raise ArgumentError(name, "has other contents, or another order, than the one the correction was fitted on")
+        raise ArgumentError(name, "has other contents, or another order, than in the fit")
 
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """A bank, and items, queries and bank items where they are given: all of one width, with a hash of each row."""
+    """A bank, with items, queries and bank items if given: all of the same dimensions, with a hash of each row."""
 
     bank: CheckedOnce
     items: CheckedOnce | None
@@ -273,7 +277,7 @@ class Matched:
         threads: int | None,
         bank_items: VectorsLike | None = None,
     ) -> Matched:
-        """Check what a user gives, every row of it."""
+        """Check every row of a user's inputs."""
         check_similarity(similarity)
         given = {"bank": bank, "items": items, "queries": queries, "bank_items": bank_items}
         sets = {name: checked_once(value, name) for name, value in given.items() if value is not None}
@@ -284,12 +288,12 @@ class Matched:
 
     @property
     def leaked(self) -> int:
-        """How many queries are in the bank, number for number."""
+        """How many queries are also in the bank, with exactly the same numbers."""
         return int(np.isin(self.hashes["queries"], self.hashes["bank"]).sum()) if self.queries is not None else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note where most bank queries are items, by mistake or because there were no past queries."""
+        """A note if most bank queries are items, by mistake or for lack of past queries."""
         found = int(np.isin(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
         if 2 * found < len(self.bank):
             return ()

@@ -1,4 +1,4 @@
-"""Upkeep: a fitted correction follows its items and its bank: extend, remove, merge. Each returns a new correction."""
+"""Upkeep: extend a fitted correction by items, remove items, merge more bank queries; each returns a new one."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def extend(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Correction:
-    """Return the correction with more items, at the cost of those items alone; `bank` is the one it was fitted on.
+    """Return the correction with more items; only those are computed. `bank` is the one it was fitted on.
 
-    Equal to a refit, up to the one constant, for every method but sn and dbsn, whose new rows follow the old queries'
-    alpha. There, `warm` iterations over everything (which need the old `items` too) bring back the balance. New items
-    with the contents of old ones are accepted, and the cost's notes name one.
+    Equal to a refit, up to one constant, for every method except sn and dbsn, whose new rows follow the old queries'
+    alpha. For those, `warm` iterations over all items (which need the old `items` too) restore the balance. New items
+    may copy old ones; the notes of the cost name one.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
@@ -83,16 +83,16 @@ def remove(
 ) -> Correction:
     """Return the correction without these items.
 
-    Rows are dropped, which is equal to a refit, up to the one constant, for all but sn and dbsn (`warm` iterations mend
-    those). dis needs `items` and `bank` where a removed item was among the best of a bank query. Where the fit was on a
-    given matrix, neither is taken.
+    Drops rows, which equals a refit, up to one constant, for all methods except sn and dbsn (`warm` iterations restore
+    their balance). dis needs `items` and `bank` if a removed item was among the best of a bank query. A correction
+    fitted on a matrix takes neither.
     """
     check_correction(correction, "remove from")
     warms = _warms(correction, warm, items, bank)
     gone = positions_of(ids, correction.ids, "ids")
     stays = np.setdiff1d(np.arange(len(correction)), gone)
     if len(stays) == 0:
-        raise ArgumentError("ids", f"names all {len(correction)} items, and a correction needs at least one")
+        raise ArgumentError("ids", f"names all {len(correction)} items, but a correction needs at least one")
     if isinstance(correction, Plan):
         return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
     vectors_given = items is not None or bank is not None
@@ -123,10 +123,10 @@ def merge(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Correction:
-    """Return the correction as if its bank had `more_bank` after it; `items` are those it was fitted on.
+    """Return the correction as if `more_bank` had followed its bank; `items` are those it was fitted on.
 
-    Equal to a refit with the parameters of the fit (a k that was clipped stays so), but for sn and dbsn: there the new
-    queries are balanced by themselves and h is averaged. csls, nnn and dualis must be fitted with mergeable=True.
+    Equal to a refit with the parameters of the fit (a clipped k stays clipped), except for sn and dbsn: they balance
+    the new queries separately and average h. csls, nnn and dualis must be fitted with mergeable=True.
     """
     fitted = _bias(correction, "merge into")
     workers = Workers(threads, progress=progress)
@@ -134,15 +134,15 @@ def merge(
     more = as_vectors(more_bank, "more_bank")
     check_dimensions(fitted, more, "more_bank")
     hashes = inspect(more, "more_bank", kind_of(fitted)).hashes
-    old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # raw may do without a bank
+    old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # 'raw' needs no bank
     is_all = len(hashes) == old_bank.count
-    # One query may well be asked again.
+    # A single query may well be asked again, so it is no sign of the same bank.
     if (is_all or old_bank.count > 1) and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
         raise ArgumentError(
             "more_bank",
-            f"{'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the correction was "
+            f"{'is' if is_all else 'begins with'} the same bank of {old_bank.count} queries that the correction was "
             "fitted on",
-            f"give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}",
+            f"give only the new queries{'' if is_all else f', from row {old_bank.count} on'}",
         )
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
     new = vector_bank(gallery, more, targets, kind_of(fitted))
@@ -159,16 +159,18 @@ def merge(
 
 
 def _look_again(fitted: Bias, left: Vectors | None, queries: Vectors | None, workers: Workers) -> LookAgain:
-    """Return what streams some bank queries over the items that are left, if both are at hand."""
+    """Return a function that streams some bank queries over the items that are left, if both were given."""
 
     def look_again(positions: NDArray[np.int64], want: Want) -> Found:
         if left is None or queries is None:
             given = fitted.source.similarity == "given"
             raise ArgumentError(
                 "ids",
-                f"names items that were among the best of {len(positions)} bank queries, for which "
-                f"{fitted.method.name!r} must now find others",
-                "refit on the matrix without them" if given else "give the items, as before the removal, and the bank",
+                f"names items that were among the best of {len(positions)} bank queries, and "
+                f"{fitted.method.name!r} must find others for those",
+                "refit on the matrix without them"
+                if given
+                else "give the items as they were before the removal, and the bank",
             )
         return reduce(Dot(queries.gather(positions), left, kind_of(fitted)), want, workers)
 
@@ -178,7 +180,7 @@ def _look_again(fitted: Bias, left: Vectors | None, queries: Vectors | None, wor
 def _warmed(
     fitted: Bias, items: Vectors, queries: Vectors, targets: Vectors | None, warm: int, workers: Workers
 ) -> Bias:
-    """Run some iterations from where the correction stands."""
+    """Return the correction after some more iterations."""
     bank = vector_bank(items, queries, targets, kind_of(fitted))
     outcome = _method(fitted).warmed(fitted.bias + fitted.offset, fitted.arrays, bank, workers, warm)
     bias, offset = centred(cast("Float64", outcome.h))
@@ -187,32 +189,32 @@ def _warmed(
 
 
 def _bias(correction: Correction, verb: str, *, of_vectors: bool = True) -> Bias:
-    """Return the correction, which must be one number per item, and fitted on vectors where those are at hand."""
+    """Return the correction; raise unless it is one number per item, and fitted on vectors if `of_vectors`."""
     check_correction(correction, verb)
     if not isinstance(correction, Bias):
         raise ArgumentError(
             "correction",
-            f"is of {correction.spec!r}, which is more than one number per item: cannot {verb} it",
+            f"of {correction.spec!r} is more than one number per item: cannot {verb} it",
             "refit",
         )
     if of_vectors and correction.source.similarity == "given":
         raise ArgumentError(
             "correction",
-            f"was fitted on a given matrix, which says nothing of vectors: cannot {verb} it",
+            f"was fitted on a similarity matrix and has no vectors: cannot {verb} it",
             "refit on the matrix as it is now",
         )
     return correction
 
 
 def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: VectorsLike | None) -> bool:
-    """Return whether there are iterations to run; what they need is asked for before anything is computed."""
+    """Return whether there are iterations to run; raise before any work if their inputs are missing."""
     check_whole(warm, "warm", 0)
     method = cast("Method", correction.method)
     if warm == 0 or not method.iterates:
         return False
     missing = [f"the {name}" for name, given in (("items", items), ("bank", bank)) if given is None]
     if missing:
-        problem = f"asks for {warm} iterations of {method.name!r}, which go over everything"
+        problem = f"asks for {warm} iterations of {method.name!r}, which need all items and the whole bank"
         raise ArgumentError("warm", problem, f"give {' and '.join(missing)} too")
     return True
 
@@ -222,7 +224,7 @@ def _method(fitted: Bias) -> Method:
 
 
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
-    """Return what the change cost; how far the balance got, and on what, is stated only where it was run again."""
+    """Return the cost of the change; it reports the convergence only if the balance was run again."""
     done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
     return dataclasses.replace(
         fitted.cost,

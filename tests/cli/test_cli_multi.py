@@ -13,7 +13,7 @@ import unhub
 from tests.command import ITEMS, NAMES, fail, here, program, succeed, write_fitted, write_inputs
 from unhub.cli.multi_eval import DEFAULT_COMBINATIONS
 from unhub.cli.multi_eval import evaluate as eval_command
-from unhub.data.draws import DRAWS, SIZES
+from unhub.data.draws import DEFAULT_DRAWS, DEFAULT_SIZES
 from unhub.evaluation.evaluate import DEFAULT_MEASURES
 from unhub.evaluation.pictures import Picture
 from unhub.files import read_sets
@@ -128,7 +128,7 @@ def test_a_single_query_is_compared_with_no_combination(folder: Path) -> None:
 def test_the_defaults_of_eval_are_those_of_the_library(folder: Path) -> None:
     assert eval_command.__defaults__ is not None and ",".join(DEFAULT_MEASURES) in eval_command.__defaults__
     printed = json.loads(succeed(folder, *EVAL, "--json"))
-    direct = evaluate_sets(CAPTIONS, GALLERY, TRUTH, SIZES, DRAWS, DEFAULT_COMBINATIONS)
+    direct = evaluate_sets(CAPTIONS, GALLERY, TRUTH, DEFAULT_SIZES, DEFAULT_DRAWS, DEFAULT_COMBINATIONS)
     assert printed == json.loads(json.dumps({**direct.to_dict(), "corrections": {}}))
     assert direct.to_dict() == evaluate_sets(CAPTIONS, GALLERY, TRUTH).to_dict()
 

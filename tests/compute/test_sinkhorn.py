@@ -215,7 +215,7 @@ def test_a_short_k_is_within_1e_4_where_few_entries_make_up_a_column(alike: int)
     group = np.arange(240) // alike
     near = rng.normal(0.95, 0.01, (240, 240))
     scores = np.where(group[:, None] == group, near, rng.normal(0, 0.02, (240, 240))).astype(np.float32)
-    assert_oracle(scores.astype(np.float64), balancing.SHORT_REACH / np.sqrt(10), keep="16-bit", atol=1e-4)
+    assert_oracle(scores.astype(np.float64), balancing.MOST_SHORT_REACH / np.sqrt(10), keep="16-bit", atol=1e-4)
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 10, 30, 100, 300])
@@ -227,7 +227,7 @@ def test_a_short_k_is_within_1e_4_along_a_chain(length: int, iterations: int) ->
     shares[np.arange(length), np.arange(length)] = up
     shares[np.arange(length), np.arange(1, length + 1)] = down
     shares[:, -1] = 1 - up - down
-    tau = balancing.SHORT_REACH / np.sqrt(iterations)
+    tau = balancing.MOST_SHORT_REACH / np.sqrt(iterations)
     scores = (tau * np.log(shares)).astype(np.float32).astype(np.float64)
     assert_oracle(scores, tau, iterations, keep="16-bit", atol=1e-4)
 
@@ -263,7 +263,7 @@ def test_a_short_k_is_within_1e_4_along_a_tree(
     roots: int, levels: int, branches: int, own: list[int], iterations: int
 ) -> None:
     """What is rounded adds up from level to level."""
-    tau = balancing.SHORT_REACH / np.sqrt(iterations)
+    tau = balancing.MOST_SHORT_REACH / np.sqrt(iterations)
     scores = (tau * np.log(tree(roots, levels, branches, own))).astype(np.float32).astype(np.float64)
     assert_oracle(scores, tau, iterations, keep="16-bit", atol=1e-4)
 
@@ -294,7 +294,7 @@ WHOLE = 4 * 41 * 301
 def test_a_fit_keeps_what_fits_in_memory_says_so_and_stays_within_1e_4(
     monkeypatch: pytest.MonkeyPatch, tau: float, iterations: int, memory: int, small: int, kept: str
 ) -> None:
-    monkeypatch.setattr(balancing, "SMALL_BYTES", small)
+    monkeypatch.setattr(balancing, "MOST_FLOAT32_BYTES", small)
     sets = drawn(49)
     correction = fit(sets.items, sets.bank, method=f"sn:tau={tau},iterations={iterations}", memory=memory, threads=1)
     assert correction.cost.kept == kept

@@ -41,7 +41,7 @@ def definition(correction: unhub.Bias | unhub.Rescore | unhub.Plan, kind: Kind) 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of seven items, and of five queries against them."""
-    monkeypatch.setattr("unhub.methods.global_rank.MOST_ITEMS", 7)
+    monkeypatch.setattr("unhub.methods.global_rank.MOST_BLOCK_ITEMS", 7)
     monkeypatch.setattr("unhub.search.whole_rows.BLOCK_ENTRIES", 35)
 
 

@@ -76,7 +76,7 @@ def evaluate(
     """Measure how well items are found by several texts at once, raw and corrected, with intervals and areas."""
     import unhub
     from unhub import files
-    from unhub.data.draws import DRAWS
+    from unhub.data.draws import DEFAULT_DRAWS
     from unhub.evaluation.measures import parse_measures
     from unhub.evaluation.pictures import check_drawable
 
@@ -95,7 +95,7 @@ def evaluate(
     with argument("--relevance"):
         pairs = files.read_relevance(relevance)
     with argument("--load-draws"):
-        drawn = (draws or DRAWS) if load_draws is None else files.read_draws(load_draws)
+        drawn = (draws or DEFAULT_DRAWS) if load_draws is None else files.read_draws(load_draws)
     with argument("--correction"):
         saved = {str(path): files.load(path, "correction") for path in correction or ()}
     with argument("--model"):

@@ -1,4 +1,4 @@
-"""Nearest: the best items of each query, exactly, tile by tile over the threads."""
+"""Nearest: find the exact best items of each query, tile by tile on several threads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from unhub.arrays import Float32, Float64, Kind, Span, spans
 from unhub.compute.passes import columns_per_tile, split
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Resources
-from unhub.data.vectors import HARMLESS, Vectors, check_range
+from unhub.data.vectors import SAFE_SHIFT, Vectors, check_range
 
-GROUP_QUERIES = 1280  # queries at a time: each thread keeps what it found for as many
+GROUP_QUERIES = 1280  # at a time: each thread keeps results for this many
 
 
 @dataclass(frozen=True, eq=False)
 class BiasedQueries:
-    """Queries ready to multiply, (queries, dimensions), and what is taken off their scores: weight(q) * bias(g).
+    """Queries ready to multiply, (queries, dimensions), and what to subtract from their scores: weight(q) * bias(g).
 
-    weights: (queries,), or None for ones. bias: (items,), or None for zeros.
+    weights: (queries,), or None for all 1. bias: (items,), or None for all 0.
     """
 
     queries: Float32
@@ -34,16 +34,16 @@ def nearest(
 ) -> tuple[Float32, NDArray[np.int64]]:
     """Return the scores and positions, (queries, k), of the k best items by s(q,g) - weight(q) * bias(g), best first.
 
-    Equal scores go to the lower position. 1 <= k <= items. A place that nothing fills has the score -inf and the
+    Equal scores go to the lower position. 1 <= k <= items. An empty place has the score -inf and the
     position -1.
     """
     workers, queries = resources.workers(), asked.queries
     workers.total = len(queries) * len(items)
     weights = np.ones(len(queries)) if asked.weights is None else asked.weights
     bias = np.zeros(len(items)) if asked.bias is None else asked.bias
-    may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > HARMLESS
+    may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > SAFE_SHIFT
     rounds = -(-len(queries) // (GROUP_QUERIES * workers.threads))
-    few = len(queries) <= GROUP_QUERIES  # a few queries share the threads by items, many by queries
+    few = len(queries) <= GROUP_QUERIES  # threads split few queries by items, many by queries
     groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.threads))))
     parts = split(len(items), workers.threads if few else 1)
 
@@ -58,11 +58,11 @@ def nearest(
             block = items.unit_block(start, stop, similarity)
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
             penalty = bias[start:stop, None].astype(np.float32)
-            # A tile is made in the way that copies less: each score, or items one dimension longer. The latter adds in
-            # any order, in which large numbers may overflow half-way.
+            # Make the tile in the way that copies less: correct each score, or extend items by one dimension. The
+            # latter sums in any order, so large numbers may overflow on the way.
             if may_overflow or rows < block.shape[1]:
                 workers.kernel.multiply(own, block, tile)
-                with np.errstate(over="ignore"):  # check_range sees it
+                with np.errstate(over="ignore"):  # check_range reports it
                     tile -= strength * penalty.T
             else:
                 longer = np.concatenate([own, strength], axis=1), np.concatenate([block, -penalty], axis=1)
@@ -79,7 +79,7 @@ def nearest(
     for group in groups:
         best = [next(found) for _ in parts]
         values, where = (np.concatenate(several, axis=1) for several in zip(*best, strict=True))
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts come in the order of places
+        order = np.argsort(-values, axis=1, kind="stable")[:, :k]  # parts are in the order of positions
         scores[slice(*group), : order.shape[1]] = np.take_along_axis(values, order, axis=1)
         places[slice(*group), : order.shape[1]] = np.take_along_axis(where, order, axis=1)
     return scores, places

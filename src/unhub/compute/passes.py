@@ -19,21 +19,21 @@ from unhub.compute.workers import Tick, Workers
 from unhub.data.similarity import Block, Similarity
 from unhub.kernels import Kernel
 
-# BLAS likes tiles of this size better than ones that fit the second-level cache: it copies both sides of each to get
-# ready. Fewer rows have more columns, up to what add_powers of a kernel takes.
+# BLAS is faster on tiles of this size than on ones that fit the second-level cache, since it first copies both sides
+# of each tile. Tiles with fewer rows have more columns, up to the limit of a kernel's add_powers.
 TILE_ROWS, TILE_ENTRIES, MOST_COLUMNS = 2560, 2560 * 2576, 5808
-LINE_FLOATS = 16  # float32 in a line of cache
-FEWEST_ITEMS = 64  # at a time, whatever they take: fewer starve the multiply
-MOST_EXPONENT = 80.0  # float32 holds a tile's sums of exp(x) for any x from minus to plus this
-STATE_BYTES = 64 << 20  # what prepared items and their running values may take
-FEWEST_ROWS = 256  # of a part: with fewer, the multiply is slow
+LINE_FLOATS = 16  # in a cache line
+FEWEST_ITEMS = 64  # at a time, whatever their size: with fewer, the multiply is slow
+MOST_EXPONENT = 80.0  # float32 can hold a tile's sums of exp(x) for |x| up to this
+STATE_BYTES = 64 << 20  # for prepared items and their running values
+FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
 
 
 @dataclass(frozen=True)
 class Want:
-    """What a pass should bring back: log-sums at some betas, top-k means, top values, each query's best items.
+    """What a pass should find: log-sums at some betas, top-k means, top values, each query's best items.
 
-    The k of the means rise.
+    top_means: the values of k, ascending.
     """
 
     betas: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class Want:
     best_items: int = 0
 
     def __or__(self, other: Want) -> Want:
-        """Return what serves both."""
+        """Return a want that covers both."""
         return Want(
             tuple(dict.fromkeys(self.betas + other.betas)),
             tuple(sorted({*self.top_means, *other.top_means})),
@@ -62,7 +62,7 @@ class Want:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a pass brought back.
+    """What a pass found.
 
     log_sums: logsumexp(beta * score) over the queries, by beta, (items,) each. top_means: mean of the k largest scores,
     by k. top_values: (items, k), largest first. best_items, best_scores: (queries, k), best first.
@@ -82,11 +82,11 @@ def reduce(
     offsets: Float64 | None = None,
     weights: Float64 | None = None,
 ) -> Found:
-    """Stream the whole matrix once and return what is wanted of it.
+    """Stream the whole matrix once and return what `want` asks for.
 
-    `offsets` (queries,) are added to each query's scores first; with `weights` (queries,), a query counts as often as
-    its weight says. The pass is planned as fixed parts, run by the workers or where they say, and joined in order, so
-    the same number of parts gives the same bits.
+    `offsets` (queries,) are added to each query's scores first; with `weights` (queries,), a query of weight 2
+    counts twice. The pass is cut into fixed parts, run by the workers or their runner, and joined in order, so the same
+    number of parts gives the same bits.
     """
     device = workers.kernel.NAME
     shift = None if offsets is None else offsets.astype(np.float32)
@@ -103,7 +103,7 @@ def reduce(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What all parts of a pass share: the matrix, what is wanted of it, the kernel's name, the queries' offsets."""
+    """What all parts of a pass share: the matrix, the want, the kernel's name and the queries' offsets and weights."""
 
     similarity: Similarity
     want: Want
@@ -113,12 +113,12 @@ class Task:
 
     @property
     def top(self) -> int:
-        """How many of an item's largest scores must be known, so that they weigh as much as is wanted."""
+        """How many of an item's largest scores must be known to reach the wanted total weight."""
         return self.want.top if self.weights is None else self.weights.enough(self.want.top)
 
 
 class _Group:
-    """Items that are made ready to multiply together, once for all threads of a process."""
+    """Items that are prepared for multiplying once, for all threads of a process."""
 
     def __init__(self, similarity: Similarity, span: Span) -> None:
         self.similarity, self.span = similarity, span
@@ -139,8 +139,8 @@ class _Group:
 class Part:
     """One job of a pass: some items against some of the queries. It can be pickled, and run in any process.
 
-    share: the items, within the group. With the shorter tiles first, a thread is out of step with one that has them
-    last: they do not reduce at once.
+    share: the items, as a span within the group. Parts with the short tile first run out of step with parts that have
+    it last, so that their threads do not all reduce at the same time.
     """
 
     task: Task
@@ -151,7 +151,7 @@ class Part:
 
     @property
     def items(self) -> Span:
-        """The items, within the matrix."""
+        """The items, as a span within the matrix."""
         return self.group.span[0] + self.share[0], self.group.span[0] + self.share[1]
 
     @property
@@ -198,9 +198,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What a part found: log-sums, (betas, items); top values, (items, k), in no order; best items, (queries, k).
+    """What a part found: log-sums, (betas, items); top values, (items, k), unsorted; best items, (queries, k).
 
-    top_weights: what the top values weigh, where queries have weights.
+    top_weights: the weights of the top values, if queries have weights.
     """
 
     log_sums: Float64
@@ -211,10 +211,10 @@ class Reduced:
 
 
 def plan(task: Task, slots: int) -> Iterator[list[Part]]:
-    """Yield the parts of a pass, those that share a group of items together; none needs another's result.
+    """Yield the parts of a pass, one list for each group of items; no part needs the result of another.
 
-    They share the bank, or where it is the smaller the items, which leaves nothing to join; but then no two of them may
-    look for the best items of one query.
+    Parts split the bank, or the items if the bank is smaller. Splitting the items leaves nothing to join, but is not
+    possible when each query's best items are wanted.
     """
     m, n = task.similarity.shape
     best_items = task.want.best_items
@@ -229,7 +229,7 @@ def plan(task: Task, slots: int) -> Iterator[list[Part]]:
 
 
 class _Joined:
-    """What the parts of a pass found, put together in their order."""
+    """What the parts of a pass found, joined in order."""
 
     def __init__(self, queries: int, items: int, want: Want) -> None:
         self.want = want
@@ -275,7 +275,7 @@ class _Joined:
             return
         scores = np.concatenate([self.best_scores[queries], found.best_scores], axis=1)
         items = np.concatenate([self.best_items[queries], found.best_items], axis=1)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.want.best_items]  # items come in rising order
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.want.best_items]  # items are in ascending order
         self.best_scores[queries] = np.take_along_axis(scores, order, axis=1)
         self.best_items[queries] = np.take_along_axis(items, order, axis=1)
 
@@ -290,18 +290,18 @@ class _Joined:
 
 
 class _LogSums:
-    """logsumexp(beta * score) of each row so far, for some betas, where no score is farther from zero than `bound`."""
+    """logsumexp(beta * score) of each row so far, for some betas; `bound` is the largest absolute score."""
 
     def __init__(self, rows: int, betas: tuple[float, ...], bound: float, kernel: Kernel) -> None:
         self.kernel = kernel
         self.betas = np.array(betas, np.float32)
-        self.bounded = self.betas * np.float32(bound) <= MOST_EXPONENT  # these need no peak to be relative to
+        self.bounded = self.betas * np.float32(bound) <= MOST_EXPONENT  # these do not need to be relative to a peak
         self.powers = np.zeros((rows, int(self.bounded.sum())))
         self.peak = np.full(rows, -np.inf, np.float32)
         self.sums = np.zeros((rows, len(betas) - self.powers.shape[1]))
 
     def add(self, tile: Float32, row: int, weights: Float32 | None) -> None:
-        """Add a tile, whose rows are these from `row` on, with the weights of its columns; it may be used up."""
+        """Add a tile, which starts at row `row`, with the weights of its columns; the tile may be overwritten."""
         rows = slice(row, row + len(tile))
         if self.powers.shape[1]:
             self.kernel.add_powers(tile, self.betas[self.bounded], self.powers[rows], weights)
@@ -309,7 +309,7 @@ class _LogSums:
             self.kernel.add_log_sums(tile, self.betas[~self.bounded], self.peak[rows], self.sums[rows], weights)
 
     def found(self) -> Float64:
-        """Return them, (betas, rows)."""
+        """Return the log-sums, (betas, rows)."""
         log_sums = np.empty((len(self.betas), len(self.peak)))
         log_sums[self.bounded] = np.log(self.powers.T)
         steep = self.betas[~self.bounded].astype(np.float64)
@@ -318,7 +318,7 @@ class _LogSums:
 
 
 def no_best_items(queries: int, k: int) -> tuple[NDArray[np.int32], Float32]:
-    """Return the items and scores, (queries, k), of queries for which nothing was found yet; empty where k is 0."""
+    """Return the items and scores, (queries, k), of queries with nothing found yet; empty if k is 0."""
     shape = (queries if k else 0, k)
     return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
 
@@ -332,7 +332,7 @@ class BestItems:
         self._open: Reservoir | None = None
 
     def open(self, span: Span) -> Callable[[Float32, int], None]:
-        """Return what takes the tiles, (items, queries), of these queries; their items come in rising order."""
+        """Return a function that takes the tiles, (items, queries), of these queries, with items in ascending order."""
         if self.k == 0:
             return lambda tile, first: None
         if self.k == 1:
@@ -343,7 +343,7 @@ class BestItems:
         return lambda tile, first: reservoir.add(np.ascontiguousarray(tile.T), first)
 
     def close(self, span: Span) -> None:
-        """Keep the best of these queries."""
+        """Keep the best items of these queries."""
         if self._open is not None:
             scores, items = self._open.best()
             self.scores[self._here(span), : scores.shape[1]] = scores
@@ -354,13 +354,13 @@ class BestItems:
 
 
 def _join_top(first: Float32, second: Float32) -> Float32:
-    """Return the largest values of both, as many as each has, in no order."""
+    """Return the largest values of both, as many as each one has, unsorted."""
     both = np.concatenate([first, second], axis=1)
     return np.partition(both, first.shape[1], axis=1)[:, first.shape[1] :]
 
 
 def _means(top: Float32, counts: tuple[int, ...]) -> Float64:
-    """Return the mean of the first k values of each row, (counts, rows), for each of the rising counts k."""
+    """Return the mean of the first k values of each row, (counts, rows), for each of the ascending counts k."""
     between: Float64 = np.add.reduceat(top[:, : counts[-1]], (0, *counts[:-1]), axis=1, dtype=np.float64)
     return np.asarray(between.cumsum(axis=1).T / np.array(counts)[:, None])
 
@@ -379,6 +379,6 @@ def _items_at_a_time(task: Task, parts: list[Span]) -> int:
 
 
 def columns_per_tile(rows: int) -> int:
-    """Return an odd number of lines of cache: rows that begin at like addresses crowd each other out of it."""
+    """Return the columns of an odd number of cache lines: rows at similar addresses would evict each other."""
     lines = min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)) // LINE_FLOATS
     return LINE_FLOATS * (lines - 1 + lines % 2)

@@ -1,4 +1,4 @@
-"""Progress of work in several steps, shown as one, and a limit on the time that the steps may take."""
+"""Progress: show the progress of several steps as one, and limit the time they take."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from unhub.compute.workers import Progress, Workers
 from unhub.errors import ArgumentError
 
 STEP_UNITS = 1000  # how finely the progress of one step is shown
-UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
 class Steps:
-    """Hands each of a known number of steps a progress of its own, and shows them all as one that never goes back."""
+    """Gives each of a known number of steps its own progress, and shows them all as one that never goes back."""
 
     def __init__(self, progress: Progress | None, count: int) -> None:
         self._progress, self._count = progress, count
         self._begun = self._done = 0
 
     def next(self) -> Progress | None:
-        """Return the progress of the next step; those before it are taken to be done."""
+        """Return the progress of the next step; the steps before it count as done."""
         before, self._begun = self._begun, self._begun + 1
         show = self._progress
         if show is None:
             return None
 
         def look(done: int, total: int) -> None:
-            # A step may find that there is more to do.
+            # A step may raise its total.
             self._done = max(self._done, STEP_UNITS * before + STEP_UNITS * done // max(total, 1))
             show(self._done, STEP_UNITS * self._count)
 
@@ -35,11 +35,11 @@ class Steps:
 
 
 class OutOfTime(Exception):
-    """Raised out of a piece of work when the time is up."""
+    """Raised inside a step when the time is up."""
 
 
 class Clock:
-    """Give each step of the work its workers: they show progress over all steps and stop when the time is up."""
+    """Gives each step its workers, which show progress over all steps and stop when the time is up."""
 
     def __init__(
         self,
@@ -55,20 +55,20 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Seconds since this clock was started."""
+        """Seconds since this clock started."""
         return time.perf_counter() - self._started
 
     def plan(self, steps: int) -> None:
-        """Say how many steps there will be."""
+        """Set how many steps there will be."""
         self._steps = Steps(self._progress, steps)
 
     def finish(self) -> None:
-        """Say that all is done, also where there was less to do than planned."""
+        """Show that all is done, even if there was less to do than planned."""
         if self._progress is not None:
             self._progress(1, 1)
 
     def workers(self, limited: bool = True) -> Workers:
-        """Return the workers of the next step; those that are not limited go on when the time is up."""
+        """Return the workers of the next step; without `limited`, they continue when the time is up."""
         return Workers(self.threads, self.memory, self.watch(limited))
 
     def watch(self, limited: bool = True) -> Progress:
@@ -84,18 +84,18 @@ class Clock:
         return look
 
     def check(self) -> None:
-        """Raise OutOfTime when all the time but what is reserved for the end is gone."""
+        """Raise OutOfTime when only the time reserved for the end is left."""
         if self.limit is not None and self.seconds > self.limit - self.reserved:
             raise OutOfTime
 
 
 def seconds_of(given: float | str | None) -> float | None:
-    """Return a time in seconds from a number or a text such as '90', '90s', '10m' or '1.5h'; None is no limit."""
+    """Return a time in seconds from a number or a text such as '90', '90s', '10m' or '1.5h'; None means no limit."""
     if given is None:
         return None
     match = re.fullmatch(r"\s*([0-9.e+-]+)\s*(s|m|min|h|)\s*", str(given))
     try:
-        seconds = float(match[1]) * UNITS[match[2]] if match and not isinstance(given, bool) else 0.0
+        seconds = float(match[1]) * UNIT_SECONDS[match[2]] if match and not isinstance(given, bool) else 0.0
     except ValueError:
         seconds = 0.0
     if seconds <= 0:

@@ -1,4 +1,4 @@
-"""Reservoir: the k largest values of each row of a matrix that comes tile by tile, and where they stood."""
+"""Reservoir: the k largest values of each row of a matrix that arrives tile by tile, and their positions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32
 from unhub.kernels import Kernel
 
-SPARE_VALUES, LANE_VALUES = 96, 32  # room beyond the k largest: before a cut, and for what is compared at a time
+SPARE_VALUES, LANE_VALUES = 96, 32  # room beyond the k largest: before a cut, and for one comparison
 
 
 class Reservoir:
-    """The k largest values of each row so far, and where they stood."""
+    """The k largest values of each row so far, and their positions."""
 
     def __init__(self, rows: int, k: int, columns: int, kernel: Kernel) -> None:
         room = self.room(k, columns)
@@ -24,17 +24,17 @@ class Reservoir:
 
     @staticmethod
     def room(k: int, columns: int) -> int:
-        """Return how many values a row may hold before it is cut down to k: no more than will ever come."""
+        """Return how many values a row may hold before it is cut down to k, at most what all columns can add."""
         return min(k + max(k, SPARE_VALUES), columns) + LANE_VALUES
 
     def add(self, tile: Float32, first: int, row: int = 0) -> None:
-        """Add a tile: its rows are this reservoir's from `row` on, its columns have the places from `first` on."""
+        """Add a tile whose rows start at `row` and whose columns have the positions from `first` on."""
         rows = slice(row, row + len(tile))
         held = self.values[rows], self.places[rows], self.counts[rows], self.bars[rows]
         self.kernel.add_top(tile, first, self.k, *held)
 
     def best_values(self) -> Float32:
-        """Return the k largest values of each row, in no order; -inf where there are fewer."""
+        """Return the k largest values of each row, unsorted; -inf where there are fewer."""
         self.kernel.cut_top(self.k, self.values, self.places, self.counts)
         values = self.values[:, : self.k]
         fewest = int(self.counts.min(initial=self.k))
@@ -43,14 +43,14 @@ class Reservoir:
         return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
 
     def best(self) -> tuple[Float32, NDArray[np.int32]]:
-        """Return the k largest values and their places, best first, the lower place first among equals.
+        """Return the k largest values and their positions, best first; among equals the lower position is first.
 
-        A row with fewer, which scores of -inf leave, has -inf and the place -1 after them.
+        A row with fewer values, because of scores of -inf, is filled up with -inf and the position -1.
         """
         self.kernel.cut_top(self.k, self.values, self.places, self.counts)
         width = int(self.counts.max(initial=0))
         absent = np.arange(width) >= self.counts[:, None]
         keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
-        order = np.argsort(keys, axis=1, kind="stable")  # places came in rising order
+        order = np.argsort(keys, axis=1, kind="stable")  # positions were added in ascending order
         places = np.where(absent, np.int32(-1), self.places[:, :width])
         return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(places, order, axis=1)

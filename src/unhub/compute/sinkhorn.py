@@ -1,12 +1,12 @@
 """Sinkhorn iterations on a similarity, stable at any temperature, within a memory budget.
 
-One multiply and one exponential are enough where the kernel K fits in memory. K is kept relative to the potentials of
-the moment, P = exp((S - r - c) / tau) with rows that sum to 1, so an iteration is one sweep over it: a row's sum, then
-that row's share added to the column totals while it is in cache. Where the potentials have moved so far from c that
-P's range no longer holds them, P is computed anew from the present ones.
+One multiply and one exponential are enough if the kernel K fits in memory. K is kept relative to the current
+potentials, P = exp((S - r - c) / tau) with rows that sum to 1. An iteration is then one sweep over P: sum a row, then
+add its shares to the column totals while it is in cache. When the potentials have moved too far from c for the range of
+P, it is computed again from the current ones.
 
-At a high temperature all of P is nearly 1 / items, and its rounding, times tau, would be more than what sets items
-apart. There n P - 1 is kept, and no number near to 1 is ever rounded to float32.
+At a high temperature all of P is nearly 1 / items, and its rounding error, times tau, would exceed the differences
+between items. In that case n P - 1 is kept, so that no number near 1 is rounded to float32.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
 
-SMALL_BYTES = 256 << 20  # a K up to here is kept in float32; a larger one in 16 bits, which is faster to read
-# 16 bits round by up to 2**-10. Along chains of items that share queries, and outwards along trees of them, this adds
-# up: at tau * sqrt(iterations) = 0.08 h was 1.6e-4 off in the worst that was found. They are used up to half of that.
-SHORT_REACH = 0.04
-TILE_BYTES = 96 << 20  # of whole rows at a time: the fewer there are, the longer BLAS takes to get ready for them
-TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # or as many entries as this, where rows are short, in so many rows at most
-# K loses entries below 2**-117 of their row's largest. All that may be lost, however much it is weighed, must stay
-# under a millionth of a row's sum, or K is computed anew, and of a column's total, or that is computed from the scores.
+MOST_FLOAT32_BYTES = 256 << 20  # K is kept in float32 up to here; beyond, in 16 bits, which are faster to read
+# 16 bits round by up to 2**-10. The errors add up along chains and trees of items that share queries: at
+# tau * sqrt(iterations) = 0.08, h was off by 1.6e-4 in the worst case found. So 16 bits are used up to half of that.
+MOST_SHORT_REACH = 0.04
+TILE_BYTES = 96 << 20  # of whole rows at a time: with fewer rows, BLAS spends more time on copying
+TILE_ENTRIES, MOST_ROWS = 4 << 20, 4096  # limits of a tile of short rows
+# K loses entries below 2**-117 of their row's largest. Whatever their weight, the lost entries must stay below a
+# millionth of a row's sum, else K is computed again, and of a column's total, else that is computed from the scores.
 LOST_SHARE = 2.0**-97
-RANGE_TAUS = 40.0  # how far, in units of tau, potentials may move from those K is relative to: float32 holds exp(40)
-# How many columns the remaining error is measured on: not over a hundredth of them, nor scores of this many bytes.
+RANGE_TAUS = 40.0  # how far, in units of tau, potentials may move from K's centre: float32 can hold exp(40)
+# How many columns the remaining error is measured on: at most a hundredth of them and scores of this many bytes.
 FEWEST_WATCHED, MOST_WATCHED, WATCHED_BYTES = 8, 32, 16 << 20
 SWEEP_ROWS = 1024  # rows at a time
-FLAT_TAUS = 2.0  # where no score is farther from zero than this many tau, all of K is near to 1
-# With this many rows or more, their remaining error is measured on one in four pieces of 256 rows.
+FLAT_TAUS = 2.0  # if no absolute score is above this many tau, all of K is near 1
+# From this many rows on, the remaining row error is measured on one in four pieces of 256 rows.
 SAMPLED_FROM_ROWS, SAMPLE_ONE_IN, SAMPLE_ROWS = 16_384, 4, 256
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Rows that are not at hand: how many, and the h they led to."""
+    """Rows that are not available: how many, and the h they led to."""
 
     rows: int
     h: Float64
@@ -65,9 +65,9 @@ class Solution:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The temperature, and how far to iterate: with a tolerance until the rows' L1 error is below it.
+    """The temperature and the number of iterations; with a tolerance, stop once the rows' L1 error is below it.
 
-    keep: how K is kept, "fp32", "16-bit" or "none"; "auto" is by its size.
+    keep: how K is kept, "fp32", "16-bit" or "none"; "auto" decides by its size.
     """
 
     tau: float
@@ -87,8 +87,8 @@ def balance(
 ) -> Solution:
     """Iterate alpha = a / (K beta), beta = b / (K^T alpha) with K = exp(S / tau), a = 1 / queries, b = 1 / items.
 
-    beta starts at 1, or at exp(-start / tau). With `held`, other rows, which are not at hand, keep the alpha they had
-    and go on weighing on the columns. With `weights`, (queries,), a is a query's share of their sum.
+    beta starts at 1, or at exp(-start / tau). With `held`, other rows, which are not available, keep their alpha and
+    still count in the columns. With `weights`, (queries,), a is a query's share of their sum.
     """
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
@@ -100,7 +100,7 @@ def balance(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """How many rows there are, those that are not at hand, and what each counts."""
+    """The number of rows, those that are not available, and the weight of each row."""
 
     count: int
     held: Held | None
@@ -108,16 +108,16 @@ class _Rows:
 
     @property
     def own(self) -> float:
-        """What the rows at hand count together."""
+        """The total weight of the available rows."""
         return self.count if self.weights is None else self.weights.total
 
     @property
     def total(self) -> float:
-        """What all rows count together."""
+        """The total weight of all rows."""
         return self.own + (self.held.rows if self.held else 0)
 
     def shares(self, here: slice) -> Float32 | None:
-        """Return the weights of some rows as a kernel takes them."""
+        """Return the weights of some rows in the form that a kernel takes."""
         return None if self.weights is None else self.weights.shares[here]
 
 
@@ -145,10 +145,10 @@ class _Balancing:
         self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
         self.recomputes = kept_as == "recomputed"
         self.flat = flat and self.short is None
-        self.level = 0.0  # of the centre, which the shares of a row do not depend on
+        self.level = 0.0  # of the centre; the shares of a row do not depend on it
         self.stale = True
         self.backwards = False
-        self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep looked at
+        self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep covered
         self.parts = split(self.m, workers.threads)
         self.watched = _watched(self.m, self.n) if self.held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
@@ -162,12 +162,14 @@ class _Balancing:
             totals = self._sweep()
             if done and tolerance is not None and self._row_error(log_alpha) <= tolerance:
                 break
-            if done == iterations - 1 or tolerance is not None:  # the others are not looked at
+            if done == iterations - 1 or tolerance is not None:  # other iterations need no error
                 log_alpha = self._log_alpha()
             self._move(totals)
             done += 1
         else:
-            self._sweep(sampled=self.m >= SAMPLED_FROM_ROWS)  # what is left: K @ beta once more, for the last beta
+            self._sweep(
+                sampled=self.m >= SAMPLED_FROM_ROWS
+            )  # the remaining error needs K @ beta once more, for the last beta
         return Solution(
             self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self._column_error(log_alpha)
         )
@@ -177,43 +179,43 @@ class _Balancing:
         return log_alpha if self.rows.weights is None else log_alpha + np.log(self.rows.weights.values)
 
     def _row_error(self, log_alpha: Float64) -> float:
-        """L1 distance of the plan's row marginals from uniform, with alpha as given and beta as it is now.
+        """Return the L1 distance of the plan's row marginals from uniform, with this alpha and the current beta.
 
-        Of the rows that the last sweep looked at.
+        It covers the rows of the last sweep.
         """
         off = np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1)
         weights = self.rows.weights
         return float(off.mean() if weights is None else np.average(off, weights=weights.values[self.swept]))
 
     def _column_error(self, log_alpha: Float64) -> float | None:
-        """L1 distance of the column marginals from uniform, measured on some columns from their scores, not from K.
+        """Return the L1 distance of the column marginals from uniform, on some columns, from their scores, not from K.
 
-        The last step has set them, so this is what rounding left, above all that of a K kept in 16 bits.
+        The last step set the marginals, so this is rounding error, mostly that of a K kept in 16 bits.
         """
         if self.held is not None:
-            return None  # the rows that are not at hand weigh on the columns too
+            return None  # the unavailable rows count in the columns too
         offsets = log_alpha + math.log(self.n)
 
         def total(place: int) -> float:
             exponents = (
                 self.watched_scores[place].astype(np.float64) - self.h[self.watched[place]]
             ) / self.tau + offsets
-            with np.errstate(over="ignore"):  # far below float32's range they become minus infinity
+            with np.errstate(over="ignore"):  # values far below float32's range become -inf
                 return float(np.exp(exponents.astype(np.float32)).sum(dtype=np.float64))
 
         return float(np.abs(np.array(self.workers.map(total, range(len(self.watched)))) - 1).mean())
 
     def _exact(self, positions: NDArray[np.int64]) -> Float64:
-        """The beta step of some columns from their scores, not from K."""
+        """Return the beta step of some columns from their scores, not from K."""
         passes = self.workers.passes
         h = column_potentials(self.similarity.some_items(positions), self.tau, self._log_alpha(), self.n, self.workers)
         self.workers.passes = passes + len(positions) / self.n
         return h
 
     def _sweep(self, *, sampled: bool = False) -> Float64:
-        """Compute K @ beta and K^T alpha for the present h, of all rows or a sample; return the latter.
+        """Compute K @ beta and K^T alpha for the current h, of all rows or a sample; return the latter.
 
-        It is relative to the centre.
+        The result is relative to the centre.
         """
         anew = self.recomputes or self.stale
         if anew:
@@ -256,7 +258,7 @@ class _Balancing:
         return totals
 
     def _reuse(self, scale: Float64, pieces: list[Span]) -> Float64:
-        """Sweep over the kept rows, every other time backwards: it begins with those that are still in cache."""
+        """Sweep over the kept rows, alternately forwards and backwards, to start with rows that are still in cache."""
         totals, short_scale = np.zeros(self.n), scale.astype(np.float32)
         for span in reversed(pieces) if self.backwards else pieces:
             here = slice(*span)
@@ -272,7 +274,7 @@ class _Balancing:
         return totals
 
     def _move(self, totals: Float64) -> None:
-        """The beta step: h = c + tau * log(items * totals / queries)."""
+        """Take the beta step: h = c + tau * log(items * totals / queries)."""
         faint = np.flatnonzero(totals < LOST_SHARE * self.rows.own / self.sums.min())
         with np.errstate(divide="ignore"):
             logs = np.log(totals) - np.log(self.rows.total)
@@ -297,7 +299,7 @@ def column_potentials(
 
 
 def _is_flat(similarity: Similarity, most: float) -> bool:
-    """Say whether no score is farther from zero than this; one query's scores mostly rule it out."""
+    """Return whether no absolute score is above `most`; the scores of one query usually rule it out."""
     if similarity.bound < math.inf:
         return similarity.bound <= most
     items = similarity.items((0, min(SWEEP_ROWS, similarity.shape[1])))
@@ -307,12 +309,12 @@ def _is_flat(similarity: Similarity, most: float) -> bool:
 
 
 def _choose(keep: str, whole: int, reach: float, memory: int) -> str:
-    """Say how K, which takes `whole` bytes in float32, is kept; `reach` is how far its rounding gets in h."""
+    """Return how to keep K, which takes `whole` bytes in float32; `reach` measures how its rounding adds up in h."""
     if keep != "auto":
         return {"none": "recomputed"}.get(keep, keep)
-    if whole <= min(SMALL_BYTES, memory):
+    if whole <= min(MOST_FLOAT32_BYTES, memory):
         return "fp32"
-    if reach <= SHORT_REACH and whole // 2 <= memory:
+    if reach <= MOST_SHORT_REACH and whole // 2 <= memory:
         return "16-bit"
     return "fp32" if whole <= memory else "recomputed"
 

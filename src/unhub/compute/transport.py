@@ -1,11 +1,11 @@
-"""Plans of transport between rows and columns of equal weights: exact ones, by POT, and smooth ones, by SciPy.
+"""Transport plans between rows and columns of equal weights: exact plans by POT, smooth plans by SciPy.
 
 A smooth plan has a squared-L2 regulariser (Blondel, Seguy and Rolet 2018) and is found by Newton's method. It is P =
 max(0, s + u + v) / reg, with a number u per row and v per column for which the rows of P sum to 1/rows and its
-columns to 1/columns. They minimise a convex function that is quadratic as long as the same entries are above 0, its
-active ones. A step of Newton's method goes to the least of that quadratic, or as far as the function falls (Lorenz,
-Manns and Meyer 2021). From afar that takes many steps where few entries are active. So reg starts where all are, and
-the plan has a formula, and is lowered by degrees to the one asked for.
+columns to 1/columns. They minimise a convex function, which is quadratic as long as the same entries, the active ones,
+are above 0. A Newton step goes to the minimum of that quadratic, or as far as the function decreases (Lorenz, Manns and
+Meyer 2021). From a distant start that takes many steps if few entries are active. So reg starts so high that all are
+active, where the plan has a closed form, and is lowered in stages to the value asked for.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64
 
-FEWEST_STEPS = 1_000_000  # to allow; POT's own 100,000 end before the optimum at 3,000 x 3,000
-EXACT = 1e-10  # of a row's sum or a column's: how far each may be off in the end
-ROUGH = 1e-2  # the same on the way there
-LOWER = 4.0  # by which reg is divided; with 10 the steps are as many
-STEPS = 300  # at one reg; 30 are the most that were seen
-HALVINGS = 60  # of a step
-NEARER = 0.85  # what each step leaves of the progress at one reg
-DENSE = 0.05  # the share of active entries from which a dense product is the faster one
-# Added to the diagonal, times the error but not below the least: parts of the plan that share no active entry may be
-# shifted against each other at no cost, and the matrix is singular.
+FEWEST_POT_STEPS = 1_000_000  # allowed; POT's default of 100,000 ends before the optimum at 3,000 x 3,000
+FINAL_TOLERANCE_SHARE = 1e-10  # how far each sum of a row or column may be off in the end, relative to it
+STAGE_TOLERANCE_SHARE = 1e-2  # the same in the stages before
+REG_DIVISOR = 4.0  # of reg from stage to stage; 10 takes as many steps in total
+MOST_NEWTON_STEPS = 300  # at one reg; at most 30 were seen
+MOST_HALVINGS = 60  # in the search for the length of a step
+STEP_REMAINDER_SHARE = 0.85  # of the progress of a stage: what each step leaves to do
+DENSE_SHARE = 0.05  # of active entries, from which a dense product is faster
+# Added to the diagonal, in proportion to the error, with a minimum: parts of the plan that share no active entry can
+# shift against each other freely, which makes the matrix singular.
 DAMPING, LEAST_DAMPING = 1e-4, 1e-9
 
 
@@ -40,17 +40,17 @@ class NoOptimum(ValueError):
 
 def exact_plan(ot: ModuleType, cost: Float64) -> Float64:
     """Return how much of each row goes to each column, (rows, columns), at the least cost."""
-    above_zero = cost - cost.min()  # which is the plan's too; where all costs are below 0, POT finds none
-    with warnings.catch_warnings():  # what POT warns of is raised below
+    above_zero = cost - cost.min()  # has the same plan; POT finds none if all costs are below 0
+    with warnings.catch_warnings():  # POT's warning is raised as an error below
         warnings.simplefilter("ignore", UserWarning)
-        plan, log = ot.emd([], [], above_zero, numItermax=max(FEWEST_STEPS, 100 * cost.size), log=True)
+        plan, log = ot.emd([], [], above_zero, numItermax=max(FEWEST_POT_STEPS, 100 * cost.size), log=True)
     if log["warning"] is not None:
         raise NoOptimum(f"POT did not reach the optimum ({log['warning']})")
     return cast("Float64", plan)
 
 
 class Sums(NamedTuple):
-    """How far the rows, and the columns, are from the sums they should have."""
+    """How far the sums of the rows and of the columns are from what they should be."""
 
     rows: Float64
     columns: Float64
@@ -62,40 +62,40 @@ class Sums(NamedTuple):
 def smooth_plan(scipy: ModuleType, scores: Float64, reg: float, tell: Callable[[float], None]) -> Float64:
     """Return how much of each row goes to each column, (rows, columns): argmin <P, 1 - s> + reg/2 |P|^2.
 
-    Each sum of the plan is within 1e-10 of what it should be, relatively. The sums s + u + v are kept and moved, not u
-    and v: where similarities are large and reg is small, the active ones are much finer than the rounding of s, and the
-    plan is that of similarities which differ from the given ones by their rounding. `tell` takes the share of the work
-    that is done, which is a guess.
+    Each sum of the plan has a relative error of at most 1e-10. The sums s + u + v are updated, not u and v: with large
+    similarities and a small reg, the active sums are much finer than the rounding of s, so the plan belongs to
+    similarities that differ from the given ones by their rounding. `tell` is called with an estimate of the share of
+    the work done.
     """
     rows, columns = scores.shape
-    if rows < columns:  # the matrix of a step is as large as the columns are many
+    if rows < columns:  # the matrix of a step is (columns, columns)
         return smooth_plan(scipy, scores.T, reg, tell).T
     moved = scores - scores.mean(axis=1, keepdims=True)
     moved -= moved.mean(axis=0)
-    at = max(reg, -float(moved.min()) * scores.size)  # from here upwards all entries are active
+    at = max(reg, -float(moved.min()) * scores.size)  # from this reg upwards all entries are active
     if not at < np.inf:
         raise NoOptimum("the similarities are too far apart")
     moved += at / scores.size
-    stages = 1 + math.ceil((math.log(at) - math.log(reg)) / math.log(LOWER))
+    stages = 1 + math.ceil((math.log(at) - math.log(reg)) / math.log(REG_DIVISOR))
     stage = 0
 
     def step(number: int) -> None:
-        tell(min((stage + 1 - NEARER**number) / stages, 1.0))
+        tell(min((stage + 1 - STEP_REMAINDER_SHARE**number) / stages, 1.0))
 
     while at > reg:
-        at = max(reg, at / LOWER)
-        _balance(scipy, moved, at, ROUGH, step)
+        at = max(reg, at / REG_DIVISOR)
+        _balance(scipy, moved, at, STAGE_TOLERANCE_SHARE, step)
         stage += 1
-    error = _balance(scipy, moved, reg, EXACT, step)
-    if not error <= EXACT:
+    error = _balance(scipy, moved, reg, FINAL_TOLERANCE_SHARE, step)
+    if not error <= FINAL_TOLERANCE_SHARE:
         raise NoOptimum(f"the plan's sums are still off by {error:.1g} of their size")
     return cast("Float64", np.maximum(moved, 0) / reg)
 
 
 def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float, step: Callable[[int], None]) -> float:
-    """Move rows and columns, in place, until the sums of the plan are right; return the largest relative error.
+    """Shift rows and columns, in place, until the sums of the plan are right; return the largest relative error.
 
-    step: called with how many steps were made.
+    enough: the relative error to stop at. step: called with the number of steps so far.
     """
     wanted = np.array([reg / len(moved), reg / moved.shape[1]])
 
@@ -104,7 +104,7 @@ def _balance(scipy: ModuleType, moved: Float64, reg: float, enough: float, step:
         return Sums(positive.sum(axis=1) - wanted[0], positive.sum(axis=0) - wanted[1])
 
     error = np.inf
-    for number in range(STEPS):
+    for number in range(MOST_NEWTON_STEPS):
         step(number)
         sums = off(moved)
         error = max(float(np.abs(part).max() / size) for part, size in zip(sums, wanted, strict=True))
@@ -129,12 +129,12 @@ def _shifted(moved: Float64, direction: Sums, part: float) -> Float64:
 
 
 def _direction(scipy: ModuleType, active: NDArray[np.bool_], sums: Sums, damping: float) -> Sums:
-    """Return the step to the least of the quadratic: its matrix is [[row counts, active], [active^T, column counts]].
+    """Return the step to the minimum of the quadratic, with matrix [[row counts, active], [active^T, column counts]].
 
-    The rows are eliminated, which leaves a matrix of columns by columns.
+    The rows are eliminated, which leaves a (columns, columns) matrix.
     """
     weights = 1 / (np.count_nonzero(active, axis=1) + damping)
-    if np.count_nonzero(active) > DENSE * active.size:
+    if np.count_nonzero(active) > DENSE_SHARE * active.size:
         links = active.astype(np.float64)
         weighed = links * weights[:, None]
         matrix = -(links.T @ weighed)
@@ -149,23 +149,23 @@ def _direction(scipy: ModuleType, active: NDArray[np.bool_], sums: Sums, damping
     try:
         factor = scipy.linalg.cho_factor(matrix, overwrite_a=True)
         columns = scipy.linalg.cho_solve(factor, weighed.T @ sums.rows - sums.columns)
-    except (ValueError, np.linalg.LinAlgError) as error:  # numbers that have overflowed
+    except (ValueError, np.linalg.LinAlgError) as error:  # after an overflow
         raise NoOptimum(f"the similarities are too far apart ({error})") from None
     return Sums(-weights * (sums.rows + links @ columns), columns)
 
 
 def _length(slope: Callable[[float], float], start: float) -> float:
-    """Return how much of a step to take, at most all of it: to about where the slope, which only rises, is 0.
+    """Return how much of a step to take, at most all of it: up to about where the slope, which only increases, is 0.
 
-    start: the slope at 0; unless it is below 0, rounding is all that is left, and the step is none. Values of the
-    function would be of no use near its least, where they are equal.
+    start: the slope at 0; if it is not below 0, only rounding is left and the result is 0. The slope is used because
+    values of the function are all equal near its minimum.
     """
     if not start < 0:
         return 0.0
     low, at_low, high, at_high = 0.0, start, 1.0, slope(1.0)
     if at_high <= -0.1 * start:
         return high
-    for _ in range(HALVINGS):
+    for _ in range(MOST_HALVINGS):
         middle = low + (high - low) * min(max(at_low / (at_low - at_high), 0.05), 0.95)
         here = slope(middle)
         if 0.5 * start <= here <= -0.1 * start:

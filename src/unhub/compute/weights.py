@@ -1,4 +1,4 @@
-"""Weights: a weight per query of a bank; a query of weight 2 counts as the same query twice."""
+"""Weights: a weight for each bank query; weight 2 counts as the same query twice."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Weights:
 
     @property
     def total(self) -> float:
-        """What all queries weigh together."""
+        """The sum of all weights."""
         return float(self.values.sum())
 
     @cached_property
     def unit(self) -> float:
-        """A power of two over which no weight is, so that whole weights stay exact when they are divided by it."""
+        """A power of two that no weight exceeds, so that whole weights stay exact when divided by it."""
         return math.ldexp(1.0, math.frexp(float(self.values.max()))[1])
 
     @cached_property
     def shares(self) -> Float32:
-        """The weights in that unit, as kernels take them: sums of products with them stay in float32's range."""
+        """The weights divided by `unit`, for the kernels: sums of products with them stay within float32."""
         return (self.values / self.unit).astype(np.float32)
 
     def enough(self, k: int) -> int:
-        """Return how many queries weigh k together, whichever they are; all of them where they do not weigh k."""
+        """Return how many queries, whichever they are, surely weigh k together; all of them if the total is below k."""
         return min(int(np.searchsorted(np.cumsum(np.sort(self.values)), k)) + 1, len(self.values))
 
     def check_whole(self) -> None:
@@ -44,16 +44,17 @@ class Weights:
         if len(broken):
             raise ArgumentError(
                 "weights",
-                f"must be whole numbers where single scores are kept, got {self.values[broken[0]]:g} for bank query "
+                f"must be whole numbers if single scores are kept, got {self.values[broken[0]]:g} for bank query "
                 f"{broken[0]}",
-                "round them, or fit without what merging needs",
+                "round them, or fit a correction that is not mergeable",
             )
 
 
 def top_means(top: Float32, weights: Float64, counts: tuple[int, ...]) -> Float64:
     """Return the mean of each row's first values up to a weight of k, (counts, rows), for each count k.
 
-    The last value counts in part, where it weighs more than is left of k. Values fall; those of weight 0 are not there.
+    The last value counts in part if it weighs more than is left of k. Values are in descending order; those of weight 0
+    are ignored.
     """
     values = np.where(weights > 0, top, 0).astype(np.float64)
     taken = [_taken(weights, k) for k in counts]
@@ -61,11 +62,11 @@ def top_means(top: Float32, weights: Float64, counts: tuple[int, ...]) -> Float6
 
 
 def repeated(top: Float32, weights: Float64, k: int) -> Float32:
-    """Return the first k of each row's values, each as often as its whole weight says, (rows, k)."""
+    """Return the first k of each row's values, each repeated by its whole weight, (rows, k)."""
     times: NDArray[np.int64] = _taken(weights, k).astype(np.int64)
     return np.repeat(top.ravel(), times.ravel()).reshape(len(top), k)
 
 
 def _taken(weights: Float64, k: int) -> Float64:
-    """Return how much of each weight is among the first k, row by row."""
+    """Return the part of each weight that falls within the first k of its row."""
     return np.clip(k - (np.cumsum(weights, axis=1) - weights), 0, weights)

@@ -1,4 +1,4 @@
-"""Workers: who does the work (threads, memory, progress) and what it cost."""
+"""Workers: run work on threads, within a memory budget, with progress, and record its cost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from unhub import kernels
 from unhub.errors import ArgumentError, check_whole
 
 Progress: TypeAlias = Callable[[int, int], None]
-Tick: TypeAlias = Callable[[int], None]  # takes how much more of the work is done
+Tick: TypeAlias = Callable[[int], None]  # called with how much more of the work is done
 T = TypeVar("T")
 S = TypeVar("S")
 Made = TypeVar("Made", covariant=True)
 
-UNITS = {
+UNIT_BYTES = {
     "": 1,
     "k": 10**3,
     "m": 10**6,
@@ -50,7 +50,7 @@ def _blas() -> ThreadpoolController:
 
 
 class _Pin:
-    """BLAS has one number of threads for the whole process: the first to pin it sets it, the last restores it."""
+    """Pins BLAS to one thread in the whole process: the first holder sets the limit, the last restores it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -77,9 +77,9 @@ class _Pin:
 
 @contextmanager
 def _in_control() -> Iterator[None]:
-    """Let this thread set BLAS's threads, and any thread after it.
+    """Allow this thread, and any thread after it, to set BLAS's number of threads.
 
-    threadpoolctl leaves that, from 3.8 on, to the thread that was the first to do it; others silently do nothing.
+    Since version 3.8, threadpoolctl allows only the first thread that did so; calls from others silently do nothing.
     """
     _leave_control()
     try:
@@ -100,18 +100,18 @@ _pin = _Pin()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, since the threads here are our own."""
+    """Limit BLAS to one thread, since we run our own threads."""
     pin = _pin
     pin.take()
     try:
         yield
     finally:
-        if pin is _pin:  # and not that of the process this one was forked from
+        if pin is _pin:  # not the pin of the process that this one was forked from
             pin.give()
 
 
 def _before_fork() -> None:
-    """Wait until no thread is changing the pin: the child would get it half changed, and its lock held for ever."""
+    """Wait until no thread is changing the pin; else the child gets it half changed, with its lock held forever."""
     _pin.lock.acquire()
 
 
@@ -120,7 +120,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Begin with no pin: the threads that held it are not in the child, and nobody else would restore BLAS."""
+    """Start without a pin: the threads that held it do not exist in the child, so nothing would restore BLAS."""
     global _pin
     if _pin.holders:
         _pin.restore()
@@ -132,22 +132,22 @@ if hasattr(os, "register_at_fork"):
 
 
 class Job(Protocol[Made]):
-    """Work that needs nothing but itself: it can be pickled, and waits for no other job's result."""
+    """Self-contained work: it can be pickled and does not wait for the result of another job."""
 
     @property
     def size(self) -> int:
-        """How much of the total it is."""
+        """How much of the total work it is."""
 
     def __call__(self, tick: Tick) -> Made:
-        """Do it; call `tick` on the way with how much more is done, up to the size."""
+        """Do the work; call `tick` with each further amount that is done, up to the size."""
 
 
 class Runner(Protocol):
-    """Runs jobs elsewhere than on the threads of this process: in other processes, or on other machines."""
+    """Runs jobs outside the threads of this process: in other processes or on other machines."""
 
     @property
     def slots(self) -> int:
-        """How many jobs run at a time; work is cut into as many."""
+        """How many jobs run at a time; work is cut into as many parts."""
 
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
         """Run the jobs and return their results in order; call `tick` in this process as they are done."""
@@ -157,9 +157,9 @@ class Runner(Protocol):
 class Resources:
     """What a call may use.
 
-    threads: how many; None is all. memory: bytes, or a text such as '2GB'. progress: called with (done, total).
-    device: the name of a kernel, which computes; None is the default, see `kernels.choose`. runner: where the parts of
-    a pass run; None is the threads of this process.
+    threads: how many; None means all. memory: bytes, or a text such as '2GB'. progress: called with (done, total).
+    device: the name of the kernel that computes; None is the default, see `kernels.choose`. runner: runs the parts of a
+    pass; None means the threads of this process.
     """
 
     threads: int | None = None
@@ -169,12 +169,12 @@ class Resources:
     runner: Runner | None = None
 
     def workers(self) -> Workers:
-        """Return who does the work."""
+        """Return workers with these resources."""
         return Workers(self.threads, self.memory, self.progress, self.device, self.runner)
 
 
 class Workers:
-    """Runs jobs on threads with BLAS pinned to one thread each, shows progress, can be stopped, and keeps account."""
+    """Runs jobs on threads with BLAS limited to one thread each; shows progress, can be stopped, records the cost."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Workers:
 
     @functools.cached_property
     def kernel(self) -> kernels.Kernel:
-        """What multiplies and reduces; loaded when it is first asked for."""
+        """The kernel that multiplies and reduces, loaded on first use."""
         return kernels.choose(self._device)
 
     @property
@@ -215,7 +215,7 @@ class Workers:
         return self.threads if self._runner is None else self._runner.slots
 
     def tick(self, amount: int) -> None:
-        """Note that `amount` of the total is done; workers call it once a tile, and stop there when told to."""
+        """Record that `amount` of the total is done; workers call it after each tile, and stop there if told to."""
         if self._stop.is_set():
             raise Stopped
         with self._lock:
@@ -224,13 +224,13 @@ class Workers:
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
         """Run the jobs on the threads and return their results in order; the first error stops them all.
 
-        A job must not run others: they would wait for its thread.
+        A job must not run other jobs: they would wait for its thread.
         """
         with one_blas_thread():
             futures: list[Future[T]] = []
             try:
                 for job in jobs:
-                    # In a copy of this context, which knows the default kernel; a context runs one thread at a time.
+                    # In a copy of this context, which holds the default kernel; one context cannot run in two threads.
                     futures.append(self._pool.submit(contextvars.copy_context().run, job))
                 pending = set(futures)
                 while pending:
@@ -247,7 +247,7 @@ class Workers:
             return [future.result() for future in futures]
 
     def run_jobs(self, jobs: Sequence[Job[T]]) -> list[T]:
-        """Run self-contained jobs, on the threads or where the runner has them, and return their results in order."""
+        """Run self-contained jobs, on the threads or by the runner, and return their results in order."""
         if self._runner is None:
             return self.run([functools.partial(job, self.tick) for job in jobs])
 
@@ -262,7 +262,7 @@ class Workers:
         return self.run([functools.partial(function, value) for value in values])
 
     def part(self, amount: int) -> Progress:
-        """Return what takes (done, total), which may not fall, of work in one piece that is `amount` of the total."""
+        """Return a progress function for work that is `amount` of the total; its `done` must not decrease."""
         noted = 0
 
         def advance(done: int, total: int) -> None:
@@ -275,7 +275,7 @@ class Workers:
         return advance
 
     def finish(self) -> None:
-        """Say that all is done, also where less was to do than planned; nothing can be run after it."""
+        """Show that all is done, even if there was less to do than planned; nothing can run afterwards."""
         self._done = self.total
         self._look()
         self._pool.shutdown()
@@ -287,7 +287,7 @@ class Workers:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return how many threads to use: as many as asked for, or as this process may run on."""
+    """Return how many threads to use: the number asked for, or all cores this process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return check_whole(threads, "threads", 1)
@@ -298,11 +298,11 @@ def byte_count(memory: int | str) -> int:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
     if not match or float(match[1]) <= 0:
         raise ArgumentError("memory", f"must be a number of bytes or a text such as '2GB', got {memory!r}")
-    return int(float(match[1]) * UNITS[match[2] or ""])
+    return int(float(match[1]) * UNIT_BYTES[match[2] or ""])
 
 
 def available_memory() -> int:
-    """Return how many bytes are free to use, as the system says; 4 GB where it does not."""
+    """Return how many bytes the system reports as available; 4 GB if it does not say."""
     try:
         with open("/proc/meminfo") as file:
             match = re.search(r"MemAvailable:\s+(\d+) kB", file.read())
@@ -312,7 +312,7 @@ def available_memory() -> int:
 
 
 def _container_memory() -> int:
-    """Return what is left of a control group's limit; a number beyond any memory where there is no limit."""
+    """Return what is left of a control group's limit, or a number beyond any memory if there is no limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
@@ -322,7 +322,7 @@ def _container_memory() -> int:
 
 
 def anonymous_memory() -> int:
-    """Return this process's anonymous resident memory in bytes, without mapped files; 0 where it is not known."""
+    """Return this process's anonymous resident memory in bytes, without mapped files; 0 if unknown."""
     try:
         with open("/proc/self/status") as file:
             match = re.search(r"RssAnon:\s+(\d+) kB", file.read())

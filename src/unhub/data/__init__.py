@@ -1,1 +1,1 @@
-"""The nouns: vectors and their ids, similarities, banks, relevance, runs, draws."""
+"""Data: vectors and their ids, similarities, banks, relevance, runs, draws."""

@@ -1,4 +1,4 @@
-"""Bank: past queries against the items, and beside them, for a dual bank, bank items."""
+"""Bank: past queries against the items and, in a dual bank, bank items against the items."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from unhub.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """What a method may look at: (bank queries, items), and for a dual bank (bank items, items).
+    """What a method may use: (bank queries, items) and, for a dual bank, (bank items, items).
 
-    `joint` is (bank queries, items and then bank items), which is `queries` where there are no bank items. `weights`,
-    (bank queries,), say how often each bank query counts; None is once.
+    `joint` is (bank queries, items and then bank items), the same as `queries` without bank items. `weights`,
+    (bank queries,), say how often each bank query counts; None means once.
     """
 
     queries: Similarity
@@ -30,7 +30,7 @@ class Bank:
             return
         if self.weights.shape != (self.size,):
             raise ArgumentError(
-                "weights", f"has the shape {self.weights.shape}, the bank {self.size} queries", "give one weight each"
+                "weights", f"has shape {self.weights.shape}, the bank {self.size} queries", "give one weight per query"
             )
         wrong = np.flatnonzero(~((self.weights > 0) & (self.weights < np.inf)))
         if len(wrong):
@@ -47,7 +47,7 @@ class Bank:
 
     @property
     def weight(self) -> float:
-        """How many bank queries there are, each counted as often as its weight says."""
+        """The sum of the weights of the bank queries."""
         return self.size if self.weights is None else float(self.weights.sum())
 
     @property
@@ -57,7 +57,7 @@ class Bank:
 
 
 def vector_bank(items: Vectors, bank: Vectors, bank_items: Vectors | None, kind: Kind) -> Bank:
-    """Return the bank of these vectors; nothing is multiplied yet."""
+    """Return the bank of these vectors, without multiplying anything yet."""
     queries = Dot(bank, items, kind)
     if bank_items is None:
         return Bank(queries, None, queries)
@@ -66,9 +66,9 @@ def vector_bank(items: Vectors, bank: Vectors, bank_items: Vectors | None, kind:
 
 
 def matrix_bank(scores: Dense, bank_items: Dense | None, method: str, joint: bool) -> Bank:
-    """Return the bank of given matrices, with bank_items as this method has them.
+    """Return the bank of given matrices, with bank_items in the form that this method takes.
 
-    The joint form (dbsn) is of (bank queries, bank items), the others are of (bank items, items).
+    The joint form (dbsn) is (bank queries, bank items); the other is (bank items, items).
     """
     if bank_items is None:
         return Bank(scores, None, scores)

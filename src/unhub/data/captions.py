@@ -13,7 +13,7 @@ from unhub.data.relevance import Truth
 
 @dataclass(frozen=True, eq=False)
 class Captions(Ragged):
-    """The texts of each item that has any, as positions: those of `items[i]` are row i of `texts`, rising."""
+    """The texts of each item that has any, as positions: row i of `texts` holds those of `items[i]`, ascending."""
 
     FLAT: ClassVar = ("texts",)
     PER_ROW: ClassVar = ("items",)
@@ -35,11 +35,11 @@ class Captions(Ragged):
 
     @property
     def described(self) -> Positions:
-        """The position of the item that each of the texts describes, (texts,)."""
+        """The position of the item that each text describes, (texts,)."""
         return self.items[self.owners]
 
     def keys(self, texts: int) -> Positions:
-        """Return a number for each pair of an item and its text, rising; `texts` is how many texts there are."""
+        """Return an ascending number for each pair of an item and its text; `texts` is the number of texts."""
         return self.described * texts + self.texts
 
     def moved(self, texts: Positions, items: Positions) -> Captions:

@@ -1,4 +1,4 @@
-"""Copies: items with the same contents, which tie in every ranking however a multiply rounds."""
+"""Copies: items with the same contents, which must tie in every ranking whatever the rounding."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from unhub.data.fingerprint import Hashes
 from unhub.data.ragged import Positions
 from unhub.data.vectors import Vectors, take
 
-ROUNDING_SHARE = 1e-5  # of h, or of 1: copies whose h differ by more do so for a reason
+ROUNDING_SHARE = 1e-5  # of h, or of 1: copies whose h differ by more differ on purpose
 
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """The positions of items that are copies, and of the first item that each is a copy of, (copies,)."""
+    """The positions of items that are copies, and of the first item that each one copies, (copies,)."""
 
     positions: Positions
     firsts: Positions
@@ -36,15 +36,15 @@ class Copies:
         return Copies(positions[same], firsts[same])
 
     def level(self, tile: Float32) -> None:
-        """Write the scores of the first items over those of their copies, (queries, items).
+        """Overwrite the scores of copies with those of their first items, in a (queries, items) tile.
 
-        BLAS may round the columns of one product differently.
+        BLAS may round equal columns of one product differently.
         """
         if len(self.positions):
             tile[:, self.positions] = tile[:, self.firsts]
 
     def levelled(self, h: Float32) -> Float32:
-        """Return h where each copy has the value of its first item, if the two differ only by rounding."""
+        """Return h with each copy set to the value of its first item, if the two differ only by rounding."""
         if not len(self.positions):
             return h
         level = h.copy()

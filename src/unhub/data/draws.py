@@ -1,4 +1,4 @@
-"""Draws: which texts of each item are used together as one set of queries, by size; the same on every machine."""
+"""Draws: which texts of each item form one set of queries, by size; the same on every machine."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from unhub.data.relevance import RelevanceLike, as_relevance, matching, places_o
 from unhub.data.vectors import VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_seed, check_whole
 
-SIZES = (1, 2, 3, 5)
-DRAWS = 100  # as in Wang et al. 2022
+DEFAULT_SIZES = (1, 2, 3, 5)
+DEFAULT_DRAWS = 100  # as in Wang et al. 2022
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn(Ragged):
-    """The sets of one size: those of `items[i]` are row i of `texts`, positions of texts, (sets, size).
+    """The sets of one size: row i of `texts` holds those of `items[i]` as positions of texts, (sets, size).
 
-    whole: whether they are all the subsets of the item's texts, each once, (items,). short: how many items have a text
-    but fewer than the size, and are left out.
+    whole: whether an item's sets are all subsets of its texts, each once, (items,). short: how many items were left out
+    because they have some texts but fewer than the size.
     """
 
     FLAT: ClassVar = ("texts",)
@@ -47,10 +47,10 @@ class Drawn(Ragged):
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Sets of texts for each item and size: `count` drawn without replacement, or all where there are no more.
+    """Sets of texts for each item and size: `count` drawn without replacement, or all if there are at most that many.
 
-    text_ids, item_ids: of all texts and items, and captions: which texts each item had, so that draws are only used
-    with those they were made for.
+    text_ids, item_ids: the ids of all texts and items. captions: which texts each item had. They make sure that draws
+    are used only with the data they were made for.
     """
 
     text_ids: Ids
@@ -65,15 +65,15 @@ class Draws:
         texts: VectorsLike,
         items: VectorsLike,
         relevance: RelevanceLike,
-        sizes: Iterable[int] = SIZES,
-        draws: int = DRAWS,
+        sizes: Iterable[int] = DEFAULT_SIZES,
+        draws: int = DEFAULT_DRAWS,
         seed: int = 0,
     ) -> Draws:
         """Draw sets of texts for every item that has texts by `relevance`, which maps a text's id to its items' ids.
 
-        Every draw is independent, so the same set may come twice. An item with at most `draws` different sets of a size
-        gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and a set is the
-        positions of the smallest of them, so no later version of numpy draws other sets.
+        Every draw is independent, so the same set may occur twice. An item with at most `draws` different sets of a
+        size gets each of them once instead. The random bits are those of PCG64 seeded with (seed, size), and a set is
+        the positions of the smallest of them, so every version of numpy draws the same sets.
         """
         text_ids, item_ids = as_vectors(texts, "texts").ids, as_vectors(items, "items").ids
         captions = Captions.of(as_relevance(relevance).against(text_ids, item_ids))
@@ -81,7 +81,7 @@ class Draws:
 
     @staticmethod
     def drawn(text_ids: Ids, item_ids: Ids, captions: Captions, sizes: Iterable[int], draws: int, seed: int) -> Draws:
-        """Draw from captions that are known already."""
+        """Draw sets from known captions."""
         count, first = check_whole(draws, "draws", 1), check_seed(seed)
         sets = {size: _draw(captions, size, count, first) for size in sizes}
         return Draws(text_ids, item_ids, captions, sets, count, first)
@@ -91,7 +91,7 @@ class Draws:
         return f"<Draws of {len(self.text_ids)} texts for {len(self.item_ids)} items: {sets}>"
 
     def against(self, text_ids: Ids, item_ids: Ids, captions: Captions) -> Draws:
-        """Return the draws for these texts, items and captions: those they were made for, in any order."""
+        """Return the draws for these texts, items and captions, in any order; raise if they were made for others."""
         texts, items = _moves(self.text_ids, text_ids, "text"), _moves(self.item_ids, item_ids, "item")
         before, now = (one.keys(len(text_ids)) for one in (self.captions.moved(texts, items), captions))
         strange = np.setxor1d(before, now)
@@ -100,7 +100,7 @@ class Draws:
             then, today = ("described", "does not") if strange[0] in before else ("did not describe", "does")
             raise ArgumentError(
                 "draws",
-                f"were made where text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, but by "
+                f"were made when text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, but in "
                 f"this relevance it {today}, and {len(strange) - 1} more pairs differ",
                 "draw again, or give the relevance of the draws",
             )
@@ -109,10 +109,10 @@ class Draws:
 
 
 def check_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
-    """Return sizes that a user gives, rising, each once."""
-    given: object = sizes  # whatever a caller without types may give
+    """Return a user's sizes in ascending order, without repeats."""
+    given: object = sizes  # an untyped caller may pass anything
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ArgumentError("sizes", f"must be a list of whole numbers such as (1, 2, 3, 5), got {given!r}")
+        raise ArgumentError("sizes", f"must be a list of whole numbers, for example 1, 2, 3, 5, got {given!r}")
     each = {check_whole(size, "sizes", 1) for size in given}
     if not each:
         raise ArgumentError("sizes", "is empty", "give at least one number of texts per set")
@@ -120,15 +120,15 @@ def check_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
 
 
 def _moves(before: Ids, now: Ids, what: str) -> Positions:
-    """Return the position now of each id of the draws."""
+    """Return the current position of each id of the draws."""
     names = matching(before, now, what, "draws")
     places = places_of(names, now)
     if len(before) != len(now) or (places < 0).any():
         strange = names[places < 0]
-        example = f", and {strange[0].item()!r} is not among these" if len(strange) else ""
+        example = f", and {strange[0].item()!r} is missing" if len(strange) else ""
         raise ArgumentError(
             "draws",
-            f"were made for {len(before)} {what}s, here are {len(now)}{example}",
+            f"were made for {len(before)} {what}s, got {len(now)}{example}",
             f"draw again, or give the {what}s of the draws",
         )
     return places

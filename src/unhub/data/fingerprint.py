@@ -1,4 +1,4 @@
-"""Fingerprints: check every row of a set when it is read, and hash its contents to recognise the set again."""
+"""Fingerprints: check every row of a set as it is read, and hash its contents to recognise the set later."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.arrays import Float32, Kind, rows_per_block, spans
-from unhub.data.vectors import LARGEST, Rows, Vectors, not_finite
+from unhub.data.vectors import LARGEST_FLOAT32, Rows, Vectors, not_finite
 from unhub.errors import ArgumentError
 
 Hashes = NDArray[np.uint64]
 Span = tuple[int, int]
 
-LONGEST_SQUARE = LARGEST * (1 - 2.0**-10)  # of a row: no product of two such leaves float32, however it rounds
-UNIT_SLACK = 2.0**-20  # of a squared length; float32 leaves up to half of it to rows it scaled, and 1e-6 to a score
+LONGEST_SQUARE = LARGEST_FLOAT32 * (
+    1 - 2.0**-10
+)  # of a row: no product of two such rows overflows float32, however it rounds
+UNIT_SLACK = 2.0**-20  # of a squared length; rows scaled in float32 are off by up to half of it, and a score by 1e-6
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """How many rows a set had and a hash of their contents, in order."""
+    """The number of rows of a set and a hash of their contents, in order."""
 
     count: int
     digest: int
@@ -39,7 +41,7 @@ class Fingerprint:
 
 
 class Inspected(NamedTuple):
-    """One 64-bit hash of each row, and whether every row has length one."""
+    """A 64-bit hash of each row, and whether every row has length one."""
 
     hashes: Hashes
     unit_length: bool
@@ -50,9 +52,9 @@ Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
 
 @dataclass(frozen=True, eq=False)
 class RowRecord:
-    """What is known of each row of a set under one similarity: its hash, and whether it is of length one and was read.
+    """What is known of each row under one similarity: its hash, whether it has length one, and whether it was read.
 
-    The hash and the length of a row mean nothing until it was read, which also means that it was checked.
+    The hash and the length of a row are valid only once it was read; every row that was read was also checked.
     """
 
     hashes: Hashes
@@ -61,7 +63,7 @@ class RowRecord:
 
     @staticmethod
     def empty(rows: int) -> RowRecord:
-        """Return the record of rows of which none was read."""
+        """Return a record of rows that have not been read."""
         return RowRecord(np.empty(rows, np.uint64), np.zeros(rows, np.bool_), np.zeros(rows, np.bool_))
 
     def gather(self, positions: NDArray[np.int64]) -> RowRecord:
@@ -70,10 +72,10 @@ class RowRecord:
 
 
 class CheckedOnce(Vectors):
-    """Vectors that remember, for each similarity, which of their rows were checked, and the hashes of these rows.
+    """Vectors that remember, for each similarity, which rows were checked, and the hashes of those rows.
 
-    One is made where a public function or a command takes vectors, and passed on to everything that it calls. Nothing
-    that is returned to a user holds one: its hashes would be out of date once the user writes into the array.
+    A public function or a command makes one of the vectors it takes and passes it on to everything it calls. Nothing
+    returned to a user contains one: its hashes would be stale once the user writes to the array.
     """
 
     _records: dict[Kind, RowRecord]
@@ -82,23 +84,23 @@ class CheckedOnce(Vectors):
         self.__dict__.update(ids=vectors.ids, rows=vectors.rows, unit_length=False, _records={})
 
     def record(self, similarity: Kind) -> RowRecord:
-        """Return what is known under a similarity, for whoever reads more rows to add to."""
+        """Return the record under a similarity; whoever reads more rows adds to it."""
         return self._records.setdefault(similarity, RowRecord.empty(len(self)))
 
     def again(self) -> Vectors:
         return self.seen(False)
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
-        """Return the vectors at these positions, with what is known of them now."""
+        """Return the vectors at these positions, with what is known of them so far."""
         some = CheckedOnce(super().gather(positions))
         some._records.update({kind: record.gather(positions) for kind, record in self._records.items()})
         return some.seen(self.unit_length)
 
 
 class ReadOnce(Vectors):
-    """Vectors whose rows are checked and hashed when they are first read, so that no pass of its own is needed.
+    """Vectors whose rows are checked and hashed when they are first read, which saves a separate pass.
 
-    A row may be read again, and by several threads at once. Of CheckedOnce, the rows it knows are not checked again.
+    A row may be read again, and by several threads at once. Rows that a CheckedOnce knows are not checked again.
     """
 
     _name: str
@@ -109,7 +111,7 @@ class ReadOnce(Vectors):
 
     def __init__(self, vectors: Vectors, name: str, similarity: Kind) -> None:
         known = vectors.record(similarity) if isinstance(vectors, CheckedOnce) else None
-        self.__dict__.update(  # past the guard of a frozen class
+        self.__dict__.update(  # the class is frozen
             ids=vectors.ids,
             rows=vectors.rows,
             unit_length=False,
@@ -134,13 +136,13 @@ class ReadOnce(Vectors):
         return self._trusts_lengths and bool(self._record.unit[start:stop].all())
 
     def seen(self, unit_length: bool) -> Vectors:
-        """Return the same vectors; with False, every row of them is scaled."""
+        """Return the same vectors; with False, every row is scaled."""
         known = copy.copy(self)
         object.__setattr__(known, "_trusts_lengths", unit_length)
         return known
 
     def inspected(self, run: Run = map) -> Inspected:
-        """Read the rows that were not read yet, and return what was found in all of them."""
+        """Read the rows that have not been read, and return what was found in all rows."""
 
         def read(span: Span) -> None:
             self.block(*span)
@@ -152,16 +154,16 @@ class ReadOnce(Vectors):
 
 
 def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> Inspected:
-    """Check every row (finite; not zero under cosine), hash its contents and see whether it has length one.
+    """Check every row (finite; not zero under cosine), hash it and find out whether it has length one.
 
     The hash is of the float32 values: the same numbers in another dtype or memory order have the same hash, and so do
-    the two zeros. Rows that CheckedOnce knows already are not read.
+    0.0 and -0.0. Rows that a CheckedOnce already knows are not read.
     """
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
 def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
-    """Raise where a row cannot be used; `source` are the rows before they became float32."""
+    """Raise if a row cannot be used; `source` holds the rows before the conversion to float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
     for row in suspects.tolist():
         given = source[first + row : first + row + 1][0]
@@ -182,7 +184,7 @@ def _check_block(block: Float32, squares: Float32, source: Rows, first: int, nam
         if similarity == "dot" and squares[row] > 0:
             raise ArgumentError(
                 name,
-                f"has a vector in row {first + row} that is so long that dot products overflow float32",
+                f"has a vector in row {first + row} so long that dot products overflow float32",
                 "scale the rows",
             )
 
@@ -203,7 +205,7 @@ def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Scramble the bits (the finaliser of splitmix64), so that sums of hashes do not cancel."""
+    """Scramble the bits (splitmix64's finaliser), so that sums of hashes do not cancel."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -212,7 +214,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
     """Return one 64-bit hash of rows in this order; the digest of a longer set is the sum of its parts' digests.
 
-    `first` is the place of the first row in the whole set.
+    `first` is the position of the first row in the whole set.
     """
     places = np.arange(first, first + len(hashes), dtype=np.uint64)
     return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))

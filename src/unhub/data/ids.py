@@ -1,4 +1,4 @@
-"""Ids: checked, joined and looked up."""
+"""Ids: check, join and look up."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
 
-INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def is_integer(text: str) -> bool:
     """Return whether a text is a plain 64-bit integer ("7", not "007")."""
-    return INTEGER.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
+    return INTEGER_PATTERN.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
 
 
 def as_ids(ids: object, count: int, name: str) -> Ids:
-    """Return ids as a read-only array of int64 or strings; there must be `count` of them, none repeated."""
+    """Return ids as a read-only array of int64 or strings; raise unless there are `count`, none repeated."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
         found = f"{len(array)} ids" if array.ndim == 1 else f"ids of shape {array.shape}"
@@ -39,9 +39,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     array = array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(array.dtype.newbyteorder("="))
     nobody = no_id(array.dtype)
     if (array == nobody).any():
-        raise ArgumentError(
-            name, f"has the id {nobody!r}, which stands for an empty place in results", "use another id"
-        )
+        raise ArgumentError(name, f"has the id {nobody!r}, which marks an empty place in results", "use another id")
     if array.dtype.kind == "U" and count and array.view(np.uint32).max() > sys.maxunicode:
         raise ArgumentError(name, "has an id that is not valid text", "the file it was read from is damaged")
     if count and not _is_increasing(array):
@@ -54,7 +52,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
 
 
 def no_id(dtype: np.dtype[np.generic]) -> int | str:
-    """Return what results hold instead of an id where there is no item."""
+    """Return the value that results hold where there is no item."""
     return "" if dtype.kind == "U" else -1
 
 
@@ -63,7 +61,7 @@ def _is_increasing(ids: NDArray[np.generic]) -> bool:
 
 
 def join_ids(ids: Ids, new: Ids, name: str = "new_items") -> Ids:
-    """Return ids followed by new ones, which must be of the same type and all different; errors call them `name`."""
+    """Return ids followed by new ones of the same type, all different; errors call the new ones `name`."""
     if ids.dtype.kind != new.dtype.kind:
         raise ArgumentError(
             name, f"has {_described(new)}, the ids before are {_plural(ids)}", "give all integers or all strings as ids"
@@ -72,7 +70,7 @@ def join_ids(ids: Ids, new: Ids, name: str = "new_items") -> Ids:
 
 
 def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
-    """Return the place of each wanted id in `ids`; an id that is not there is an error."""
+    """Return the position of each wanted id in `ids`; raise if one is missing."""
     asked = _flat(list(wanted) if isinstance(wanted, Set) else wanted, name)
     if len(asked) == 0:
         return np.empty(0, np.int64)
@@ -92,7 +90,7 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
 
 
 def _flat(ids: object, name: str) -> NDArray[np.generic]:
-    """Return one id or several as an array; strings in an array of objects become plain ones."""
+    """Return one id or several as an array; an object array of strings becomes a string array."""
     try:
         array = np.atleast_1d(np.asarray(ids))
     except ValueError:
@@ -104,7 +102,7 @@ def _flat(ids: object, name: str) -> NDArray[np.generic]:
 
 
 def _check_one_kind(ids: object, name: str) -> None:
-    """Raise where a list, or an array of objects, has ids of several types: numpy would turn them all into one."""
+    """Raise if a list or an object array has ids of several types, which numpy would convert to one."""
     listed = isinstance(ids, list | tuple) or (isinstance(ids, np.ndarray) and ids.dtype.kind == "O")
     types = {type(one): one for one in cast("Sequence[object]", ids)} if listed else {}
     kinds = {_kind(found): one for found, one in types.items()}

@@ -1,4 +1,4 @@
-"""Kept arrays: what a method, a correction or a model declares about its arrays, and the check that it holds."""
+"""Kept arrays: what a method, a correction or a model declares about its arrays, and how that is checked."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 ITEMS = "items"
-EMPTY_SIDES = ("bank_items",)  # sides that may have length 0 where their size is not known
+EMPTY_SIDES = ("bank_items",)  # sides that may have length 0 if their size is unknown
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The type and sides of an array; a side is a number, or the name of what is counted (items, bank, dimensions).
+    """The type and sides of an array; a side is a number or the name of a size (items, bank, dimensions).
 
-    dtype: as numpy names it, or `floating` for any float type. Floats must be finite; `unfilled` allows -inf too, and
-    `narrow` asks that they are finite as float32. least: the smallest whole number allowed. below: the side whose
-    positions the numbers are.
+    dtype: numpy's name, or `floating` for any float type. Floats must be finite; `unfilled` also allows -inf, and
+    `narrow` requires that they are finite in float32. least: the smallest whole number allowed. below: the side that
+    the numbers are positions of.
     """
 
     dtype: str
@@ -40,9 +40,9 @@ def per_item(declared: Declared) -> set[str]:
 
 
 def check_arrays(arrays: Arrays, declared: Declared, sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError unless these are the declared arrays; a named side must have one size in all of them."""
+    """Raise a ValueError unless these are the declared arrays; a named side has the same size in all of them."""
     for name in sorted({*arrays} ^ {*declared}):
-        raise ValueError(f"the array {name} is {'missing' if name in declared else 'one that it cannot have'}")
+        raise ValueError(f"the array {name} is {'missing' if name in declared else 'not expected'}")
     known = dict(sizes)
     for name, kept in declared.items():
         _check_type(name, arrays[name], kept)
@@ -54,7 +54,7 @@ def check_arrays(arrays: Arrays, declared: Declared, sizes: Mapping[str, int]) -
 def _check_type(name: str, array: NDArray[np.generic], kept: Kept) -> None:
     native = array.dtype.newbyteorder("=")
     if not (np.issubdtype(native, np.floating) if kept.dtype == "floating" else native == kept.dtype):
-        raise ValueError(f"the array {name} is of {array.dtype}; {kept.dtype} is wanted")
+        raise ValueError(f"the array {name} has type {array.dtype}, expected {kept.dtype}")
 
 
 def _check_shape(name: str, array: NDArray[np.generic], kept: Kept, sizes: dict[str, int]) -> None:
@@ -65,7 +65,7 @@ def _check_shape(name: str, array: NDArray[np.generic], kept: Kept, sizes: dict[
     )
     if not sound:
         words = ", ".join(map(str, wanted))
-        raise ValueError(f"the array {name} has shape {array.shape}; ({words}) is wanted")
+        raise ValueError(f"the array {name} has shape {array.shape}, expected ({words})")
     sizes.update((side, length) for side, length in zip(kept.sides, array.shape, strict=True) if isinstance(side, str))
 
 
@@ -87,4 +87,4 @@ def _check_values(name: str, array: NDArray[np.generic], kept: Kept, sizes: Mapp
             wrong |= numbers >= sizes[kept.below]
             wanted += f" and below {sizes[kept.below]}"
     if wrong.any():
-        raise ValueError(f"the array {name} holds {array[wrong][0]}; {wanted} is wanted")
+        raise ValueError(f"the array {name} holds {array[wrong][0]}, expected {wanted}")

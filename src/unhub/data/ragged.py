@@ -1,4 +1,4 @@
-"""Ragged arrays: rows of different lengths that lie one after another in flat arrays."""
+"""Ragged arrays: rows of different lengths, one after another in flat arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ragged:
     """Rows of different lengths: row i is from `starts[i]` to `starts[i + 1]` of each flat array.
 
     A subclass holds the arrays. It names those with one value per entry in FLAT and those with one value per row in
-    PER_ROW, so that both follow when rows or entries are selected.
+    PER_ROW, so that both are selected along with rows or entries.
     """
 
     FLAT: ClassVar[tuple[str, ...]] = ()
@@ -39,11 +39,11 @@ class Ragged:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def span(self, start: int, stop: int) -> slice:
-        """Return where the entries of rows start..stop lie in the flat arrays."""
+        """Return the slice of the flat arrays with the entries of rows start..stop."""
         return slice(int(self.starts[start]), int(self.starts[stop]))
 
     def gather(self, rows: Positions) -> Self:
-        """Return these rows, in this order; a row may be named several times."""
+        """Return these rows, in this order; a row may be repeated."""
         counts = self.counts[rows]
         starts = starts_from(counts)
         entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], counts)
@@ -51,7 +51,7 @@ class Ragged:
         return dataclasses.replace(self, starts=starts, **per_row, **self._entries(entries))
 
     def keep(self, kept: NDArray[np.bool_]) -> Self:
-        """Return every row with only the entries of this mask, (entries,)."""
+        """Return every row with only the entries that this mask selects, (entries,)."""
         counts = np.bincount(self.owners[kept], minlength=len(self))
         return dataclasses.replace(self, starts=starts_from(counts), **self._entries(kept))
 
@@ -60,10 +60,10 @@ class Ragged:
 
 
 def starts_from(counts: NDArray[np.integer] | list[int]) -> Positions:
-    """Return the starts of rows with these numbers of entries, and after them the number of all."""
+    """Return the starts of rows with these numbers of entries, followed by the total."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def starts_of(owners: Positions, rows: int) -> Positions:
-    """Return the starts of so many rows, given the row of each entry, in rising order."""
+    """Return the starts of this many rows, given the row of each entry in ascending order."""
     return np.searchsorted(owners, np.arange(rows + 1))

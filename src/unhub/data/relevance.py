@@ -14,7 +14,7 @@ from unhub.data.ids import is_integer
 from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.errors import ArgumentError
 
-EXACT_FLOATS = 1 << 53  # from here on a float may stand for several integers
+EXACT_FLOATS = 1 << 53  # from here on, several integers round to the same float
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Relevance:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if len(self) == 0:
-            raise ArgumentError("relevance", "holds no pair with a grade over 0, so there is nothing to find")
+            raise ArgumentError("relevance", "holds no pair with a grade over 0")
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -58,7 +58,7 @@ class Relevance:
         return Relevance(self.item_ids, self.query_ids, self.grades)
 
     def against(self, queries: Ids, items: Ids) -> Truth:
-        """Return the positions among these items of the answers to these queries."""
+        """Return the answers to these queries as positions of these items."""
         query_names, item_names = matching(self.query_ids, queries, "query"), matching(self.item_ids, items, "item")
         query_places, item_places = places_of(query_names, queries), places_of(item_names, items)
         asked = query_places >= 0
@@ -77,7 +77,7 @@ class Relevance:
                 f"{item_names[asked][0].item()!r}, the items have {items[0].item()!r}",
                 "give the items the ids of the table",
             )
-        order = np.argsort(query_places[usable], kind="stable")  # which keeps the order of the table
+        order = np.argsort(query_places[usable], kind="stable")  # stable, to keep the order of the table
         strange = asked & (item_places < 0)
         return Truth(
             starts_of(query_places[usable][order], len(queries)),
@@ -91,12 +91,11 @@ class Relevance:
 
 @dataclass(frozen=True, eq=False)
 class Truth(Ragged):
-    """The answers to some queries as positions of items: those of query i are row i of `positions`.
+    """The answers to some queries: row i of `positions` holds the positions of the items that answer query i.
 
-    They are in the order of the table, so that which one is first does not depend on the order of the items.
-    absent: how many answers to these queries are not among the items. excluded: how many were left out on request.
-    unknown_items: how many different items the absent answers are. unknown_queries: how many queries of the table are
-    not among these.
+    They are in the order of the table, so which one is first does not depend on the order of the items. absent: how
+    many answers to these queries are not among the items. excluded: how many were left out on request. unknown_items:
+    how many distinct items the absent answers name. unknown_queries: how many queries of the table are not among these.
     """
 
     FLAT: ClassVar = ("positions", "grades")
@@ -115,10 +114,10 @@ class Truth(Ragged):
 
     @property
     def groups(self) -> NDArray[np.int64]:
-        """A group for each query, (queries,): queries whose first answer is the same item go together; -1 without one.
+        """The group of each query, (queries,): queries with the same first answer share one; -1 without an answer.
 
-        The captions of one picture are not independent, so they are resampled together. Groups are numbered as the
-        queries come, whatever the order of the items.
+        The captions of one picture are not independent, so they are resampled together. Groups are numbered in
+        the order of the queries, whatever the order of the items.
         """
         groups = np.full(len(self.counts), -1, np.int64)
         answers = self.positions[self.starts[self.answered]]
@@ -133,10 +132,10 @@ RelevanceLike: TypeAlias = (
 
 
 def as_relevance(value: RelevanceLike) -> Relevance:
-    """Return relevance from what a user gives.
+    """Return a user's input as Relevance.
 
-    A Relevance; a mapping from a query id to an item id, several, or a mapping of item id to grade; or rows of
-    (query id, item id) or (query id, item id, grade).
+    value: a Relevance; a mapping from a query id to an item id, to several, or to a mapping of item id to grade; or
+    rows of (query id, item id) or (query id, item id, grade).
     """
     if isinstance(value, Relevance):
         return value
@@ -149,7 +148,7 @@ def as_relevance(value: RelevanceLike) -> Relevance:
                 "relevance", f"must have 2 or 3 columns (query id, item id, grade), got shape {value.shape}"
             )
         return Relevance(*(value[:, column] for column in range(value.shape[1])))
-    listed: object = value  # whatever a caller without types may give
+    listed: object = value  # an untyped caller may pass anything
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         widths = {len(row) if isinstance(row, Sequence) and not isinstance(row, str) else -1 for row in listed}
         if widths <= {2} or widths == {3}:
@@ -189,7 +188,7 @@ def as_names(ids: ArrayLike, what: str, source: str = "relevance") -> Ids:
         array = array.astype(np.str_)
     if array.dtype.kind == "f" and np.isfinite(array).all() and np.array_equal(array, np.trunc(array)):
         _check_size(array, EXACT_FLOATS, source, f"{what} that are floats must be under 2**53, to be exact")
-        array = array.astype(np.int64)  # a table of numbers has one type for ids and grades
+        array = array.astype(np.int64)  # a numeric table has the same type for ids and grades
     if array.ndim != 1 or (array.dtype.kind not in "iuU" and len(array)):
         raise ArgumentError(
             source,
@@ -219,7 +218,7 @@ def as_numbers(values: ArrayLike, what: str, source: str = "relevance") -> Float
 
 
 def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int64]:
-    """Return the pairs with a grade over 0, each once; a pair with two grades is an error."""
+    """Return the pairs with a grade over 0, each once; raise if a pair has two grades."""
     _, query_codes = np.unique(queries, return_inverse=True)
     _, item_codes = np.unique(items, return_inverse=True)
     codes = query_codes * (int(item_codes.max(initial=0)) + 1) + item_codes
@@ -237,7 +236,7 @@ def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int6
 
 
 def matching(names: Ids, ids: Ids, what: str, source: str = "relevance") -> Ids:
-    """Return names in the type of ids: whole numbers also name ids that are strings, and the other way round."""
+    """Return names in the type of ids: whole numbers also match ids that are strings, and vice versa."""
     if names.dtype.kind == ids.dtype.kind:
         return names
     if ids.dtype.kind == "U":
@@ -247,13 +246,13 @@ def matching(names: Ids, ids: Ids, what: str, source: str = "relevance") -> Ids:
         return names.astype(np.int64)
     raise ArgumentError(
         source,
-        f"has the {what} id {strange!r}, but {what} ids are integers here, such as {ids[0].item()!r}",
+        f"has the {what} id {strange!r}, but {what} ids are integers here, for example {ids[0].item()!r}",
         "give the vectors their ids, or use row numbers in the table",
     )
 
 
 def places_of(names: Ids, ids: Ids) -> NDArray[np.int64]:
-    """Return the place of each name in ids, -1 where it is not there."""
+    """Return the position of each name in ids, or -1 if it is missing."""
     order = np.argsort(ids, kind="stable")
     spots = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
     found = order[spots]

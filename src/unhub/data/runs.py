@@ -16,7 +16,7 @@ from unhub.errors import ArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Items that were returned for queries, with scores, by id; (returned,) each. A higher score comes first."""
+    """Items returned for queries, by id, with scores, (returned,) each; a higher score ranks first."""
 
     query_ids: Ids
     item_ids: Ids
@@ -79,7 +79,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Returned(Ragged):
-    """The items of a run as positions: those of query i are row i, best first."""
+    """The items of a run as positions: row i holds those of query i, best first."""
 
     FLAT: ClassVar = ("positions", "scores")
 

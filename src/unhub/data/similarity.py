@@ -16,9 +16,9 @@ from unhub.data.ids import as_ids
 from unhub.data.vectors import Vectors, as_vectors, not_finite
 from unhub.errors import ArgumentError
 
-BLOCK_ROWS = 4096  # vectors that are made ready at a time for a mean
-READ_BYTES = 4 << 20  # of a given matrix: they are still in cache when they are read again
-Block: TypeAlias = NDArray[np.generic]  # rows made ready to multiply; a slice of a block is a block
+BLOCK_ROWS = 4096  # vectors prepared at a time for a mean
+READ_BYTES = 4 << 20  # of a given matrix: still in cache when read again
+Block: TypeAlias = NDArray[np.generic]  # rows prepared for multiplying; a slice of a block is a block
 
 
 class Similarity(Protocol):
@@ -28,45 +28,45 @@ class Similarity(Protocol):
     def shape(self) -> Span: ...
     @property
     def width(self) -> int:
-        """How many float32 a row of a prepared block takes."""
+        """How many float32 numbers a row of a prepared block takes."""
 
     @property
     def bound(self) -> float:
-        """No score is farther from zero than this, but for rounding."""
+        """The largest absolute score that is possible, up to rounding; infinite if unknown."""
 
     def reach(self) -> float:
-        """Return the same after a look at all vectors, or scores, where `bound` is infinite without one."""
+        """Return `bound`, or if that is infinite, compute it from all vectors or scores."""
 
     def queries(self, span: Span) -> Block:
         """Prepare these queries for `items_by_queries` and `queries_by_items`."""
 
     def items(self, span: Span) -> Block:
-        """Prepare these items likewise."""
+        """Prepare these items in the same way."""
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
-        """Write the scores with a row per item, the form in which one item's scores lie side by side."""
+        """Write the scores with a row per item, so that one item's scores are contiguous."""
 
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
         """Write the scores with a row per query."""
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows `ready_rows` is best asked for at a time, or fewer."""
+        """The best number of rows, at most, to request from `ready_rows` at a time."""
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
-        """Return the scores with a row per query, C order, not to be written to: `out`, unless they lie ready."""
+        """Return the scores with a row per query, C order: `out`, or a view of existing scores. Do not write to it."""
 
     def rounding(self, items: Block, queries: Block) -> Float32:
-        """Return how far a score may be from its steady product, (items, queries); (1, 1) where that is one number."""
+        """Return how far a score may be from its steady product, (items, queries), or (1, 1) if that is one number."""
 
     def mean_scores(self, weights: Float64 | None = None) -> Float64:
-        """Return each item's mean score over the queries, (items,), by their weights where they have some."""
+        """Return each item's mean score over the queries, (items,), weighted if weights are given."""
 
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
 
     def on(self, device: str | None) -> Similarity:
-        """Return the same matrix, which the kernel of this name multiplies; None is the default of each call."""
+        """Return the same matrix, multiplied by the kernel of this name; None is the default kernel of each call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +140,15 @@ class Dot:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dense:
-    """A given (queries, items) matrix of similarities, such as one released with a paper.
+    """A given (queries, items) matrix of similarities, for example one released with a paper.
 
-    As what is fitted on, its rows are the bank queries. They are checked when they are first read, so that they need
-    not be read before.
+    In a fit, its rows are the bank queries. Rows are checked when they are first read, which saves a separate pass.
     """
 
     matrix: NDArray[np.floating]
     item_ids: Ids
     _device: str | None
-    _finite: NDArray[np.bool_]  # rows that were read, by any thread
+    _finite: NDArray[np.bool_]  # which rows were read, by any thread
 
     def __init__(self, matrix: ArrayLike, item_ids: ArrayLike | None = None) -> None:
         rows = as_vectors(matrix, "the similarity matrix", "(queries, items)").rows
@@ -179,7 +178,7 @@ class Dense:
         return max(float(np.abs(block).max()) for block in blocks)
 
     def queries(self, span: Span) -> Block:
-        return np.arange(*span)  # a prepared block of a given matrix is where it stands
+        return np.arange(*span)  # a prepared block of a given matrix is just its positions
 
     def items(self, span: Span) -> Block:
         return np.arange(*span)
@@ -196,7 +195,7 @@ class Dense:
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         part = np.asarray(self._part(queries, items))
-        if part.dtype == np.float32 and part.flags.carray:  # numba would compile anew for one that is read-only
+        if part.dtype == np.float32 and part.flags.carray:  # numba would compile again for a read-only array
             return part
         out[...] = part
         return out
@@ -207,7 +206,7 @@ class Dense:
         return self.matrix[start:stop, int(items[0]) : int(items[-1]) + 1]
 
     def check(self, span: Span | None = None) -> None:
-        """Raise a ValueError where a number of these rows, by default of all, is not finite."""
+        """Raise an ArgumentError if a number in these rows (by default, in any row) is not finite."""
         first, end = span or (0, self.shape[0])
         if self._finite[first:end].all():
             return
@@ -237,25 +236,25 @@ class Dense:
         return Dense(self.matrix[:, positions]).on(self._device)
 
     def on(self, device: str | None) -> Dense:
-        same = copy.copy(self)  # which shares the note of what was read
+        same = copy.copy(self)  # shares the record of which rows were read
         object.__setattr__(same, "_device", device)
         return same
 
 
 def steady_products(left: Block, right: Block) -> Float32:
-    """Return the products of two sets of rows, which do not depend on what is multiplied beside them.
+    """Return the products of two sets of rows, with values that do not depend on the block they are computed in.
 
-    Sums in float32 round as the size of the block has it. Those in float64 do too, but that is lost, save for one in
-    many millions, when they are rounded to float32 at the end.
+    How float32 sums round depends on the size of the block. So do float64 sums, but rounding them to float32 at the end
+    hides that in all but one of many millions.
     """
     return np.asarray(np.matmul(left.astype(np.float64), right.T.astype(np.float64)), np.float32)
 
 
 def product_rounding(dimensions: int) -> float:
-    """Return how far a float32 product may be from a steady one, as a share of the rows' lengths.
+    """Return how far a float32 product may be from a steady one, relative to the product of the rows' lengths.
 
-    In thirty million products of positive rows, which round worst of random ones, three quarters of this were the most.
-    Rows of zeros and one value, whose products all round the same way, can be off by more.
+    Among thirty million products of positive rows, the random rows that round worst, the largest error was three
+    quarters of this. Rows of zeros and one other value, whose products all round the same way, can be off by more.
     """
     return (8 + 1.5 * float(np.sqrt(dimensions))) * float(np.finfo(np.float32).eps) / 2
 
@@ -270,6 +269,6 @@ def _lengths(rows: Block) -> Float32:
 
 
 def check_similarity(similarity: str) -> None:
-    """Raise an ArgumentError unless this is a similarity we know."""
+    """Raise an ArgumentError unless this is a known similarity."""
     if similarity not in ("cosine", "dot"):
         raise ArgumentError("similarity", f"must be 'cosine' or 'dot', got {similarity!r}")

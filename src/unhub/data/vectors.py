@@ -1,4 +1,4 @@
-"""Vectors: ids and rows, from memory or mapped from disk, checked at the door and read block by block."""
+"""Vectors: ids and rows, in memory or mapped from disk, checked on input and read block by block."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from unhub.arrays import Float32, Ids, Kind, rows_per_block, spans, unit
 from unhub.data.ids import as_ids, join_ids
 from unhub.errors import ArgumentError
 
-LARGEST = float(np.finfo(np.float32).max)
-HARMLESS = 1e30  # subtracted from any finite float32, it gives a finite one: the largest are 2e31 apart
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+SAFE_SHIFT = 1e30  # subtracting it from a finite float32 never overflows: the largest ones are 2e31 apart
 CHECKED_ENTRIES = 1 << 18  # numbers at a time
 
 
 class Rows(Protocol):
-    """What an (n, d) array must offer to be read in blocks; numpy arrays and memory maps do."""
+    """The part of the array interface needed to read (n, d) rows in blocks; numpy arrays and memory maps have it."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -60,7 +60,7 @@ class Stacked:
 
 
 class Gathered:
-    """Some rows of a source, by position, without copying them all."""
+    """Some rows of a source, by position, copied only when read."""
 
     def __init__(self, rows: Rows, positions: NDArray[np.int64]) -> None:
         self.rows, self.positions = rows, positions
@@ -75,9 +75,11 @@ class Gathered:
 
 
 def _in_memory(rows: Rows, dtype: DTypeLike | None, copy: bool | None) -> NDArray[np.generic]:
-    """Return all rows as one array, as numpy asks for it."""
+    """Return all rows as one array, for numpy's `__array__`."""
     if copy is False:
-        raise ArgumentError("copy", "is False, but one array of rows from several sources is a copy", "leave it out")
+        raise ArgumentError(
+            "copy", "is False, but rows from several sources become one array only by copying", "leave it out"
+        )
     return np.asarray(rows[:], dtype)
 
 
@@ -101,9 +103,9 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, no repeats, none -1 or "").
+    """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, without repeats, -1 or "").
 
-    `unit_length` says that every row is known to have length one, so that none needs scaling under cosine.
+    `unit_length` says that every row is known to have length one and needs no scaling under cosine.
     """
 
     ids: Ids
@@ -127,26 +129,26 @@ class Vectors:
         return self.rows.shape[1]
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Float32]]:
-        """Yield (first row, block) with each block a float32 copy or view of the rows as they are."""
+        """Yield (first row, block); each block is a float32 copy or view of the unscaled rows."""
         for start, stop in spans(len(self), rows or rows_per_block(self.dimensions)):
             yield start, self.block(start, stop)
 
     def block(self, start: int, stop: int) -> Float32:
         """Return rows start..stop in float32, C order; it may be a view of the source, so do not write to it."""
-        with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite, which `inspect` refuses
+        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite, which `inspect` rejects
             return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
 
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
-        """Return rows start..stop ready to multiply, of length one under cosine; it may be a view, as from `block`."""
+        """Return rows start..stop ready to multiply, of length one under cosine; it may be a view, as in `block`."""
         block = self.block(start, stop)
         return unit(block) if self.want_scaling(start, stop, similarity) else block
 
     def want_scaling(self, start: int, stop: int, similarity: Kind) -> bool:
-        """Whether rows start..stop, which have been read, must be scaled before they are multiplied."""
+        """Return whether rows start..stop, which have been read, must be scaled before they are multiplied."""
         return similarity == "cosine" and not self.are_unit(start, stop)
 
     def are_unit(self, start: int, stop: int) -> bool:
-        """Whether rows start..stop, which have been read, are known to have length one."""
+        """Return whether rows start..stop, which have been read, are known to have length one."""
         return self.unit_length
 
     def seen(self, unit_length: bool) -> Vectors:
@@ -156,7 +158,7 @@ class Vectors:
         return known
 
     def again(self) -> Vectors:
-        """Return the same vectors as a function takes them from its caller, of whose lengths nothing is known."""
+        """Return the same vectors as if they came from a caller, with nothing known about their lengths."""
         return Vectors(self.ids, self.rows)
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
@@ -177,7 +179,7 @@ VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
 
 
 def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
-    """Return `value` as Vectors, with ids 0..n-1 where it has none; errors call it `name`, and its two sides `axes`."""
+    """Return `value` as Vectors, with ids 0..n-1 if it has none; errors call it `name` and its two axes `axes`."""
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
     if isinstance(rows, np.ma.MaskedArray):
@@ -195,7 +197,7 @@ def _as_rows(value: object, name: str) -> Rows:
     if isinstance(value, str | os.PathLike):
         raise ArgumentError(name, f"must be vectors, got the text {os.fspath(value)!r}", "read the file first")
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
-        return cast("Rows", value)  # for example an HDF5 data set, which is read block by block
+        return cast("Rows", value)  # for example an HDF5 dataset, read block by block
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -203,14 +205,14 @@ def _as_rows(value: object, name: str) -> Rows:
 
 
 def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
-    """Return texts as an array; a text that ends in NUL, which the array would drop, is a ValueError."""
+    """Return texts as an array; raise a ValueError if one ends in NUL, which the array would drop."""
     if "\0" in "".join(texts) and any(text.endswith("\0") for text in texts):
         raise ValueError("an id ends in NUL, which an array of texts cannot hold")
     return np.array(texts, np.str_)
 
 
 def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
-    """Return the first row that holds NaN or infinity; None where every number is finite."""
+    """Return the first row that holds NaN or infinity, or None if every number is finite."""
     for start, stop in spans(len(matrix), max(1, CHECKED_ENTRIES // max(1, matrix.shape[1]))):
         finite = np.isfinite(matrix[start:stop])
         if not finite.all():
@@ -219,23 +221,23 @@ def row_not_finite(matrix: NDArray[np.floating]) -> int | None:
 
 
 def not_finite(name: str, number: int, given: NDArray[np.generic]) -> ArgumentError:
-    """Return the error of a set, called `name`, whose row of this number, as given, is not finite in float32."""
+    """Return the error for row `number` of the set `name`, which is not finite in float32; `given` is that row."""
     with np.errstate(over="ignore"):
         row = given.astype(np.float32)
     at = int(np.isfinite(row).argmin())
     if np.isfinite(given[at]):
-        problem = f"holds {given[at]:g} in row {number}, which is beyond float32 ({LARGEST:.6g} at most)"
+        problem = f"holds {given[at]:g} in row {number}, which is beyond float32 ({LARGEST_FLOAT32:.6g} at most)"
         return ArgumentError(name, problem, "scale the numbers")
     return ArgumentError(name, f"holds {row[at]} in row {number}", "every number must be finite in float32")
 
 
 def check_range(corrected: NDArray[np.floating]) -> None:
-    """Raise where scores of finite similarities and biases, (queries, items), are outside the range of float32.
+    """Raise if scores of finite similarities and biases, (queries, items), are outside the range of float32.
 
-    That can only be so where strength * bias is above HARMLESS, so it is called only there.
+    That is possible only if strength * bias is above SAFE_SHIFT, so it is called only then.
     """
     if row_not_finite(corrected) is not None:
         raise ValueError(
-            f"some corrected scores go beyond {LARGEST:.6g}, the largest number of float32: similarity and strength * "
-            "bias are too large together; use a smaller strength, or scale the vectors and refit"
+            f"some corrected scores exceed {LARGEST_FLOAT32:.6g}, the largest float32: similarity and strength * bias "
+            "are too large together; use a smaller strength, or scale the vectors and refit"
         )

@@ -19,7 +19,7 @@ from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reac
 from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Block, Similarity
-from unhub.data.vectors import HARMLESS, check_range
+from unhub.data.vectors import SAFE_SHIFT, check_range
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
@@ -57,7 +57,7 @@ class Additive:
         """Return what it ranks by, which float32 must hold."""
         with np.errstate(over="ignore"):
             corrected = scores - weights[:, None] * self.h
-        if self.largest > HARMLESS:
+        if self.largest > SAFE_SHIFT:
             check_range(corrected)
         return corrected
 
@@ -218,7 +218,7 @@ def place_tile(
         scores = ranking.apply(scores)
     else:
         h, weights = ranking.h, ranking.weights(scores)
-        if ranking.largest > HARMLESS:
+        if ranking.largest > SAFE_SHIFT:
             ranking.corrected(np.asarray(scores, np.float32), weights)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))

@@ -1,4 +1,4 @@
-"""Where vectors live: one file per engine, one line in INDEXES."""
+"""Indexes: search vectors in this process. One file per engine, one line in INDEXES."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unhub.indexes.index import Changeable, Index, InProcess
 
 
 class Engine(Protocol):
-    """What makes an index of items, from settings such as the `HNSW32` of `faiss:HNSW32`."""
+    """Makes an index of items from settings, for example the `HNSW32` of `faiss:HNSW32`."""
 
     def __call__(
         self,
@@ -32,7 +32,7 @@ INDEXES: Mapping[str, Engine] = {"exact": Exact, "faiss": faiss_index}
 
 
 def check_index(spec: object) -> None:
-    """Raise an ArgumentError unless the spec is a text; what it says is read when the index is made."""
+    """Raise an ArgumentError unless the spec is a text; it is parsed when the index is made."""
     if not isinstance(spec, str):
         raise ArgumentError("index", f"must be a text such as 'exact' or 'faiss:HNSW32', got {spec!r}")
 

@@ -1,7 +1,7 @@
-"""Approximate: what every approximate engine needs around it, so that its answers are exact in all but recall.
+"""Approximate: wrap an approximate engine so that its answers are exact in everything but recall.
 
-Candidates are scored from the items themselves; removed items leave places that are passed over; an engine that cannot
-filter is asked for more; and what it cannot answer well is answered by exact search.
+Candidates are scored from the items themselves; places of removed items are skipped; an engine that cannot filter is
+asked for more; and what it cannot answer well is answered by exact search.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from unhub.indexes.exact import Exact
 from unhub.indexes.index import InProcess, Positions
 from unhub.indexes.stored import Stored
 
-# A graph walks past what it may not return: below this share of allowed items, exact search is as fast.
+# A graph must walk through items it may not return: below this share of allowed items, exact search is as fast.
 EXACT_SHARE = 0.1
-OVERFETCH_FACTOR = 4  # times k, from an engine that cannot filter
-CANDIDATE_BYTES = 32 << 20  # of candidates' rows at a time
+OVERFETCH_FACTOR = 4  # times k, fetched from an engine that cannot filter
+CANDIDATE_BYTES = 32 << 20  # of candidate rows at a time
 BATCH_QUERIES = 1024
-SAMPLE_ITEMS, SAMPLE_QUERIES, SAMPLE_PLACES = 4096, 256, 10  # to see how much an engine finds
+SAMPLE_ITEMS, SAMPLE_QUERIES, SAMPLE_PLACES = 4096, 256, 10  # to measure how much an engine finds
 
 
 class Backend(Protocol):
-    """What an engine must offer: augmented vectors in places, which count from 0 in the order they were added.
+    """The interface of an engine: augmented vectors in places, numbered from 0 in the order they were added.
 
-    stored: how it is given vectors. fetch_factor: how many times k of what it finds are worth scoring. grows: whether
-    vectors may be added in parts, and later; an engine that does not is built in one go.
+    stored: the form of the vectors it receives. fetch_factor: how many times k of its candidates are worth scoring.
+    grows: whether vectors may be added in parts and later; an engine that does not grow is built in one go.
     """
 
     @property
@@ -42,27 +42,27 @@ class Backend(Protocol):
     @property
     def grows(self) -> bool: ...
     def __len__(self) -> int:
-        """Return how many places there are, those that an interrupted `add` left behind too."""
+        """Return how many places there are, including those that an interrupted `add` left behind."""
 
     def add(self, vectors: Float32) -> None:
-        """Put vectors in the next places."""
+        """Store vectors in the next places."""
 
     def find(self, vectors: Float32, k: int) -> Positions:
-        """Return the places nearest to each vector, (vectors, k), -1 where it finds none."""
+        """Return the places nearest to each vector, (vectors, k), -1 for none."""
 
     def find_among(self, vectors: Float32, k: int, selected: NDArray[np.bool_]) -> Positions | None:
-        """Return the same of these places alone, or None if it cannot filter; `selected` has an entry per place."""
+        """Return the same among `selected` places, (places,), only; None if the engine cannot filter."""
 
 
-Opener: TypeAlias = Callable[[Exact], Backend]  # makes an engine, trained but empty, for the items of an exact index
+Opener: TypeAlias = Callable[[Exact], Backend]  # makes a trained, empty engine for the items of an exact index
 
 
 @final
 class Approximate(InProcess):
     """An engine over augmented vectors, beside the exact index of the same items.
 
-    What the engine may leave out (removed items, items not allowed) never takes a place: a query that comes back short
-    is answered exactly.
+    Removed items and items that are not allowed never take a place in the results: a query with too few is answered
+    exactly.
     """
 
     def __init__(self, exact: Exact, opener: Opener, progress: Progress | None = None) -> None:
@@ -75,15 +75,15 @@ class Approximate(InProcess):
         return self.exact.items
 
     def _build(self, progress: Progress | None = None) -> None:
-        """Make the engine anew from the items at hand; what was there stays if that fails."""
+        """Build a new engine from the current items; the old one stays if that fails."""
         backend = self._open(self.exact)
         self._store(backend, 0, progress)
         self.backend = backend
-        self.positions = np.arange(len(self.items))  # of the item in each place, -1 where there is none
+        self.positions = np.arange(len(self.items))  # of the item in each place, -1 for none
         self._whole = True
 
     def _store(self, backend: Backend, first: int, progress: Progress | None = None) -> None:
-        """Hand the items from `first` on to an engine."""
+        """Add the items from `first` on to an engine."""
         step = rows_per_block(backend.stored.layout.width) if backend.grows else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
@@ -92,9 +92,9 @@ class Approximate(InProcess):
                 progress(stop - first, len(self.items) - first)
 
     def add(self, items: Vectors, bias: Float64) -> None:
-        """Put items after those it holds; one that is too long for the layout makes all be stored anew.
+        """Add items after those it holds; if one is too long for the layout, all are stored again.
 
-        Whatever stops it half-way, such as a lack of memory, leaves the items, and the answers, as they were.
+        If it is interrupted, for example by a lack of memory, the items and the answers stay as they were.
         """
         before = self.exact
         self.exact = before.grown(items, bias)
@@ -109,25 +109,25 @@ class Approximate(InProcess):
             raise
 
     def _grow(self, first: int) -> None:
-        """Hand the items from `first` on to the engine; what was stored before a failure is passed over."""
+        """Add the items from `first` on to the engine; what it stored before a failure is skipped."""
         try:
             self._store(self.backend, first)
         except BaseException:
             stored = len(self.backend) - len(self.positions)
             self.positions = np.concatenate([self.positions, np.full(stored, -1)])
-            self._whole = False  # the engine may have stored a row that its graph or clusters do not know
+            self._whole = False  # the engine may hold a row that its graph or clusters lack
             raise
         self.positions = np.concatenate([self.positions, np.arange(first, len(self.items))])
 
     def drop(self, positions: Positions) -> None:
-        """Drop items: their places, which a graph cannot free, are passed over until half of all are such."""
+        """Drop items; their places, which a graph cannot free, are skipped until they are half of all."""
         moved = np.full(len(self.items) + 1, -1)
         kept = np.delete(np.arange(len(self.items)), positions)
         moved[kept] = np.arange(len(kept))
         self.exact.drop(positions)
-        self.positions = moved[self.positions]  # -1 stays -1: it looks up the last entry
+        self.positions = moved[self.positions]  # -1 stays -1: it indexes the last entry
         if 2 * len(self.items) < len(self.positions):
-            # Too few may be left to train on, or too little memory: what was made of more items serves them.
+            # Too few items may be left to train on, or too little memory: the larger engine still serves them.
             with contextlib.suppress(ValueError, MemoryError):
                 self._build()
 
@@ -168,10 +168,10 @@ class Approximate(InProcess):
         return scores, found
 
     def _candidates(self, vectors: Float32, k: int, allowed: Positions | None) -> Positions:
-        """Return the positions the engine finds for augmented queries, (queries, k or more), -1 where it finds none."""
+        """Return the positions the engine finds for augmented queries, (queries, k or more), -1 for none."""
         if allowed is None and len(self.positions) == len(self.items):
             return self.backend.find(vectors, k)
-        wanted = np.zeros(len(self.items) + 1, np.bool_)  # the last entry is for places without an item
+        wanted = np.zeros(len(self.items) + 1, np.bool_)  # the last entry stands for places without an item
         wanted[slice(len(self.items)) if allowed is None else allowed] = True
         places = self.backend.find_among(vectors, k, wanted[self.positions])
         if places is None:
@@ -181,9 +181,9 @@ class Approximate(InProcess):
 
 
 def share_found(backend: Backend, exact: Exact) -> float:
-    """Return which share of the best of some items an empty engine finds, where some of them ask; it holds them then.
+    """Fill an empty engine with a sample of items and return its recall, with some of them as queries.
 
-    Where an engine stores codes, this says which form of the vectors they keep better.
+    For an engine that stores codes, this tells which form of the vectors the codes preserve better.
     """
     drawn = np.random.default_rng(0).permutation(len(exact.items))[:SAMPLE_ITEMS]
     some = Exact(exact.items.gather(drawn), exact.bias[drawn], exact.similarity, threads=exact.threads)

@@ -1,4 +1,4 @@
-"""Exact search: every item is looked at, tile by tile, so the whole matrix of scores never exists."""
+"""Exact search: score every item, tile by tile, so that the whole matrix of scores never exists."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Exact(InProcess):
         return scores, places if allowed is None else np.where(places >= 0, allowed[places], -1)
 
     def scores_at(self, queries: Float32, weights: Float64, positions: Positions) -> Float32:
-        """Return the scores of some positions of each query, (queries, candidates)."""
+        """Return the scores of each query at its own positions, (queries, candidates)."""
         rows = np.asarray(take(self.items.rows, positions.ravel()), dtype=np.float32)
         rows = unit(rows) if self.items.want_scaling(0, len(self.items), self.similarity) else rows
         candidates = rows.reshape(*positions.shape, self.items.dimensions)
@@ -66,7 +66,7 @@ class Exact(InProcess):
         return scores
 
     def add(self, items: Vectors, bias: Float64) -> None:
-        """Put items after those it holds."""
+        """Add items after those it holds."""
         grown = self.grown(items, bias)
         self._items, self.bias = grown.items, grown.bias
 
@@ -77,17 +77,17 @@ class Exact(InProcess):
         self._items, self.bias = Vectors(self.items.ids[kept], rows).seen(self.items.unit_length), self.bias[kept]
 
     def grown(self, items: Vectors, bias: Float64) -> Exact:
-        """Return an index of the items it holds and then these."""
+        """Return an index of the items it holds, followed by these."""
         rows, unit_length = _stacked(self.items.rows, items.rows), self.items.unit_length and items.unit_length
         both = Vectors(join_ids(self.items.ids, items.ids), rows).seen(unit_length)
         return Exact(both, np.concatenate([self.bias, bias]), self.similarity, threads=self.threads)
 
 
-# Rows stay a flat stack of parts, however often items come and go.
+# Rows stay a flat stack of parts, however often items are added and removed.
 
 
 def _gathered(rows: Rows, kept: Positions) -> Rows:
-    """Return some of the rows, in rising order."""
+    """Return some of the rows, in ascending order."""
     if isinstance(rows, Gathered):
         return Gathered(rows.rows, rows.positions[kept])
     if not isinstance(rows, Stacked):
@@ -102,7 +102,7 @@ def _gathered(rows: Rows, kept: Positions) -> Rows:
 
 
 def _stacked(rows: Rows, new: Rows) -> Rows:
-    """Return the rows with new ones below, joining small parts so that many additions do not become many parts."""
+    """Return the rows with new ones below; join small parts, so that many additions do not make many parts."""
     parts = [*rows.parts] if isinstance(rows, Stacked) else [rows]
     while len(parts) > 1 and parts[-1].shape[0] + new.shape[0] <= SMALL_PART_ROWS:
         new = np.concatenate([parts.pop()[:], new[:]])

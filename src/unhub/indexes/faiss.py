@@ -41,19 +41,19 @@ def faiss_index(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Approximate:
-    """Return an index of FAISS. Settings are a factory string, then FAISS's own parameters: `IVF256,Flat;nprobe=32`.
+    """Return a FAISS index; settings are a factory string, then FAISS's own parameters: `IVF256,Flat;nprobe=32`.
 
-    `Flat` ranks by inner product; every other index gets vectors of one length and L2, which keep the recall of graphs
-    and clusters. Without parameters efSearch is 128, nprobe twice the square root of the number of clusters, and RFlat
-    looks at 4 k again. An index of codes (PQ, SQ) gets the vectors rotated or as they are, whichever finds more in a
-    sample of the items, and 4 k of what it finds are scored.
+    `Flat` ranks by inner product; every other index uses L2 on vectors of equal length, which keeps the recall of
+    graphs and clusters. By default, efSearch is 128, nprobe is twice the square root of the number of clusters, and
+    RFlat re-ranks 4 k candidates. An index of codes (PQ, SQ) stores the vectors rotated or as they are, whichever finds
+    more in a sample of the items, and 4 k of its candidates are scored.
     """
     exact = Exact(items, bias, similarity, threads=threads)
     return Approximate(exact, partial(open_faiss, settings=settings), progress)
 
 
 def open_faiss(exact: Exact, settings: str) -> Faiss:
-    """Return a trained and empty index of FAISS for these items."""
+    """Return a trained, empty FAISS index for these items."""
     plain = _trained(exact, settings, rotate=False)
     if not plain.coded or is_transformed(plain.index):
         return plain
@@ -77,7 +77,7 @@ def _trained(exact: Exact, settings: str, rotate: bool) -> Faiss:
 
 @final
 class Faiss:
-    """An index of FAISS as a backend: places count from 0 in the order vectors were added, which FAISS keeps."""
+    """A FAISS index as a backend; FAISS itself numbers places from 0 in the order vectors were added."""
 
     def __init__(self, index: Any, stored: Stored, settings: str, threads: int | None) -> None:
         self.index, self.stored, self.settings, self.threads = index, stored, settings, threads
@@ -89,24 +89,24 @@ class Faiss:
         return int(self.index.ntotal)
 
     def train(self, vectors: Float32) -> None:
-        """Learn clusters and codes from vectors like those to come."""
+        """Learn clusters and codes from a sample of the vectors."""
         self._run(
             lambda: self.index.train(vectors),
             f"cannot be trained on {len(vectors)} items",
-            "take fewer clusters or centroids, or the exact index, which needs no training",
+            "use fewer clusters or centroids, or the exact index, which needs no training",
         )
 
     def add(self, vectors: Float32) -> None:
-        """Put vectors in the next places."""
-        self._run(lambda: self.index.add(vectors), f"failed as {len(vectors)} vectors were added")
+        """Store vectors in the next places."""
+        self._run(lambda: self.index.add(vectors), f"failed to add {len(vectors)} vectors")
 
     def find(self, vectors: Float32, k: int) -> Positions:
-        """Return the places nearest to each vector, (vectors, k), -1 where it finds none."""
-        found = self._run(lambda: self.index.search(vectors, k), f"failed as it searched for {k} places")
+        """Return the places nearest to each vector, (vectors, k), -1 for none."""
+        found = self._run(lambda: self.index.search(vectors, k), f"failed to search for the best {k}")
         return cast("Positions", found[1])
 
     def find_among(self, vectors: Float32, k: int, selected: NDArray[np.bool_]) -> Positions | None:
-        """Return the same of these places alone, or None for a kind of index that cannot filter."""
+        """Return the same among selected places only, or None if this kind of index cannot filter."""
         try:
             with threads_of(self.threads):
                 return cast("Positions", self.index.search(vectors, k, params=_filtering(self.index, selected))[1])
@@ -122,7 +122,7 @@ class Faiss:
 
 
 def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
-    """Return search parameters that keep the index to these of its places, at the effort it is set to."""
+    """Return search parameters that restrict the index to the selected places and keep its other settings."""
     faiss = library()
     selector = faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
 

@@ -1,4 +1,4 @@
-"""Index: what answers a search by id, what else one may be able to do, and what those in this process share."""
+"""Index: the interface of an index, what some can do besides, and what those in this process share."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Positions: TypeAlias = NDArray[np.int64]
 class Index(Protocol):
     """Items with their biases, searched by s(q, g) - weight(q) * bias(g); they need not be in this process.
 
-    A searcher asks for no more than this to search with a bias. What else it can do depends on the index: follow items
-    that come and go where it is `Changeable`; rank by whole rows, or by mean ranks, where it is `InProcess`.
+    A searcher needs nothing else to search with a bias. An index that is `Changeable` can also add and remove items,
+    and one that is `InProcess` can rank by whole rows or mean ranks.
     """
 
     @property
     def ids(self) -> Ids:
-        """The ids of its items, known without their vectors."""
+        """The ids of its items."""
 
     def search(
         self,
@@ -37,32 +37,32 @@ class Index(Protocol):
     ) -> tuple[Float32, Ids]:
         """Return scores and ids, (queries, k), best first.
 
-        Queries are ready to multiply. `allowed` are the only ids to return, each once; 1 <= k <= their number. A place
-        that nothing fills has the score -inf and the id -1, or "" where ids are strings.
+        Queries are ready to multiply. `allowed` are the only ids to return, without repeats; 1 <= k <= their number. An
+        empty place has the score -inf and the id -1, or "" if ids are strings.
         """
 
 
 @runtime_checkable
 class Changeable(Protocol):
-    """An index whose items may come and go; the biases of the others stay as they are."""
+    """An index that can add and remove items; the biases of the others stay the same."""
 
     def add(self, items: Vectors, bias: Float64) -> None:
-        """Put items, whose ids are new, after those it holds."""
+        """Add items with new ids after those it holds."""
 
     def remove(self, ids: Ids) -> None:
         """Drop the items with these ids; those after them move up."""
 
 
 class InProcess(ABC):
-    """An index over vectors of this process, which answers by position along its items as well as by id.
+    """An index over vectors in this process, which answers by position as well as by id.
 
-    A searcher asks it by position: no id is looked up.
+    A searcher asks by position, which saves looking up ids.
     """
 
     @property
     @abstractmethod
     def items(self) -> Vectors:
-        """The items it holds; positions count along them."""
+        """The items it holds, in the order of their positions."""
 
     @abstractmethod
     def find(
@@ -73,14 +73,14 @@ class InProcess(ABC):
         allowed: Positions | None = None,
         progress: Progress | None = None,
     ) -> tuple[Float32, Positions]:
-        """Return scores and positions, (queries, k), best first; `allowed` are positions, rising.
+        """Return scores and positions, (queries, k), best first; `allowed` are positions, ascending.
 
-        A place that nothing fills has the score -inf and the position -1.
+        An empty place has the score -inf and the position -1.
         """
 
     @abstractmethod
     def add(self, items: Vectors, bias: Float64) -> None:
-        """Put items after those it holds."""
+        """Add items after those it holds."""
 
     @abstractmethod
     def drop(self, positions: Positions) -> None:

@@ -1,4 +1,4 @@
-"""Stored: how an approximate engine is given vectors: augmented, of one length, and within the range of float32."""
+"""Stored: the form of vectors in an approximate engine: augmented, of equal length, and within float32."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float32, Float64, Kind, are_ordinary
-from unhub.data.vectors import HARMLESS, LARGEST, Vectors
+from unhub.data.vectors import LARGEST_FLOAT32, SAFE_SHIFT, Vectors
 from unhub.layouts import Form, Layout, longest, squared_lengths
 
-# A query this many times longer or shorter than the items is scaled, or its products drown in the squared lengths.
+# A query this many times longer or shorter than the items is scaled, else squared lengths swamp its products.
 LENGTH_RATIO_LIMIT = 1e3
 
 
@@ -30,22 +30,22 @@ class Stored:
 
     @property
     def scale(self) -> float:
-        """What everything stored is multiplied by: any one length gives the same order.
+        """The factor for everything stored; any common length gives the same order.
 
-        Squared distances leave the range of float32 before products do, and FAISS then aborts the whole process.
+        Squared distances overflow float32 before products do, and FAISS then aborts the whole process.
         """
-        ordinary = are_ordinary(np.array([min(self.radius, LARGEST)], np.float32))
+        ordinary = are_ordinary(np.array([min(self.radius, LARGEST_FLOAT32)], np.float32))
         return 1.0 if self.layout.form == "ip" or ordinary else 1 / self.radius
 
     def items(self, block: Float32, bias: Float64) -> Float32:
-        """Return what to hold of these items: scaled before it becomes float32, which may not hold the radius."""
+        """Return the vectors to store for these items, scaled before float32, which may not hold the radius."""
         scale = self.scale
         if scale != 1:
             block = (block.astype(np.float64) * scale).astype(np.float32)
         return self.layout.items(block, self.ratio * scale * bias, self.radius * scale)
 
     def queries(self, queries: Float32, weights: Float64) -> Float32:
-        """Return augmented queries, near in length to what is stored where that is compared by distance."""
+        """Return augmented queries; for comparison by distance, about as long as the stored vectors."""
         if self.layout.form == "ip":
             return self.layout.queries(queries, weights)
         weights = weights / self.ratio
@@ -59,19 +59,19 @@ class Stored:
         return self.layout.queries(queries, weights * factors)
 
     def fits(self, items: Vectors, bias: Float64, similarity: Kind) -> bool:
-        """Return whether more items can be stored beside those it was made for: none is over the radius."""
+        """Return whether more items can be stored with the first ones: none is longer than the radius."""
         return longest(items, self.ratio * bias, similarity) <= self.radius
 
     def may_overflow(self, weights: Float64, bias: Float64) -> bool:
-        """Return whether corrected scores, which an index of inner products computes, may leave float32."""
+        """Return whether corrected scores, which an inner-product index computes, may overflow float32."""
         reach = np.abs(weights).max(initial=0) * np.abs(bias).max() if self.layout.form == "ip" else 0.0
-        return bool(reach > HARMLESS)
+        return bool(reach > SAFE_SHIFT)
 
 
 def _ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind) -> float:
-    """Return what biases are multiplied by, and weights divided: then h is no longer than the vectors, nor w.
+    """Return the factor for biases, whose inverse scales the weights, so that h and w are no longer than the vectors.
 
-    Dot products grow with the square of the lengths, and h with them: distances would hold nothing but h.
+    Dot products, and h with them, grow with the square of the lengths: h would dominate the distances.
     """
     largest = float(np.abs(bias).max())
     if form == "ip" or similarity == "cosine" or largest == 0:

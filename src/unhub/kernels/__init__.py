@@ -1,4 +1,4 @@
-"""Kernels: multiply a tile and reduce it, behind one interface; chosen per call. One file each, one line here."""
+"""Kernels: multiply a tile and reduce it, behind one interface, chosen per call. One file each, one line here."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def _numba() -> Kernel:
     return compiled
 
 
-# What loads each kernel: nothing is imported before it is asked for.
+# How to load each kernel: nothing is imported before it is needed.
 KERNELS: Mapping[str, Callable[[], Kernel]] = {"numpy": _numpy, "numba": _numba}
 
 _preferred: ContextVar[str | None] = ContextVar("preferred kernel", default=None)
 
 
 def choose(name: str | None = None) -> Kernel:
-    """Return the kernel of this name; without one, the default of this call.
+    """Return the kernel of this name, or without a name the default of this call.
 
-    The default is what `prefer` asks for, else numba where it is installed and UNHUB_NO_NUMBA is not set, else numpy.
+    The default is what `prefer` set, else numba if it is installed and UNHUB_NO_NUMBA is not set, else numpy.
     """
     name = check_name(name) or _preferred.get()
     if name is not None:
@@ -43,7 +43,7 @@ def choose(name: str | None = None) -> Kernel:
 
 
 def check_name(name: str | None) -> str | None:
-    """Return the name of a kernel, or None for the default; raise an ArgumentError about any other."""
+    """Return the name of a kernel, or None for the default; raise an ArgumentError if it is unknown."""
     if name is not None and name not in KERNELS:
         raise unknown("device", name, KERNELS, "devices")
     return name
@@ -51,7 +51,7 @@ def check_name(name: str | None) -> str | None:
 
 @contextmanager
 def prefer(name: str) -> Iterator[None]:
-    """Make this kernel the default of the calls made inside, on their threads too."""
+    """Make this kernel the default of calls inside the `with` block, including their threads."""
     before = _preferred.set(check_name(name))
     try:
         yield
@@ -61,7 +61,7 @@ def prefer(name: str) -> Iterator[None]:
 
 @functools.cache
 def _quickest() -> Kernel:
-    """Return the compiled kernel, or the plain one where numba is not installed or does not load."""
+    """Return the compiled kernel, or the plain one if numba is not installed or does not load."""
     try:
         return _numba()
     except ImportError:

@@ -1,4 +1,4 @@
-"""Where numba keeps what it compiled: its choice, else a folder of the user among temporary files, else nowhere."""
+"""Caching: where numba keeps compiled code: its own choice, else a user's temporary folder, else nowhere."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ config: Any = numba.config
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return what numba.njit returns; it caches where it can, and compiles in each process anew where it cannot."""
+    """Return what numba.njit returns; it caches if it can, else it compiles again in each process."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
             return numba.njit(cache=True, **options)(function)
-        except RuntimeError as error:  # neither the package's folder nor the user's can be written to
+        except RuntimeError as error:  # neither the package's folder nor the user's is writable
             if "cannot cache" not in str(error):
                 raise
         folder = private_folder()
@@ -39,7 +39,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @functools.cache
 def private_folder() -> Path | None:
-    """Return a folder that only this user can write to, or none: what is cached there is run as it is."""
+    """Return a folder that only this user can write to, or None: code cached there is run unchecked."""
     if not hasattr(os, "getuid"):
         return None
     user = os.getuid()
@@ -53,6 +53,6 @@ def private_folder() -> Path | None:
     except OSError:
         return None
     ours = stat.S_ISDIR(own.st_mode) and own.st_uid == user and not own.st_mode & 0o077
-    # Where others may rename what is not theirs, they could put a folder of their own in its place.
+    # If others may rename files that are not theirs, they could replace the folder with their own.
     stays = above.st_uid in (0, user) and (bool(above.st_mode & stat.S_ISVTX) or not above.st_mode & 0o022)
     return folder if ours and stays else None

@@ -1,4 +1,4 @@
-"""The numba kernel: each row of a tile is reduced while it is in cache; `interface` says what each function does."""
+"""The numba kernel: reduces each row of a tile while it is in cache. `interface` documents each function."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from unhub.kernels.plain import FLAT_BETA
 
 NAME = "numba"
 multiply = plain.multiply  # by BLAS
-deviate_rows, balance_deviations = plain.deviate_rows, plain.balance_deviations  # a few passes of numpy do
+deviate_rows, balance_deviations = plain.deviate_rows, plain.balance_deviations  # a few numpy passes are fast enough
 
-# Sums and maxima may be reordered, so that they vectorise; NaN never comes in (rows are checked at the door).
-REORDER = {"reassoc", "nsz", "contract", "arcp", "nnan"}
-jit = caching.jit(nogil=True, fastmath=REORDER, error_model="numpy", boundscheck=False)
+# Sums and maxima may be reordered, so that they vectorise; there is no NaN, since rows were checked before.
+REORDERING_FLAGS = {"reassoc", "nsz", "contract", "arcp", "nnan"}
+jit = caching.jit(nogil=True, fastmath=REORDERING_FLAGS, error_model="numpy", boundscheck=False)
 exact_jit = caching.jit(nogil=True, fastmath={"contract", "nnan", "nsz"}, error_model="numpy")
-# At the door, NaN may come in.
+# For the functions that check rows, which may still contain NaN.
 door_jit = caching.jit(nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 
-# A process that is forked while another thread compiles would get numba's lock held, and wait for it for ever.
+# A process forked while another thread compiles would inherit numba's held lock and wait for it forever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=global_compiler_lock.acquire,
@@ -34,27 +34,27 @@ if hasattr(os, "register_at_fork"):
     )
 
 LOG2E = np.float32(1.4426950408889634)
-MOST_COUNTED = 1 << 20
-MOST_HALVINGS = 300  # float32 has no two values that fewer do not tell apart
+MOST_COUNTED_VALUES = 1 << 20
+MOST_HALVINGS = 300  # enough to separate any two float32 values
 HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
-INFINITE, NOWHERE = np.float32(np.inf), np.float32(-np.inf)
-FAR_ABOVE = np.float32(8)  # in units of 1 / beta
-FAR_OFF = np.float32(8)  # in powers of two: how far a level may be from a row's largest score
-SHORT = np.int32(14)  # bits that a share drops to be kept in 16
-SHORT_HALF = np.int32(1 << 13)  # and half of the last one that stays
-ROWS_ADDED = 64  # in float32 before they go to float64 totals: it loses 4e-6 of such a sum at most
-# Rows are worked on in pieces, so that what comes later can be fetched meanwhile: a processor does so by itself only
-# within a page of memory, and poorly where several rows are read at once. Rows longer than this are read well enough.
-PIECE, MOST_FETCHED = 256, 1 << 15
+INFINITY, MINUS_INFINITY = np.float32(np.inf), np.float32(-np.inf)
+MOST_PEAK_RISE = np.float32(8)  # in units of 1 / beta: how far scores may rise above a peak before it follows
+MOST_LEVEL_GAP = np.float32(8)  # in powers of two: how far a level may be from a row's largest score
+DROPPED_BITS = np.int32(14)  # of a share's float32, which leave 16
+DROPPED_HALF = np.int32(1 << 13)  # half of the lowest bit that is kept
+SUBTOTAL_ROWS = 64  # summed in float32 before they go to float64 totals, which loses at most 4e-6 of a sum
+# Rows are processed in pieces, so that later data can be prefetched meanwhile: a processor does so by itself only
+# within a page of memory, and poorly when several rows are read at once. Rows longer than this need no prefetching.
+PIECE_SCORES, MOST_FETCHED_SCORES = 256, 1 << 15
 LINE_BYTES = 64
-SOON = 10240  # scores ahead
-FLOOR = np.float32(-125.5)  # powers of two below this leave the range of float32
-MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction left there
-# 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, which is below float32's own rounding.
+FETCH_AHEAD_SCORES = 10240  # how far ahead to prefetch
+LEAST_EXPONENT = np.float32(-125.5)  # smaller powers of two leave the range of float32
+ROUNDING_SHIFT = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction bits there
+# 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, below float32's own rounding.
 C1, C2, C3 = np.float32(0.6931469775979745), np.float32(0.24022242084571085), np.float32(0.055507337449616084)
 C4, C5 = np.float32(0.009671512676534846), np.float32(0.0013264726682935268)
-# 2**r - 1 on the same range: the Taylor series, which unlike that polynomial is as good beside a result near 0.
+# 2**r - 1 on the same range: the Taylor series, which unlike that polynomial is also precise for results near 0.
 E1, E2, E3, E4, E5, E6, E7 = (np.float32(math.log(2) ** power / math.factorial(power)) for power in range(1, 8))
 
 
@@ -68,37 +68,38 @@ def _largest(values: Float32) -> Any:
 
 @exact_jit
 def _power(x: Any) -> Any:
-    """2**x of a float32 between about -125.5 and 120.
+    """Return 2**x of a float32 between about -125.5 and 120.
 
-    Adding MAGIC rounds to a whole number and leaves it in the lowest bits, from where it is added to the exponent.
+    Adding ROUNDING_SHIFT rounds x to a whole number in the lowest bits, from where it is added to the exponent.
     """
-    shifted = x + MAGIC
-    r = x - (shifted - MAGIC)
+    shifted = x + ROUNDING_SHIFT
+    r = x - (shifted - ROUNDING_SHIFT)
     power = ONE + r * (C1 + r * (C2 + r * (C3 + r * (C4 + r * C5))))
     return as_float(as_bits(power) + (as_bits(shifted) << np.int32(23)))
 
 
 @exact_jit
 def exp2_(x: Any) -> Any:
-    """2**x of a float32 at or below about 120; below -125.5 it counts as that, which is zero beside a row's largest."""
-    return _power(larger(x, FLOOR))
+    """Return 2**x of a float32 up to about 120; x below -125.5 is raised to that, which is still negligible."""
+    return _power(larger(x, LEAST_EXPONENT))
 
 
 @exact_jit
 def less_one_(x: Any) -> Any:
-    """2**x - 1 of a float32 at or below about 120, to float32's own precision also where it is next to 0."""
-    x = larger(x, FLOOR)
-    shifted = x + MAGIC
-    r = x - (shifted - MAGIC)
+    """Return 2**x - 1 of a float32 up to about 120, to float32's own precision even near 0."""
+    x = larger(x, LEAST_EXPONENT)
+    shifted = x + ROUNDING_SHIFT
+    r = x - (shifted - ROUNDING_SHIFT)
     whole = as_float(as_bits(ONE) + (as_bits(shifted) << np.int32(23)))
     return whole * (r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * (E5 + r * (E6 + r * E7))))))) + (whole - ONE)
 
 
 @jit
 def _sum_by_differences(row: Float32, slope: Any, peak: Any) -> Any:
-    """Return the sum of 2**(slope * (score - peak)) as their number and the sum of what each is over 1.
+    """Return the sum of 2**(slope * (score - peak)) as the number of terms plus the sum of each term minus 1.
 
-    Where all are near to 1, that is as precise as the exponents are; a sum in float32 would lose what sets rows apart.
+    If all terms are near 1, that is as precise as the exponents; a plain float32 sum would lose the differences between
+    rows.
     """
     total = ZERO
     for j in range(len(row)):
@@ -108,7 +109,7 @@ def _sum_by_differences(row: Float32, slope: Any, peak: Any) -> Any:
 
 @jit
 def _weigh_differences(row: Float32, weights: Float32, slope: Any, peak: Any) -> Any:
-    """_sum_by_differences of scores that have weights."""
+    """Return `_sum_by_differences` of weighted scores."""
     total, whole = ZERO, 0.0
     for j in range(len(row)):
         total += weights[j] * less_one_(slope * (row[j] - peak))
@@ -125,14 +126,14 @@ def _weigh_powers(row: Float32, weights: Float32, slope: Any) -> Any:
     return total
 
 
-# What is `None` in a call is known when it is compiled: without weights, the branches for them are not there.
+# numba compiles a separate version for `weights=None`, without the branches for weights.
 
 
 @jit
 def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Any = None) -> None:
-    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80.
+    """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80.
 
-    A row has at most 6,000 scores: float32 holds the sum of as many.
+    A row has at most 6,000 scores: float32 can hold the sum of that many.
     """
     for i in range(tile.shape[0]):
         row = tile[i]
@@ -154,7 +155,7 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Any = None
 
 @jit
 def _sum_and_largest(row: Float32, slope: Any, peak: Any) -> Any:
-    """Return the sum of 2**(slope * (score - peak)) and the largest score, in one look at the row."""
+    """Return the sum of 2**(slope * (score - peak)) and the largest score, in one read of the row."""
     total, largest = ZERO, row[0]
     for j in range(len(row)):
         value = row[j]
@@ -165,7 +166,7 @@ def _sum_and_largest(row: Float32, slope: Any, peak: Any) -> Any:
 
 @jit
 def _weigh_and_largest(row: Float32, weights: Float32, slope: Any, peak: Any) -> Any:
-    """_sum_and_largest of scores that have weights."""
+    """Return `_sum_and_largest` of weighted scores."""
     total, largest = ZERO, row[0]
     for j in range(len(row)):
         value = row[j]
@@ -186,15 +187,15 @@ def _sum(values: Float32) -> Any:
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, weights: Any = None) -> None:
     """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas).
 
-    `peak` is the largest score of the row's first tile. It follows the running maximum only where that is so far above
-    that the exponents would lose precision, so that most rows are looked at once.
+    `peak` is the largest score of the row's first tile. It follows the running maximum only when that is so far above
+    that the exponents would lose precision, so most rows are read only once.
     """
     steepest = betas[0]
     for b in range(len(betas)):
         steepest = larger(steepest, betas[b])
     for i in range(tile.shape[0]):
         row = tile[i]
-        if peak[i] == NOWHERE:
+        if peak[i] == MINUS_INFINITY:
             peak[i] = _largest(row)
         for b in range(len(betas)):
             slope = betas[b] * LOG2E
@@ -202,7 +203,7 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, we
                 total, largest = _sum_and_largest(row, slope, peak[i])
             else:
                 total, largest = _weigh_and_largest(row, weights, slope, peak[i])
-            if b == 0 and steepest * (largest - peak[i]) > FAR_ABOVE:
+            if b == 0 and steepest * (largest - peak[i]) > MOST_PEAK_RISE:
                 for c in range(len(betas)):
                     sums[i, c] *= np.exp(np.float64(betas[c]) * (np.float64(peak[i]) - np.float64(largest)))
                 peak[i] = largest
@@ -215,7 +216,7 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, we
                     sums[i, b] += _weigh_differences(row, weights, slope, peak[i])
                 else:
                     sums[i, b] += np.float64(total)
-            elif total > HALF * np.float32(len(row)):  # most are near to 1
+            elif total > HALF * np.float32(len(row)):  # most terms are near 1
                 sums[i, b] += _sum_by_differences(row, slope, peak[i])
             else:
                 sums[i, b] += np.float64(total)
@@ -232,7 +233,7 @@ def _least(values: Float32) -> Any:
 @jit
 def _over(values: Float32, bar: Any) -> Any:
     """Count the values over the bar."""
-    count = ZERO  # a float counts fastest beside float comparisons, and is exact to 2**24
+    count = ZERO  # a float counter is fastest with float comparisons, and is exact up to 2**24
     for j in range(len(values)):
         count += ONE if values[j] > bar else ZERO
     return int(count)
@@ -240,15 +241,15 @@ def _over(values: Float32, bar: Any) -> Any:
 
 @exact_jit
 def _middle(low: Any, high: Any) -> Any:
-    return HALF * low + HALF * high  # in this order: the sum of two large values is beyond float32
+    return HALF * low + HALF * high  # not HALF * (low + high), which overflows for large values
 
 
 @jit
 def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
-    """Bisect for a bar that k to `most` values are over, from one that `over` of them are; counting vectorises.
+    """Bisect for a bar with k to `most` values over it, from one with `over` values over it; counting vectorises.
 
     Returns (bar, how many are over it, ceiling). At least k are over the bar. Equal values can make the count jump past
-    the window: then it ends with fewer than k over the ceiling, which is their value.
+    the window; the ceiling is then that value, with fewer than k values over it.
     """
     low, ceiling = larger(bar, _least(values)), _largest(values)
     for _ in range(MOST_HALVINGS):
@@ -269,7 +270,7 @@ def _raise_bar(values: Float32, k: int, most: int, bar: Any, over: int) -> Any:
 def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
     """Shorten a reservoir of k or more values to its k largest, or to `most`, in order; return (count, bar).
 
-    Values equal to the k-th that came later are dropped: at least k of those kept are at or over the bar.
+    Later values equal to the k-th are dropped: at least k of the values kept are at or over the bar.
     """
     bar = _least(values)
     over, ceiling = _over(values, bar), bar
@@ -277,13 +278,13 @@ def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
         bar, over, ceiling = _raise_bar(values, k, most, bar, over)
     count = 0
     if k <= over and over <= most:
-        for j in range(len(values)):  # each is written, and stays if it counts: no branch to be foretold wrongly
+        for j in range(len(values)):  # write each value, and keep it if it counts: no branch to mispredict
             value = values[j]
             values[count] = value
             places[count] = places[j]
             count += 1 if value > bar else 0
         return count, bar
-    bar = ceiling  # a tie at the k-th place: take all above it, and the first of the equal ones
+    bar = ceiling  # a tie at the k-th value: take all above it, and the first of the equal ones
     equals = k - _over(values, bar)
     for j in range(len(values)):
         value = values[j]
@@ -300,7 +301,7 @@ def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
 
 @jit
 def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
-    """Add what is over the bar to a reservoir of `count` values, none under it; return the new (count, bar)."""
+    """Add the values over the bar to a reservoir of `count` values, none below it; return the new (count, bar)."""
     columns, room = len(row), len(values)
     whole = columns - columns % WIDTH
     for start in range(0, whole, WIDTH):
@@ -328,8 +329,8 @@ def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarra
 
 @door_jit
 def _mean_and_deviation(values: Float32) -> Any:
-    """Return the mean and the standard deviation; 0 and 0 where float32 cannot hold their squares."""
-    shift = values[0]  # which keeps the squares small where all values are near to each other
+    """Return the mean and the standard deviation; 0 and 0 if float32 cannot hold the squares."""
+    shift = values[0]  # keeps the squares small if all values are near each other
     total, squares = ZERO, ZERO
     for j in range(len(values)):
         value = values[j] - shift
@@ -338,7 +339,7 @@ def _mean_and_deviation(values: Float32) -> Any:
     count = np.float32(len(values))
     mean = total / count
     square = squares / count - mean * mean
-    if not (square > ZERO and square < INFINITE):
+    if not (square > ZERO and square < INFINITY):
         return ZERO, ZERO
     return shift + mean, np.sqrt(square)
 
@@ -349,9 +350,9 @@ def _fill(
 ) -> Any:
     """Add one row to its reservoir of `count` values, all over the bar; return the new (count, bar, height).
 
-    Most of a reservoir's first row cannot matter, so it starts with a bar that is guessed: as many of the row's
-    standard deviations over its mean, `height`, as were right for the rows before. Where fewer than k values are over
-    the guess, a bar is searched for.
+    Most values of a reservoir's first row cannot matter, so it starts with a guessed bar: `height` standard deviations
+    above the row's mean, the number that was right for the rows before. If fewer than k values are over the guess, a
+    bar is searched for.
     """
     columns = len(row)
     if count > 0 or columns <= 2 * k:
@@ -361,10 +362,10 @@ def _fill(
     if deviation > ZERO:
         count, bar = _gather(row, first, k, values, places, 0, mean + height * deviation)
     if count < k:
-        bar, _, _ = _raise_bar(row, k, k + (k >> 1), NOWHERE, columns)
+        bar, _, _ = _raise_bar(row, k, k + (k >> 1), MINUS_INFINITY, columns)
         count, bar = _gather(row, first, k, values, places, 0, bar)
-    if deviation > ZERO and bar > NOWHERE:
-        aim = np.float32(k) + np.float32(4) * np.sqrt(np.float32(k))  # chance alone rarely leaves fewer than k
+    if deviation > ZERO and bar > MINUS_INFINITY:
+        aim = np.float32(k) + np.float32(4) * np.sqrt(np.float32(k))  # so that chance rarely leaves fewer than k
         height = (bar - mean) / deviation + np.float32(0.1) * (np.float32(count) / aim - ONE)
     return count, bar, height
 
@@ -375,8 +376,8 @@ def add_top(
 ) -> None:
     """Add a tile to each row's reservoir, (rows, room), which always holds the row's k largest values so far.
 
-    `places` says where each value stood: column j has the place first + j, and tiles come in that order, so that of
-    equal values the lowest places are kept.
+    `places` holds the position of each value: column j has position first + j. Tiles come in that order, so among equal
+    values those with the lowest positions are kept.
     """
     height = ZERO
     for i in range(tile.shape[0]):
@@ -393,10 +394,10 @@ def cut_top(k: int, values: Float32, places: np.ndarray, counts: np.ndarray) -> 
 
 @jit
 def _over_and_equal(values: Float32, bar: Any) -> Any:
-    """Count the values over the bar, and those equal to it; part by part, since floats count to 2**24."""
+    """Count the values over the bar and those equal to it, in parts, since floats count only up to 2**24."""
     all_over, all_equal = 0, 0
-    for start in range(0, len(values), MOST_COUNTED):
-        part = values[start : start + MOST_COUNTED]
+    for start in range(0, len(values), MOST_COUNTED_VALUES):
+        part = values[start : start + MOST_COUNTED_VALUES]
         over, equal = ZERO, ZERO
         for j in range(len(part)):
             over += ONE if part[j] > bar else ZERO
@@ -408,9 +409,9 @@ def _over_and_equal(values: Float32, bar: Any) -> Any:
 
 @jit
 def _best_first(values: Float32, places: np.ndarray, best: np.ndarray) -> None:
-    """Sort a few values and their places, largest first, the lower place first among equals; keep the first places.
+    """Sort a few values, largest first and the lower place first among equals; write the first places to `best`.
 
-    Where there are fewer than `best` has room for, -1 follows.
+    If there are fewer than `best` has room for, the rest is -1.
     """
     for i in range(1, len(values)):
         value, place = values[i], places[i]
@@ -436,9 +437,9 @@ def place_rows(
 ) -> None:
     """Rank the columns of each row by score - weight * h, with weights of 0 or 1.
 
-    `better` and `equal` get how many columns are over and level with those at `positions[starts[i]:starts[i + 1]]`, and
-    `best`, (rows, k), the k best columns, best first, the lower one first among equals; -1 where a score of -inf would
-    be the next.
+    `better` and `equal` receive how many columns score above, and the same as, those at
+    `positions[starts[i]:starts[i + 1]]`. `best`, (rows, k), receives the k best columns, best first and the lower one
+    first among equals; -1 instead of columns with a score of -inf.
     """
     rows, columns = tile.shape
     k = best.shape[1]
@@ -453,7 +454,7 @@ def place_rows(
         for pair in range(starts[i], starts[i + 1]):
             better[pair], equal[pair] = _over_and_equal(corrected, corrected[positions[pair]])
         if k:
-            count, _, height = _fill(corrected, 0, k, values, places, 0, NOWHERE, height)
+            count, _, height = _fill(corrected, 0, k, values, places, 0, MINUS_INFINITY, height)
             if count > k:
                 count, _ = _cut(values[:count], places, k, k)
             _best_first(values[:count], places[:count], best[i])
@@ -461,10 +462,10 @@ def place_rows(
 
 @jit
 def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray) -> None:
-    """Keep each column's largest value and the row it stood in (row i has the place first + i); the first one wins.
+    """Keep each column's largest value and its row (row i has position first + i); among equals the first one wins.
 
-    Four rows at a time, so that `best` and `where` are read and written a quarter as often; at the end the last row may
-    be looked at again, which changes nothing, since only a larger value does.
+    It takes four rows at a time, so that `best` and `where` are read and written a quarter as often. The last row may
+    be read more than once, which changes nothing, since only a larger value replaces another.
     """
     rows, columns = tile.shape
     last = rows - 1
@@ -489,9 +490,9 @@ def _row_powers(scores: Float32, i: int, h: Float32, slope: Any, level: Any, pow
     """Write 2**(slope * (score - h - level)) of a row; return their sum and the largest score - h."""
     columns, in_order = scores.shape[1], scores.reshape(-1)
     total, largest = ZERO, scores[i, 0] - h[0]
-    for start in range(0, columns, PIECE):
-        stop = min(start + PIECE, columns)
-        later = i * columns + SOON
+    for start in range(0, columns, PIECE_SCORES):
+        stop = min(start + PIECE_SCORES, columns)
+        later = i * columns + FETCH_AHEAD_SCORES
         for j in range(start, stop, LINE_BYTES // 4):
             fetch(in_order, later + j)
         row, row_h, row_powers = scores[i, start:stop], h[start:stop], powers[start:stop]
@@ -508,11 +509,11 @@ def _row_powers(scores: Float32, i: int, h: Float32, slope: Any, level: Any, pow
 def _soften(scores: Float32, i: int, h: Float32, slope: Any, level: Any, powers: Float32) -> Any:
     """Write the powers of a row relative to a level near its largest score - h; return their sum and that level.
 
-    The level of the row before will mostly do, and then the row is looked at once.
+    The level of the row before usually suffices, and then the row is read only once.
     """
     total, largest = _row_powers(scores, i, h, slope, level, powers)
     above = slope * (largest - level)
-    if not (above <= FAR_OFF and above >= -FAR_OFF):
+    if not (above <= MOST_LEVEL_GAP and above >= -MOST_LEVEL_GAP):
         level = largest
         total, largest = _row_powers(scores, i, h, slope, level, powers)
     return total, level
@@ -520,7 +521,7 @@ def _soften(scores: Float32, i: int, h: Float32, slope: Any, level: Any, powers:
 
 @jit
 def _hand_over(subtotals: Float32, totals: Float64) -> None:
-    """Add float32 sums to the totals, and begin them anew."""
+    """Add float32 subtotals to the totals and reset them to 0."""
     for j in range(len(totals)):
         totals[j] += np.float64(subtotals[j])
         subtotals[j] = ZERO
@@ -532,7 +533,7 @@ def soften_rows(
 ) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
-    `logs` gets each row's log-sum-exp.
+    `logs` receives each row's log-sum-exp.
     """
     powers, subtotals = np.empty(scores.shape[1], np.float32), np.zeros(scores.shape[1], np.float32)
     slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
@@ -552,7 +553,7 @@ def soften_rows(
                 value = powers[j] * scale
                 soft[j] = value
                 subtotals[j] += weight * value
-        if i % ROWS_ADDED == ROWS_ADDED - 1:
+        if i % SUBTOTAL_ROWS == SUBTOTAL_ROWS - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
 
@@ -561,9 +562,9 @@ def soften_rows(
 def soften_short_rows(
     scores: Float32, h: Float32, beta: float, out: np.ndarray, totals: Float64, logs: Float64, weights: Any = None
 ) -> None:
-    """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven.
+    """Do `soften_rows` in 16 bits, rounded to nearest, halves up: nine bits of fraction and seven of exponent.
 
-    A share is never over 1, so the first two bits of its float32 are zero and need not be kept.
+    A share is never above 1, so the first two bits of its float32 are zero and need not be kept.
     """
     powers, subtotals = np.empty(scores.shape[1], np.float32), np.zeros(scores.shape[1], np.float32)
     slope, level = np.float32(beta) * LOG2E, scores[0, 0] - h[0]
@@ -575,15 +576,15 @@ def soften_short_rows(
         if weights is None:
             for j in range(len(powers)):
                 value = powers[j] * scale
-                soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
+                soft[j] = np.uint16((as_bits(value) + DROPPED_HALF) >> DROPPED_BITS)
                 subtotals[j] += value
         else:
             weight = weights[i]
             for j in range(len(powers)):
                 value = powers[j] * scale
-                soft[j] = np.uint16((as_bits(value) + SHORT_HALF) >> SHORT)
+                soft[j] = np.uint16((as_bits(value) + DROPPED_HALF) >> DROPPED_BITS)
                 subtotals[j] += weight * value
-        if i % ROWS_ADDED == ROWS_ADDED - 1:
+        if i % SUBTOTAL_ROWS == SUBTOTAL_ROWS - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
 
@@ -602,19 +603,19 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64, 
         share = (ONE if weights is None else weights[i]) / total
         for j in range(columns):
             subtotals[j] += share * row[j]
-        if i % ROWS_ADDED == ROWS_ADDED - 1:
+        if i % SUBTOTAL_ROWS == SUBTOTAL_ROWS - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
 
 
 @jit
 def _lengthen(bits: Any) -> Any:
-    return as_float(np.int32(bits) << SHORT)
+    return as_float(np.int32(bits) << DROPPED_BITS)
 
 
 @jit
 def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Float32) -> Any:
-    """Return the sums of four rows of 16 bits, weighted."""
+    """Return the weighted sums of four rows of 16 bits."""
     w, x, y, z = ZERO, ZERO, ZERO, ZERO
     for j in range(len(scale)):
         w += _lengthen(a[j]) * scale[j]
@@ -626,10 +627,10 @@ def _weigh(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, scale: Fl
 
 @jit
 def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: Float64, weights: Any = None) -> None:
-    """balance_rows on rows kept in 16 bits.
+    """Do `balance_rows` on rows kept in 16 bits.
 
-    Four rows at a time, so that the sums are read and written a quarter as often, in one loop with the sums of the
-    next four, and the four after those are fetched meanwhile, one after the other.
+    It adds four rows to the totals at a time, so that these are read and written a quarter as often. The same loop sums
+    the next four rows and prefetches the four after those, one after the other.
     """
     rows, columns = kept.shape
     in_order = kept.reshape(-1)
@@ -643,16 +644,16 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
             if weights is not None:
                 to_a, to_b = weights[i] * to_a, weights[i + 1] * to_b
                 to_c, to_d = weights[i + 2] * to_c, weights[i + 3] * to_d
-            ahead = min(i + 4, whole - 4)  # the last four sum themselves again, for nobody
+            ahead = min(i + 4, whole - 4)  # at the end the last four are summed again, and the result is not used
             later = min(i + 8, whole - 4) * columns
             w, x, y, z = ZERO, ZERO, ZERO, ZERO
-            for start in range(0, columns, PIECE):
-                stop = min(start + PIECE, columns)
-                if columns <= MOST_FETCHED:
+            for start in range(0, columns, PIECE_SCORES):
+                stop = min(start + PIECE_SCORES, columns)
+                if columns <= MOST_FETCHED_SCORES:
                     for j in range(4 * start, 4 * stop, LINE_BYTES // 2):
                         fetch(in_order, later + j)
                 part, scales = subtotals[start:stop], scale[start:stop]
-                # A function that returned four of these would cost the loop a fifth of its speed.
+                # Not a function that returns four of these: it would cost the loop a fifth of its speed.
                 a, b = kept[i, start:stop], kept[i + 1, start:stop]
                 c, d = kept[i + 2, start:stop], kept[i + 3, start:stop]
                 p, q = kept[ahead, start:stop], kept[ahead + 1, start:stop]
@@ -665,7 +666,7 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
                     x += _lengthen(q[j]) * scales[j]
                     y += _lengthen(r[j]) * scales[j]
                     z += _lengthen(s[j]) * scales[j]
-            if i % ROWS_ADDED == ROWS_ADDED - 4:
+            if i % SUBTOTAL_ROWS == SUBTOTAL_ROWS - 4:
                 _hand_over(subtotals, totals)
     for i in range(whole, rows):
         row = kept[i]
@@ -681,7 +682,7 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
 def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndarray, squares: Float32) -> None:
     """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64; and its squares as floats.
 
-    `words` are the same rows as `block`. A half is a float32, of which -0.0 counts as 0.0.
+    `words` are the same rows as `block`. Each half is a float32; -0.0 counts as 0.0.
     """
     low_keys, high_keys = keys[0], keys[1]
     for i in range(len(block)):
@@ -699,11 +700,11 @@ def hash_rows(block: Float32, words: np.ndarray, keys: np.ndarray, sums: np.ndar
 
 @door_jit
 def are_finite(block: Float32, finite: np.ndarray) -> None:
-    """Say of each row whether all its numbers are finite."""
+    """Write for each row whether all its numbers are finite."""
     for i in range(len(block)):
         row, zeros = block[i], ZERO
         for j in range(len(row)):
-            zeros += row[j] * ZERO  # NaN where the number is infinite or NaN
+            zeros += row[j] * ZERO  # NaN if the number is infinite or NaN
         finite[i] = zeros == ZERO
 
 

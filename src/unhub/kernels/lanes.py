@@ -1,4 +1,4 @@
-"""Single machine operations that numba lacks: bits of a float, a maximum that vectorises, 32 comparisons, a fetch."""
+"""Machine operations that numba lacks: bits of a float, a maximum that vectorises, 32 comparisons, a prefetch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from llvmlite import ir
 from numba import extending, types
 
-intrinsic: Any = extending.intrinsic  # its stub counts the typing context as an argument of every call
+intrinsic: Any = extending.intrinsic  # its type stub counts the typing context as an argument
 
-WIDTH = 32  # entries compared together; the bits of a uint32
+LANE_VALUES = 32  # compared together; the bits of a uint32
 
 
 @intrinsic
@@ -34,7 +34,7 @@ def as_bits(_context: Any, _value: Any) -> Any:
 
 @intrinsic
 def larger(_context: Any, _a: Any, _b: Any) -> Any:
-    """The larger of two float32, in the form that LLVM can vectorise as a reduction (Python's max is not)."""
+    """Return the larger of two float32, in a form that LLVM can vectorise as a reduction, unlike Python's max."""
 
     def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         single = ir.FloatType()
@@ -50,20 +50,20 @@ def over_mask(_context: Any, values: Any, _start: Any, _bar: Any) -> Any:
 
     def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         array = context.make_array(values)(context, builder, args[0])
-        lanes = ir.VectorType(ir.FloatType(), WIDTH)
+        lanes = ir.VectorType(ir.FloatType(), LANE_VALUES)
         address = builder.bitcast(builder.gep(array.data, [args[1]]), lanes.as_pointer())
         block = builder.load(address, align=4, typ=lanes)
         bars = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANE_VALUES), [0] * LANE_VALUES)
         bars = builder.shuffle_vector(bars, ir.Constant(lanes, ir.Undefined), everywhere)
-        return builder.bitcast(builder.fcmp_ordered(">", block, bars), ir.IntType(WIDTH))
+        return builder.bitcast(builder.fcmp_ordered(">", block, bars), ir.IntType(LANE_VALUES))
 
     return types.uint32(values, types.int64, types.float32), codegen
 
 
 @intrinsic
 def lowest_bit(_context: Any, _mask: Any) -> Any:
-    """The place of the lowest set bit of a uint32 that is not zero."""
+    """Return the position of the lowest set bit of a nonzero uint32."""
 
     def codegen(_ctx: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -73,7 +73,7 @@ def lowest_bit(_context: Any, _mask: Any) -> Any:
 
 @intrinsic
 def fetch(_context: Any, values: Any, _place: Any) -> Any:
-    """Ask for the line of memory that holds values[place], to be in the second-level cache when it is read.
+    """Prefetch the cache line that holds values[place] into the second-level cache.
 
     A place past the end does no harm: nothing is read.
     """
@@ -84,7 +84,7 @@ def fetch(_context: Any, values: Any, _place: Any) -> Any:
         place = builder.bitcast(builder.gep(array.data, [args[1]]), address)
         kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
-        builder.call(prefetch, [place, number(0), number(2), number(1)])  # to read; into L2; data
+        builder.call(prefetch, [place, number(0), number(2), number(1)])  # for reading, into L2, data
         return context.get_dummy_value()
 
     return types.void(values, types.int64), codegen

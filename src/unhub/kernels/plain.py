@@ -1,4 +1,4 @@
-"""The numpy kernel, for where numba is absent; `interface` says what each function does."""
+"""The numpy kernel, used without numba. `interface` documents each function."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Float64, spans, unit
 
 NAME = "numpy"
-CACHE_ENTRIES = 1 << 19  # what is reduced at a time: near the cache; in smaller pieces threads wait for each other
-MOST_ROWS = 1024  # of a piece, since numpy adds up rows one after the other, in float32
-FLAT_BETA = np.float32(2)  # exp(beta * cosine) up to here is summed as 1 and what it is over 1
-FLAT_MEAN = np.float32(-0.7)  # and so is exp(x) where the mean of x is over this: half of a row may be near to 1
-SHORT, SHORT_HALF = np.uint32(14), np.uint32(1 << 13)  # bits that a share drops to be kept in 16; half of the last one
+CACHE_ENTRIES = 1 << 19  # reduced at a time: about the cache size; with less, threads wait for each other
+MOST_ROWS = 1024  # of a piece, since numpy sums rows one after the other in float32
+FLAT_BETA = np.float32(2)  # up to this beta, exp(beta * cosine) is summed as 1 plus its difference from 1
+FLAT_MEAN = np.float32(-0.7)  # and so is exp(x) if the mean of x is above this: half of a row may be near 1
+DROPPED_BITS, DROPPED_HALF = np.uint32(14), np.uint32(1 << 13)  # of a share's float32, to keep 16; half of the last
 
-# Threads that make many short calls at once spend their time on handing each other the interpreter. With turns for half
+# Threads that make many short calls spend their time on passing the interpreter's lock around. With turns for only half
 # of them they soon fall out of step: some reduce their tiles while the others multiply theirs.
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _TURNS: threading.BoundedSemaphore
 
 
 def _free_turns() -> None:
-    """Begin with all turns free; a forked process needs it, since the threads that took some are not in it."""
+    """Free all turns; a forked process needs this, since the threads that took some do not exist in it."""
     global _TURNS
     _TURNS = threading.BoundedSemaphore(max(1, _CORES // 2))
 
@@ -40,7 +40,7 @@ def _slabs(tile: NDArray[np.generic]) -> list[slice]:
 
 
 def _row_dots(left: Float32, right: Float32) -> Float32:
-    """Return the inner product of each pair of rows: by BLAS, in half the time of einsum."""
+    """Return the inner product of each pair of rows, by BLAS, which takes half the time of einsum."""
     return np.asarray(np.matmul(left[:, None, :], right[:, :, None])[:, 0, 0])
 
 
@@ -50,7 +50,7 @@ def multiply(left: Float32, right: Float32, out: Float32) -> None:
 
 
 def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
-    """Add exp(beta * score) to running sums, (rows, betas), where beta * score is never beyond 80 or -80."""
+    """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80."""
     slabs = _slabs(tile)
     room = np.empty((3, *tile[slabs[0]].shape), np.float32)  # the tile is not written to
     ones = np.ones(tile.shape[1], np.float32) if weights is None else weights
@@ -65,31 +65,31 @@ def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Float32 | 
 
 
 def _sum_by_differences(exponents: Float32, weights: Float32) -> Float64:
-    """Return the sums of exp(x) over rows as the weights and the sum of what each is over 1; the x are used up."""
+    """Return weighted sums of exp(x) over rows as the sum of weights plus that of exp(x) - 1; overwrites x."""
     over = np.asarray(np.expm1(exponents, out=exponents) @ weights, np.float64)
     return np.asarray(np.sum(weights, dtype=np.float64) + over)
 
 
 def sum_exp_of_numpy(slab: Float32, beta: np.float32, weights: Float32, room: Float32) -> Float32:
-    """Return the weighted sums of exp(beta * score) over rows; `room` for three slabs is used up."""
+    """Return the weighted sums of exp(beta * score) over rows; overwrites `room`, of the size of three slabs."""
     powers = np.exp(np.multiply(slab, beta, out=room[0]), out=room[0])
     return np.asarray(powers @ weights)
 
 
-# 2**x is 1 + STEEPNESS * x / ((x - CENTRE)**2 + HEIGHT) for x from -0.5 to 0.5, but for 4.4e-7 of it (in the form of
-# Pade's second approximation these constants have the least worst error).
+# 2**x is 1 + STEEPNESS * x / ((x - CENTRE)**2 + HEIGHT) for x from -0.5 to 0.5, with a relative error of 4.4e-7: the
+# form of Pade's second approximation, with the constants that minimise the largest error.
 STEEPNESS, CENTRE, HEIGHT = np.float32(17.355678), np.float32(4.3389196), np.float32(6.2128849)
-EXPONENT_BIT = 23  # from this bit on a float32 keeps its exponent, plus 127
-BIAS = np.float32(2**23 + 127)  # the sum of this and a whole number has that number plus 127 in its last bits
+EXPONENT_BIT = 23  # the lowest bit of a float32's exponent, which is stored plus 127
+EXPONENT_SHIFT = np.float32(2**23 + 127)  # plus a whole number, its last bits are that number plus 127
 
 
 def sum_exp_of_fractions(slab: Float32, beta: np.float32, weights: Float32, room: Float32) -> Float32:
-    """sum_exp_of_numpy in simple arithmetic: 2 to the nearest whole number, times 2 to what is left."""
+    """Do `sum_exp_of_numpy` in simple arithmetic: 2 to the nearest whole number, times 2 to the remainder."""
     left, whole, work = room
     np.multiply(slab, np.float32(beta / np.log(2)), out=left)
     np.rint(left, out=whole)
     np.subtract(left, whole, out=left)
-    np.add(whole, BIAS, out=whole)
+    np.add(whole, EXPONENT_SHIFT, out=whole)
     bits = whole.view(np.int32)
     powers = np.left_shift(bits, EXPONENT_BIT, out=bits).view(np.float32)
     np.subtract(left, CENTRE, out=work)
@@ -103,7 +103,7 @@ def sum_exp_of_fractions(slab: Float32, beta: np.float32, weights: Float32, room
 
 
 def _is_exp_quick() -> bool:
-    """Say whether numpy computes sixteen exponentials at once: with eight, simple arithmetic takes a third less."""
+    """Return whether numpy computes 16 exponentials at once; with 8, simple arithmetic takes a third less time."""
     extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
     names = [*extensions.get("baseline", []), *extensions.get("found", [])]
     return any(name.startswith(("AVX512", "X86_V4")) for name in names)
@@ -113,7 +113,7 @@ _sum_exp = sum_exp_of_numpy if _is_exp_quick() else sum_exp_of_fractions
 
 
 def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, weights: Float32 | None = None) -> None:
-    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is used up."""
+    """Add a tile to running sums of exp(beta * (score - peak)), (rows, betas); the tile is overwritten."""
     ones = np.ones(tile.shape[1], np.float32) if weights is None else weights
     whole = ones.sum(dtype=np.float64).astype(np.float32)
     for rows in _slabs(tile):
@@ -122,7 +122,7 @@ def add_log_sums(tile: Float32, betas: Float32, peak: Float32, sums: Float64, we
         drop = peak[rows].astype(np.float64) - top
         sums[rows] *= np.exp(drop[:, None] * betas)
         peak[rows] = top
-        with np.errstate(over="ignore"):  # far below the peak the power is zero
+        with np.errstate(over="ignore"):  # far below the peak the power is 0
             np.subtract(slab, top[:, None], out=slab)
             means = slab @ ones / whole
             for b, beta in enumerate(betas):
@@ -175,11 +175,11 @@ def add_top(
 
 
 def cut_top(k: int, values: Float32, places: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-    """Shorten each reservoir to its k largest values: here add_top has never left more."""
+    """Do nothing: here add_top never leaves more than the k largest values."""
 
 
 def _largest_mask(values: Float32 | Float64, k: int) -> NDArray[np.bool_]:
-    """Mark the k largest of each row; of equal values the first ones."""
+    """Mark the k largest values of each row; among equal values the first ones."""
     kth = np.partition(values, values.shape[1] - k, axis=1)[:, [values.shape[1] - k]]
     above = np.greater(values, kth)
     equal = np.equal(values, kth)
@@ -216,7 +216,7 @@ def place_rows(
 
 
 def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.int32]) -> None:
-    """Keep each column's largest value and the row it stood in (row i has the place first + i); the first one wins."""
+    """Keep each column's largest value and its row (row i has position first + i); among equals the first wins."""
     row = tile.argmax(axis=0)
     value = tile[row, np.arange(tile.shape[1])]
     better = value > best
@@ -235,7 +235,7 @@ def soften_rows(
 ) -> None:
     """Write each row's softmax of beta * (score - h) to `out`, which may be the scores; add the rows to `totals`.
 
-    `logs` gets each row's log-sum-exp.
+    `logs` receives each row's log-sum-exp.
     """
     for rows in _slabs(scores):
         slab = out[rows]
@@ -259,13 +259,13 @@ def soften_short_rows(
     logs: Float64,
     weights: Float32 | None = None,
 ) -> None:
-    """soften_rows in 16 bits, rounded (nearest; halves up): a fraction of nine and an exponent of seven."""
+    """Do `soften_rows` in 16 bits, rounded to nearest, halves up: nine bits of fraction and seven of exponent."""
     slabs = _slabs(scores)
     room = np.empty_like(scores[slabs[0]])
     for rows in slabs:
         soft = room[: len(scores[rows])]
         soften_rows(scores[rows], h, beta, soft, totals, logs[rows], None if weights is None else weights[rows])
-        out[rows] = (soft.view(np.uint32) + SHORT_HALF) >> SHORT
+        out[rows] = (soft.view(np.uint32) + DROPPED_HALF) >> DROPPED_BITS
 
 
 def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None) -> None:
@@ -279,9 +279,9 @@ def balance_rows(kept: Float32, scale: Float32, totals: Float64, sums: Float64, 
 def balance_short_rows(
     kept: NDArray[np.uint16], scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None
 ) -> None:
-    """balance_rows on rows kept in 16 bits."""
+    """Do `balance_rows` on rows kept in 16 bits."""
     for rows in _slabs(kept):
-        wide = (kept[rows].astype(np.uint32) << SHORT).view(np.float32)
+        wide = (kept[rows].astype(np.uint32) << DROPPED_BITS).view(np.float32)
         balance_rows(wide, scale, totals, sums[rows], None if weights is None else weights[rows])
 
 
@@ -294,9 +294,9 @@ def deviate_rows(
     logs: Float64,
     weights: Float32 | None = None,
 ) -> None:
-    """soften_rows where beta * (score - h) is small: instead of a share, write columns * share - 1.
+    """Do `soften_rows` where beta * (score - h) is small: instead of a share, write columns * share - 1.
 
-    All shares are nearly alike, and this is as precise as the exponents are. A few passes of numpy do for it.
+    All shares are nearly equal, and this is as precise as the exponents.
     """
     columns = scores.shape[1]
     for rows in _slabs(scores):
@@ -318,7 +318,7 @@ def deviate_rows(
 def balance_deviations(
     kept: Float32, scale: Float64, totals: Float64, sums: Float64, weights: Float32 | None = None
 ) -> None:
-    """balance_rows on what deviate_rows wrote."""
+    """Do `balance_rows` on what `deviate_rows` wrote."""
     columns, whole = kept.shape[1], scale.sum()
     for rows in _slabs(kept):
         total = (whole + (kept[rows] @ scale.astype(np.float32)).astype(np.float64)) / columns
@@ -332,7 +332,7 @@ def hash_rows(
 ) -> None:
     """Sum (low half + key) * (high half + key) over each row of 64-bit words, modulo 2**64; and its squares as floats.
 
-    `words` are the same rows as `block`. A half is a float32, of which -0.0 counts as 0.0.
+    `words` are the same rows as `block`. Each half is a float32; -0.0 counts as 0.0.
     """
     slabs = _slabs(block)
     pairs, halves = (np.empty_like(words[slabs[0]]) for _ in range(2))
@@ -350,7 +350,7 @@ def hash_rows(
 
 
 def are_finite(block: Float32, finite: NDArray[np.bool_]) -> None:
-    """Say of each row whether all its numbers are finite."""
+    """Write for each row whether all its numbers are finite."""
     for rows in _slabs(block):
         np.isfinite(block[rows]).all(axis=1, out=finite[rows])
 

@@ -1,4 +1,4 @@
-"""Methods: how hubs are found. One file per idea, one line here."""
+"""Methods: how hubs are found and corrected. One file per idea, one line here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ METHODS: Mapping[str, type[Method]] = {
 
 
 def parse(spec: str, parameters: Mapping[str, Value] | None = None) -> Method:
-    """Return the method that a text such as `nnn:k=128,alpha=0.75` names, with more parameters given beside it."""
+    """Return the method of a spec such as `nnn:k=128,alpha=0.75`, with further parameters from a mapping."""
     if not isinstance(spec, str):
         raise ArgumentError("method", f"must be a text such as 'nnn:k=128', got {spec!r}")
     name, _, text = spec.strip().partition(":")
@@ -82,7 +82,9 @@ def _build(method: type[Method], given: Mapping[str, Value]) -> Method:
             both = " and ".join(
                 sorted([key, *(other for other in given if other != key and method.aliases.get(other, other) == ours)])
             )
-            raise ArgumentError("method", f"{method.name!r} has {both}, two spellings of one thing", "give one of them")
+            raise ArgumentError(
+                "method", f"{method.name!r} has {both}, two names of the same parameter", "give one of them"
+            )
         values[ours] = _reciprocal(method, key, value) if key in method.aliases else value
     return method(**values)
 

@@ -15,23 +15,23 @@ from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.similarity import Similarity
-from unhub.methods.inverted_softmax import TAU_BETA
+from unhub.methods.inverted_softmax import BETA_ALIAS
 from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
 
-WITHOUT_ITEMS = "there are no bank items, so this is sn"
+NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
 
 @dataclass(frozen=True)
 class Balanced(Method):
-    """What sn and dbsn share: a temperature, and how far to iterate.
+    """What sn and dbsn share: a temperature and a number of iterations.
 
-    With a `tolerance`, iterate until the L1 error of the row marginals is below it, at most `iterations` times, which
-    is then 1,000 unless it is given.
+    With a `tolerance`, they iterate until the L1 error of the row marginals is below it, at most `iterations` times
+    (by default 1,000).
     """
 
     solves: ClassVar[bool] = True
     iterates: ClassVar[bool] = True
-    aliases = TAU_BETA
+    aliases = BETA_ALIAS
     default_iterations: ClassVar[int] = 10
     tau: float = 0.01
     iterations: int | None = None
@@ -47,7 +47,7 @@ class Balanced(Method):
 
     @property
     def schedule(self) -> Schedule:
-        """How far to iterate, as the solver takes it."""
+        """The parameters in the form that the solver takes."""
         return Schedule(self.tau, cast("int", self.iterations), self.tolerance)
 
     def columns(self, bank: Bank) -> Similarity:
@@ -62,34 +62,34 @@ class Balanced(Method):
         }
 
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
-        # The items of the fit and the bank items; items may have come and gone since.
+        # `columns` counts the items of the fit and the bank items; items may have been added or removed since.
         columns, targets = int(cast("NDArray[np.int64]", arrays["columns"])[0]), len(arrays["bank_item_h"])
         if columns <= targets:
-            raise ValueError(f"the array columns says {columns}; more than the {targets} bank items is wanted")
+            raise ValueError(f"the array columns holds {columns}, expected more than the {targets} bank items")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
         return outcome(balance(self.columns(bank), self.schedule, workers, weights=bank.weights), bank.items)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
-        """Return the outcome of some more iterations from where h stands."""
+        """Return the outcome of some more iterations from this h."""
         start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
         more = Schedule(self.tau, iterations)
         return outcome(balance(self.columns(bank), more, workers, start=start, weights=bank.weights), bank.items)
 
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
-        """Follow the old queries' alpha; a column keeps the share of mass it had in the fit, so nothing else moves."""
+        """Compute h from the old queries' alpha; columns keep their share of mass, so nothing else moves."""
         columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
         log_alpha = cast("Float64", arrays["log_alpha"])
         return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, workers))
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
-        """Balance the new queries by themselves and average h by the number of queries, since the old are not at hand.
+        """Balance the new queries separately and average h by the number of queries: the old queries are not available.
 
-        Closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted so that
-        rows which come later stand, on average, at the level of these.
+        This is closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted
+        so that the h of later items is, on average, at the level of these.
         """
         before, total = np.concatenate([h, cast("Float64", arrays["bank_item_h"])]), old + new.weight
-        # Where items came or went since the fit, a column's share of the mass is another now.
+        # If items were added or removed since the fit, each column's share of the mass has changed.
         before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
         columns = self.columns(new)
         apart = balance(columns, self.schedule, workers, weights=new.weights)
@@ -115,20 +115,20 @@ class Sinkhorn(Balanced):
 
 @dataclass(frozen=True)
 class DualBankSinkhorn(Balanced):
-    """Sinkhorn over the items and the bank items together; the items' part is kept."""
+    """Sinkhorn over the items and the bank items together; only the items' part of h is used."""
 
     name: ClassVar[str] = "dbsn"
     joint: ClassVar[bool] = True
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        return self, (WITHOUT_ITEMS,) if bank.joint is bank.queries else ()
+        return self, (NO_BANK_ITEMS_NOTE,) if bank.joint is bank.queries else ()
 
     def columns(self, bank: Bank) -> Similarity:
         return bank.joint
 
 
 def outcome(solution: Solution, items: int) -> Outcome:
-    """Return h of the items, and what later rows need: log alpha, h of the bank items, the number of columns."""
+    """Return h of the items, and what later items need: log alpha, h of the bank items and the number of columns."""
     arrays: dict[str, NDArray[np.generic]] = {
         "log_alpha": solution.log_alpha,
         "bank_item_h": solution.h[items:].copy(),

@@ -30,10 +30,10 @@ from unhub.methods.method import (
     resolve_k,
 )
 
-BLOCK_ENTRIES = 1 << 20  # scores that are worked on at a time
-KEPT = "the two log-sums of each item"
+BLOCK_ENTRIES = 1 << 20  # scores processed at a time
+KEPT_LOG_SUMS = "the two log-sums of each item"
 LOG_SUMS = {name: Kept("float64", (ITEMS,)) for name in ("query_log_sums", "target_log_sums")}
-BETAS = {"tau_query": "beta_query", "tau_target": "beta_target"}
+TAU_ALIASES = {"tau_query": "beta_query", "tau_target": "beta_target"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class DualInvertedSoftmax(Method):
 
     name: ClassVar[str] = "dualis"
     dual: ClassVar[bool] = True
-    aliases = BETAS
+    aliases = TAU_ALIASES
     beta_query: float = 20.0
     beta_target: float = 10.0
 
@@ -64,7 +64,7 @@ class DualInvertedSoftmax(Method):
         h = (query_log_sums + target_log_sums) / self.total
         if not mergeable:
             return Outcome(h)
-        return Outcome(h, {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums}, KEPT)
+        return Outcome(h, {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums}, KEPT_LOG_SUMS)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
@@ -73,21 +73,21 @@ class DualInvertedSoftmax(Method):
             found = reduce(new.queries, Want(betas=(self.beta_query,)), workers, weights=new.weights)
             fresh = found.log_sums[self.beta_query]
         both = np.logaddexp(cast("Float64", arrays["query_log_sums"]), fresh)
-        return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both}, KEPT)
+        return Outcome((both + target_log_sums) / self.total, {"query_log_sums": both}, KEPT_LOG_SUMS)
 
 
 @dataclass(frozen=True)
 class DualDynamicInvertedSoftmax(Method):
     """The product of the two inverted softmaxes, each only where the query's raw best item is a hub of that bank.
 
-    An ungated factor is the raw similarity itself, as published, so that the product mixes an exponential ratio with a
-    similarity: rows are ranked by the sign, then by the sign times the log-magnitude, of the product.
+    An ungated factor is the raw similarity itself, as published, so the product mixes an exponential ratio with a
+    similarity. Items are ranked by the sign of the product, then by the sign times its log-magnitude.
     """
 
     name: ClassVar[str] = "dualdis"
     kind: ClassVar[str] = "rescore"
     dual: ClassVar[bool] = True
-    aliases = BETAS
+    aliases = TAU_ALIASES
     default_k: ClassVar[int] = 1
     beta_query: float = 20.0
     beta_target: float = 10.0
@@ -123,12 +123,12 @@ class DualDynamicInvertedSoftmax(Method):
             "query_active": activation(streamed.queries.best_items[:, :k], bank.items),
             "target_active": activation(streamed.targets.best_items[:, :k], bank.items),
         }
-        return Outcome(arrays=arrays, kept=f"{KEPT}, and which items are active")
+        return Outcome(arrays=arrays, kept=f"{KEPT_LOG_SUMS}, and which items are active")
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
-        """Return scores that rank as the products do: the sign times a rising function of the log-magnitude.
+        """Return scores that rank like the products: the sign times an increasing function of the log-magnitude.
 
-        That function is 1 + x from 0 up and 1 / (1 - x) below, which no magnitude takes out of float64's range.
+        That function is 1 + x for x >= 0 and 1 / (1 - x) below, which never leaves the range of float64.
         """
         out = np.empty(scores.shape)
         for span in spans(len(scores), max(1, BLOCK_ENTRIES // scores.shape[1])):
@@ -155,7 +155,7 @@ class DualDynamicInvertedSoftmax(Method):
 def require_betas(method: DualInvertedSoftmax | DualDynamicInvertedSoftmax) -> None:
     require_number(method, "beta_query", least=0)
     require_number(method, "beta_target", least=0)
-    require(method.beta_query + method.beta_target > 0, method, "beta_query", "above 0 where beta_target is 0")
+    require(method.beta_query + method.beta_target > 0, method, "beta_query", "above 0 if beta_target is 0")
 
 
 def _positive(beta: float) -> tuple[float, ...]:
@@ -165,7 +165,7 @@ def _positive(beta: float) -> tuple[float, ...]:
 def both_log_sums(
     method: DualInvertedSoftmax | DualDynamicInvertedSoftmax, bank: Bank, streamed: Streamed
 ) -> tuple[Float64, Float64]:
-    """Return logsumexp(beta * score) over the bank queries and over the bank items; log(count) where beta is 0."""
+    """Return logsumexp(beta * score) over the bank queries and over the bank items; log(count) if beta is 0."""
     targets = cast("Similarity", bank.targets).shape[0]
     return (
         streamed.queries.log_sums.get(method.beta_query, np.full(bank.items, np.log(bank.weight))),

@@ -19,19 +19,19 @@ from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 from unhub.methods.method import Arrays, Method, Outcome, refused, require_count
 
-BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank that are held at a time
-MOST_ITEMS = 4096  # in a block, so that many queries can be held against it
-PRODUCTS = 1 << 20  # in float64 at a time
+BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank
+MOST_BLOCK_ITEMS = 4096  # in a block, so that many queries can be compared with it
+BLOCK_PRODUCTS = 1 << 20  # float64 products at a time
 
 
 @dataclass(frozen=True)
 class GloballyCorrected(Method):
     """Score each item by minus the number of bank queries closer to it than the query, ties by similarity.
 
-    A bank query is closer where it scores higher by more than a product may be off by rounding (see
-    `product_rounding`), so that none is closer than itself; scores of a given matrix are compared as they are, in
-    float32. Exact but for that by default: the bank's scores are computed again, block by block, at each call. With
-    `quantiles`, each item keeps that many quantiles of its bank scores and the count is interpolated: off by less than
+    A bank query is closer if its score is higher by more than the rounding error of a product (see `product_rounding`),
+    so that no query is closer than itself; scores of a given matrix are compared as they are, in float32. By default
+    counts are otherwise exact: each call computes the bank's scores again, block by block. With `quantiles`, each item
+    keeps that many quantiles of its bank scores and counts are interpolated, with an error below
     bank / (quantiles - 1).
     """
 
@@ -57,10 +57,10 @@ class GloballyCorrected(Method):
             return
         size = int(cast("NDArray[np.int64]", arrays["bank_size"])[0])
         if size != sizes.get("bank", size):
-            raise ValueError(f"the array bank_size says {size}, the bank has {sizes['bank']}")
+            raise ValueError(f"the array bank_size holds {size}, but the bank has {sizes['bank']} queries")
         tables = cast("Float32", arrays["tables"])
         if (tables[:, 1:] < tables[:, :-1]).any():
-            raise ValueError("the array tables holds a row that falls; quantiles rise")
+            raise ValueError("the array tables holds a row of quantiles that decreases, expected ascending ones")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
         if bank.weights is not None:
@@ -95,7 +95,7 @@ class GloballyCorrected(Method):
         return tables
 
     def rescore(self, scores: Scores, fitted: Rescore) -> Scores:
-        """Return -(count - s), with count the number of bank queries that score strictly higher on the item."""
+        """Return -(count - s), where count is the number of bank queries that score strictly higher on the item."""
         closer = self.item_by_item(fitted)
         out = np.empty(scores.shape)
         for start, stop in closer.blocks():
@@ -103,7 +103,7 @@ class GloballyCorrected(Method):
         return out
 
     def item_by_item(self, fitted: Rescore) -> Counted | Interpolated:
-        """Return what counts the bank queries that are closer to an item than a query is, some items at a time."""
+        """Return a counter of the bank queries closer to an item than a query is, for a block of items at a time."""
         if self.quantiles is not None:
             size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
             return Interpolated(cast("Float32", fitted.arrays["tables"]), size)
@@ -114,7 +114,9 @@ class GloballyCorrected(Method):
             return Dense(cast("Float32", fitted.arrays["bank_scores"]))
         if fitted.items is None:
             raise ArgumentError(
-                "correction", "of 'gc' counts over the bank at each call and needs the items", "bind the items to it"
+                "correction",
+                "of 'gc' compares the bank with the items at each call and has no items",
+                "bind the items to it",
             )
         rows = cast("Float32", fitted.arrays["bank"])
         return _ReadyQueries(Vectors(np.arange(len(rows)), rows), fitted.items, cast("Kind", fitted.source.similarity))
@@ -122,7 +124,7 @@ class GloballyCorrected(Method):
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Exact counts: the bank's scores on a block of items are computed and sorted, for any number of queries."""
+    """Exact counts, from the bank's sorted scores on a block of items, computed once for all queries."""
 
     similarity: Similarity
 
@@ -153,17 +155,17 @@ class Interpolated:
 
     def counter(self, span: Span) -> Callable[[Scores], Float64]:
         tables, levels = self.tables[slice(*span)], _levels(self.size, self.tables.shape[1])
-        # Between two entries that stand at levels a < b, at least a + 1 and at most b thresholds are no higher.
+        # Between two entries at levels a < b, at least a + 1 and at most b thresholds are no higher.
         fewest = np.concatenate([[0], levels + 1])
         gaps = np.diff(tables.astype(np.float64), axis=1)
-        slopes = np.zeros((len(tables), len(fewest)))  # none below the first entry, nor above the last
+        slopes = np.zeros((len(tables), len(fewest)))  # zero below the first entry and above the last
         np.divide(np.diff(levels) - 1, gaps, out=slopes[:, 1:-1], where=gaps > 0)
 
         def count(scores: Scores) -> Float64:
             counts = np.empty(scores.shape)
             for item, (table, slope, asked) in enumerate(zip(tables, slopes, _in_columns(scores), strict=True)):
                 place = np.searchsorted(table, asked, side="right")
-                # Beyond either end there is nowhere to go, also for a score that is infinite.
+                # Beyond either end there is nothing to interpolate, also for an infinite score.
                 way = np.clip(asked, table[0], table[-1]) - table[np.maximum(place - 1, 0)].astype(np.float64)
                 counts[:, item] = self.size - (fewest[place] + way * slope[place])
             return counts
@@ -172,19 +174,19 @@ class Interpolated:
 
 
 def _in_columns(scores: Scores) -> Float32:
-    """Return the scores with a row per item, in float32 as the bank's are: equal ones stay equal."""
+    """Return the scores with a row per item, in float32 like the bank's, so that equal scores stay equal."""
     return np.ascontiguousarray(scores.T, np.float32)
 
 
 class _Steady(Dot):
-    """Products that do not depend on how many there are at a time."""
+    """Products that do not depend on the size of the block they are computed in."""
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
         out[...] = steady_products(items, queries)
 
 
 class _LikeLaterQueries(_Steady):
-    """A bank scaled as later queries are, to the last bit, also where it is almost of length one."""
+    """A bank scaled exactly as later queries are, to the last bit, even if its rows are nearly of length one."""
 
     @classmethod
     def of(cls, bank: Dot) -> _LikeLaterQueries:
@@ -195,17 +197,17 @@ class _LikeLaterQueries(_Steady):
 
 
 class _ReadyQueries(_Steady):
-    """A bank that was made ready to multiply when it was fitted."""
+    """A bank that was prepared for multiplying at the fit."""
 
     def queries(self, span: Span) -> Float32:
         return self.query_vectors.block(*span)
 
 
 def sorted_thresholds(similarity: Similarity, span: Span) -> Float32:
-    """Return what a query must score less than for each bank query to be closer, (items, bank queries), rising."""
+    """Return the score below which a query is farther than each bank query, (items, bank queries), ascending."""
     items = similarity.items(span)
     thresholds = np.empty((len(items), similarity.shape[0]), np.float32)
-    for start, stop in spans(similarity.shape[0], max(256, PRODUCTS // len(items))):
+    for start, stop in spans(similarity.shape[0], max(256, BLOCK_PRODUCTS // len(items))):
         part, queries = np.empty((len(items), stop - start), np.float32), similarity.queries((start, stop))
         similarity.items_by_queries(items, queries, part)
         np.subtract(part, similarity.rounding(items, queries), out=thresholds[:, start:stop])
@@ -214,9 +216,9 @@ def sorted_thresholds(similarity: Similarity, span: Span) -> Float32:
 
 
 def _levels(bank_size: int, quantiles: int) -> NDArray[np.int64]:
-    """Return where the quantiles stand among the sorted scores, from the first to the last."""
+    """Return the positions of the quantiles among the sorted scores, from the first to the last."""
     return np.linspace(0, bank_size - 1, quantiles).round().astype(np.int64)
 
 
 def _items_per_block(bank_size: int) -> int:
-    return max(1, min(MOST_ITEMS, BLOCK_ENTRIES // bank_size))
+    return max(1, min(MOST_BLOCK_ITEMS, BLOCK_ENTRIES // bank_size))

@@ -1,4 +1,4 @@
-"""Inverted softmax, and its dynamic form that only corrects queries which hit a hub (QB-Norm, Bogolin et al. 2022)."""
+"""Inverted softmax, and its dynamic form, which corrects only queries that hit a hub (QB-Norm, Bogolin et al. 2022)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from unhub.methods.method import (
     stream,
 )
 
-TAU_BETA = {"beta": "tau"}
+BETA_ALIAS = {"beta": "tau"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class InvertedSoftmax(Method):
     """Bias each item by the softmax mass the bank sends to it: h = tau * logsumexp_b(s / tau)."""
 
     name: ClassVar[str] = "is"
-    aliases = TAU_BETA
+    aliases = BETA_ALIAS
     tau: float = 0.05
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class DynamicInvertedSoftmax(Method):
     """Inverted softmax, only for queries whose raw best item is among the top k items of some bank query."""
 
     name: ClassVar[str] = "dis"
-    aliases = TAU_BETA
+    aliases = BETA_ALIAS
     default_k: ClassVar[int] = 1
     tau: float = 0.05
     k: int | None = None
@@ -98,7 +98,7 @@ class DynamicInvertedSoftmax(Method):
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
         made = activation(cast("NDArray[np.int32]", arrays["best_items"]), len(arrays["active"]))
         if not np.array_equal(made, arrays["active"]):
-            raise ValueError("the array active is not what best_items makes it")
+            raise ValueError("the array active does not match the array best_items")
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
@@ -123,7 +123,7 @@ class DynamicInvertedSoftmax(Method):
         return Outcome(added(h, more, self.tau), gate(best, scores, new.items), more.kept)
 
     def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
-        """Return the gate of the items that stay; bank queries that lost one of their best items look again."""
+        """Return the gate of the items that stay; search again for bank queries that lost one of their best items."""
         renumber = np.full(len(arrays["active"]), -1, np.int32)
         renumber[stays] = np.arange(len(stays), dtype=np.int32)
         known = cast("NDArray[np.int32]", arrays["best_items"])
@@ -141,7 +141,7 @@ def _kept(k: int) -> str:
 
 
 def added(h: Float64, more: Outcome, tau: float) -> Float64:
-    """Return h over two banks: a running log-sum."""
+    """Return h over two banks, by a running log-sum."""
     return tau * np.logaddexp(h / tau, cast("Float64", more.h) / tau)
 
 
@@ -153,14 +153,14 @@ def activation(best_items: NDArray[np.int32], items: int) -> NDArray[np.bool_]:
 
 
 def gate(best_items: NDArray[np.int32], best_scores: Float32, items: int) -> dict[str, NDArray[np.generic]]:
-    """Return the gate's arrays: the active items, and each bank query's best ones, from which it can be made again."""
+    """Return the gate's arrays: the active items, and each bank query's best items, from which they are derived."""
     return {"active": activation(best_items, items), "best_items": best_items, "best_scores": best_scores}
 
 
 def joined_best(
     old: tuple[NDArray[np.int32], Float32], new: tuple[NDArray[np.int32], Float32]
 ) -> tuple[NDArray[np.int32], Float32]:
-    """Return each bank query's best items among two sets of candidates, the second of higher positions."""
+    """Return each bank query's best items among two sets of candidates; the second has the higher positions."""
     places, scores = np.concatenate([old[0], new[0]], axis=1), np.concatenate([old[1], new[1]], axis=1)
     order = np.argsort(-scores, axis=1, kind="stable")[:, : old[0].shape[1]]
     return np.take_along_axis(places, order, axis=1), np.take_along_axis(scores, order, axis=1)

@@ -1,4 +1,4 @@
-"""Method: frozen parameters that say what they want of a bank and turn it into a correction's arrays."""
+"""Method: frozen parameters that say what to compute from a bank and turn it into a correction's arrays."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from unhub.errors import ArgumentError
 
 Value: TypeAlias = float | int | str | None
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
-LookAgain: TypeAlias = Callable[[NDArray[np.int64], Want], Found]  # bank queries by position -> what is wanted of them
+LookAgain: TypeAlias = Callable[[NDArray[np.int64], Want], Found]  # bank queries by position -> what was found for them
 
-NOTHING = Found({}, {}, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+NOTHING_FOUND = Found({}, {}, np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """What the streaming passes brought back: of the bank queries, and of the bank items where there are any."""
+    """What the streaming passes found: over the bank queries, and over the bank items if there are any."""
 
     queries: Found
     targets: Found
@@ -39,7 +39,7 @@ class Streamed:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method makes of a bank: h, (items,), as the formula has it, or no h; and arrays to keep beside it."""
+    """What a method computes from a bank: h, (items,), as in its formula, or None; and other arrays to keep."""
 
     h: Float64 | None = None
     arrays: Arrays = field(default_factory=dict)
@@ -50,34 +50,34 @@ class Outcome:
 
 
 class ItemByItem(Protocol):
-    """A rescore that looks at each item alone: score(q, j) = s(q, j) - count(q, j), block by block of items."""
+    """A rescore that treats each item separately: score(q, j) = s(q, j) - count(q, j), a block of items at a time."""
 
     def blocks(self) -> Iterator[Span]:
-        """Yield spans of items to be worked on at a time."""
+        """Yield the spans of items to process at a time."""
 
     def counter(self, span: Span) -> Callable[[Scores], Float64]:
-        """Return the function from scores on these items, (queries, items), to counts; the bank is looked at here."""
+        """Read the bank and return a function from scores on these items, (queries, items), to counts."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """The parameters of one method. A subclass is final, says what it wants and finishes it, or solves on its own.
+    """The parameters of one method. A subclass is final; it either wants and finishes, or solves on its own.
 
-    What others must know of a method they ask here, never by its class: the class variables below, and `extended`,
-    `removed`, `merged` and `warmed` for upkeep, `item_by_item` for search.
+    Other modules learn about a method only through this interface, never from its class: the class variables below;
+    `extended`, `removed`, `merged` and `warmed` for upkeep; `item_by_item` for search.
     """
 
     name: ClassVar[str]
     kind: ClassVar[str] = "bias"
     needs_bank: ClassVar[bool] = True
     dual: ClassVar[bool] = False  # needs bank items
-    joint: ClassVar[bool] = False  # takes bank items beside the items where they are given
-    extra: ClassVar[str] = ""  # must be installed beside the core
+    joint: ClassVar[bool] = False  # adds bank items, if given, to the items
+    extra: ClassVar[str] = ""  # the extra that must be installed
     solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
-    iterates: ClassVar[bool] = False  # and does so in iterations, with which `warmed` can go on from a fitted h
-    bank_count: ClassVar[str] = ""  # the parameter that counts bank queries, and may not be more than there are
-    aliases: ClassVar[Mapping[str, str]] = {}  # another spelling, in which the value is one over ours
-    spellings: ClassVar[Mapping[str, str]] = {}  # our field: how a user types it
+    iterates: ClassVar[bool] = False  # solves in iterations, which `warmed` can continue from a fitted h
+    bank_count: ClassVar[str] = ""  # the parameter that counts bank queries, at most as many as there are
+    aliases: ClassVar[Mapping[str, str]] = {}  # another name -> our field, whose value is the reciprocal
+    spellings: ClassVar[Mapping[str, str]] = {}  # our field -> the name a user types
 
     @classmethod
     def parameters(cls) -> dict[str, Value]:
@@ -86,13 +86,13 @@ class Method:
 
     @property
     def values(self) -> dict[str, Value]:
-        """The parameters as a user types them, with their values; those left out (None) are not here."""
+        """The parameters as a user types them, with their values, without those that are None."""
         pairs = {self.spellings.get(one.name, one.name): getattr(self, one.name) for one in dataclasses.fields(self)}
         return {name: value for name, value in pairs.items() if value is not None}
 
     @property
     def spec(self) -> str:
-        """The method as one types it, for example `nnn:k=128,alpha=0.75`."""
+        """The method as a user types it, for example `nnn:k=128,alpha=0.75`."""
         text = ",".join(
             f"{name}={value!r}" if isinstance(value, float) else f"{name}={value}"
             for name, value in self.values.items()
@@ -100,15 +100,15 @@ class Method:
         return f"{self.name}:{text}" if text else self.name
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        """Return the method with its open parameters fixed for this bank, and notes on what was clipped."""
+        """Return the method with its unset parameters filled in for this bank, and notes on what was clipped."""
         return self, ()
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
-        """Say what is wanted of the bank queries and of the bank items."""
+        """Return what the method needs from the bank queries and from the bank items."""
         return Want(), Want()
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
-        """Turn what was streamed into an outcome."""
+        """Turn what the passes found into an outcome."""
         raise TypeError(f"{self.name} solves on its own")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
@@ -116,20 +116,20 @@ class Method:
         raise TypeError(f"{self.name} is finished from the streaming passes")
 
     def keeps(self, mergeable: bool, given: bool) -> Declared:
-        """Declare the arrays that a correction keeps beside h; `given`: it was fitted on a given matrix.
+        """Declare the arrays that a correction keeps besides h; `given`: it was fitted on a given matrix.
 
-        A saved file is held against this: a side is a number, or the name of a set that the fit saw.
+        A saved file is checked against this: a side is a number or the name of a set in the fit.
         """
         return {}
 
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
-        """Raise a ValueError where arrays as declared, or the sizes of the sets, contradict each other or a parameter.
+        """Raise a ValueError if declared arrays or sizes of sets contradict each other or a parameter.
 
-        sizes: how many `items` and `bank` queries there are, as far as the file says it.
+        sizes: the numbers of `items` and `bank` queries, as far as the file contains them.
         """
 
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
-        """Return h of more items, given the same bank against them, and the arrays of old and new items together."""
+        """Return h of more items, given the same bank against them, and the arrays of old and new items."""
         mergeable = any(name in arrays for name in ("top_values", "query_log_sums"))
         outcome = self.finish(new, stream([self], new, mergeable, workers), mergeable)
         rows = per_item(self.keeps(mergeable, given=False))
@@ -137,23 +137,23 @@ class Method:
         return dataclasses.replace(outcome, arrays=both)
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
-        """Return h over `old` bank queries, which gave h and arrays, and the new ones; and the arrays that change."""
+        """Return h over the `old` bank queries, known by h and arrays, and the new ones; and the arrays that change."""
         raise ArgumentError("correction", f"of {self.name!r} cannot be merged", "refit it on both banks")
 
     def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
-        """Return the arrays that change, beyond losing rows, where only the items at `stays` are left.
+        """Return the arrays that change, beyond losing rows, if only the items at `stays` are left.
 
-        look_again: stream some bank queries, by position, over the items that are left. It raises an error where these
-        are not at hand, so it is called only if it must be.
+        look_again: streams some bank queries, by position, over the items that are left. It raises an error if these
+        are not available, so call it only if necessary.
         """
         return {}
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
-        """Return the outcome of some more iterations from where h stands, of a method that iterates."""
+        """Return the outcome of some more iterations from this h, for a method that iterates."""
         raise TypeError(f"{self.name} does not iterate")
 
     def item_by_item(self, fitted: Rescore) -> ItemByItem | None:
-        """Return the form of a rescore that looks at each item alone; None where it takes whole rows."""
+        """Return the item-by-item form of a rescore, or None if it needs whole rows."""
         return None
 
     def kept_for_merging(self, arrays: Arrays, name: str) -> NDArray[np.generic]:
@@ -166,17 +166,17 @@ class Method:
 
 
 def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, workers: Workers) -> Streamed:
-    """Run the pass over the bank queries and, where asked for, over the bank items, once for all methods."""
+    """Run one pass over the bank queries and, if needed, one over the bank items, for all methods together."""
     wants = [method.wants(mergeable) for method in methods]
     queries = functools.reduce(operator.or_, (want for want, _ in wants), Want())
     targets = functools.reduce(operator.or_, (want for _, want in wants), Want())
-    found = NOTHING if queries.empty else reduce(bank.queries, queries, workers, weights=bank.weights)
-    found_targets = NOTHING if targets.empty else reduce(cast("Similarity", bank.targets), targets, workers)
+    found = NOTHING_FOUND if queries.empty else reduce(bank.queries, queries, workers, weights=bank.weights)
+    found_targets = NOTHING_FOUND if targets.empty else reduce(cast("Similarity", bank.targets), targets, workers)
     return Streamed(found, found_targets)
 
 
 def _default(cls: type[Method], one: dataclasses.Field[Value]) -> Value:
-    usual = getattr(cls, f"default_{one.name}", None)  # of a parameter that is open until the data is known
+    usual = getattr(cls, f"default_{one.name}", None)  # of a parameter that is unset until the data is known
     return usual if usual is not None else cast("Value", one.default)
 
 
@@ -188,19 +188,19 @@ def require(condition: bool, method: Method, parameter: str, wanted: str) -> Non
 
 
 def refused(method: Method | type[Method], parameter: str, wanted: str, value: object) -> ArgumentError:
-    """Return the error of a parameter, as it is typed, that is not what is wanted."""
+    """Return the error for a parameter, by its user-facing name, that is not as wanted."""
     return ArgumentError("method", f"{method.name!r} needs {parameter} to be {wanted}, got {value!r}")
 
 
 def as_number(value: object) -> float | None:
-    """Return a number of Python or numpy as a float, that of numpy as it prints: float32(0.05) as 0.05; else None."""
+    """Return a Python or numpy number as a float, as numpy prints it: float32(0.05) is 0.05; else None."""
     if isinstance(value, np.floating):
         return float(str(value))
     return float(value) if isinstance(value, int | float | np.integer) and not isinstance(value, bool) else None
 
 
 def require_number(method: Method, parameter: str, *, above: float | None = None, least: float | None = None) -> None:
-    """Raise an ArgumentError unless the parameter is a finite number over `above` or of at least `least`."""
+    """Raise an ArgumentError unless the parameter is a finite number above `above` or at least `least`."""
     value = as_number(getattr(method, parameter))
     wanted = (
         "a finite number"
@@ -214,7 +214,7 @@ def require_number(method: Method, parameter: str, *, above: float | None = None
 
 
 def require_count(method: Method, parameter: str, *, optional: bool = False) -> None:
-    """Raise an ArgumentError unless the parameter is a whole number of at least 1, or None where that is allowed."""
+    """Raise an ArgumentError unless the parameter is a whole number of at least 1, or None if `optional`."""
     value = getattr(method, parameter)
     if value is None and optional:
         return
@@ -224,13 +224,13 @@ def require_count(method: Method, parameter: str, *, optional: bool = False) -> 
 
 
 def check_k(method: Method, k: int, sizes: Mapping[str, int], of: str) -> None:
-    """Raise a ValueError where k is over what exists; a size that is not known is not compared."""
+    """Raise a ValueError if k exceeds the size it counts; an unknown size is not compared."""
     if of in sizes and k > sizes[of]:
-        raise ValueError(f"{method.name!r}: k={k} is over the number of {of}, {sizes[of]}")
+        raise ValueError(f"{method.name!r} has k={k}, which is over the number of {of}, {sizes[of]}")
 
 
 def resolve_k(method: Method, k: int | None, default: int, available: int, of: str) -> tuple[int, tuple[str, ...]]:
-    """Return k, clipped to what exists if it was left open; an explicit k over what exists is an error."""
+    """Return k, by default clipped to what is available; raise if an explicit k exceeds that."""
     if k is None:
         if default > available:
             return available, (f"k was clipped from its default {default} to {available}, the number of {of}",)

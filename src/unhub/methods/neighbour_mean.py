@@ -47,7 +47,7 @@ class NearestNeighbourNormalisation(Method):
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
-        # A copy only where another method of the same pass asked for more than k.
+        # Copies only if another method of the same pass asked for more than k.
         arrays = {"top_values": np.ascontiguousarray(streamed.queries.top_values[:, :k])} if mergeable else {}
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays, _kept(k) if mergeable else "nothing")
 
@@ -77,7 +77,7 @@ class CrossDomainLocalScaling(Method):
 
     @property
     def as_mean(self) -> NearestNeighbourNormalisation:
-        """The same ranking as NNN at alpha 1/2."""
+        """NNN at alpha 1/2, which ranks the same."""
         return NearestNeighbourNormalisation(k=self.k or self.default_k, alpha=0.5)
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
@@ -122,7 +122,7 @@ class DistributionNormalisation(Method):
 
 @dataclass(frozen=True)
 class Centring(Method):
-    """Bias each item by its score for the mean bank query, in full: dn at lambda 1, h = mean(B).g."""
+    """Bias each item by its full score for the mean bank query: dn at lambda 1, h = mean(B).g."""
 
     name: ClassVar[str] = "cent"
 

@@ -17,14 +17,14 @@ from unhub.data.bank import Bank
 from unhub.errors import ArgumentError, optional
 from unhub.methods.method import Method, Outcome, require, require_number
 
-DIGITS = 9  # of an entry as a share of the largest of its row: what differs by less, or is less, is a solver's rounding
+SHARE_DIGITS = 9  # of an entry over the largest of its row: smaller values and differences are solver rounding
 
 
 @dataclass(frozen=True)
 class Planned(Method):
-    """What the plans share: nothing is fitted but the parameters, and each batch is solved when it comes.
+    """What the plans share: nothing is fitted, and each batch is solved when it is searched.
 
-    Entries of the plan that are zero rank by similarity, or stay tied, as the paper has them, with zeros="tied".
+    Zero entries of the plan rank by similarity or, with zeros="tied", stay tied as in the paper.
     """
 
     kind: ClassVar[str] = "plan"
@@ -35,18 +35,18 @@ class Planned(Method):
     zeros: str = "raw"
 
     def __post_init__(self) -> None:
-        require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as the paper has it)")
+        require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as in the paper)")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
-        self.solver()  # at the fit, so that it is not at the first search that its absence is noticed
+        self.solver()  # so that a missing library shows at the fit, not at the first search
         return Outcome()
 
     def solver(self) -> ModuleType:
-        """Import the library that solves, or say how to install it."""
+        """Return the solver's library, or raise an error that says how to install it."""
         return optional(self.library, self.extra, self.name)
 
     def plan(self, scores: Scores, progress: Progress | None = None) -> Scores:
-        """Return scores that rank this batch by its plan."""
+        """Return scores that rank this batch of queries by its plan."""
 
         def tell(share: float) -> None:
             if progress is not None and scores.size:
@@ -57,7 +57,7 @@ class Planned(Method):
         return planned
 
     def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
-        """Return the plan: how much of each query goes to each item; `tell` takes the share of the work done."""
+        """Return the plan: how much of each query goes to each item; `tell` is given the share of the work done."""
         raise TypeError(f"{type(self).__name__} has no plan of its own")
 
 
@@ -72,7 +72,9 @@ class Transport(Planned):
         try:
             return exact_plan(self.solver(), 1 - scores.astype(np.float64))
         except NoOptimum as error:
-            raise ArgumentError("queries", f"cannot be solved by 'otn': {error}", "give fewer at a time") from None
+            raise ArgumentError(
+                "queries", f"cannot be solved by 'otn': {error}", "give fewer queries at a time"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class SmoothTransport(Planned):
         try:
             return smooth_plan(self.solver(), scores.astype(np.float64), self.reg, tell)
         except NoOptimum as error:
-            remedy = "give fewer at a time, or a larger reg"
+            remedy = "give fewer queries at a time, or a larger reg"
             raise ArgumentError("queries", f"cannot be solved by 'l2n': {error}", remedy) from None
 
 
@@ -110,18 +112,18 @@ class Assignment(Planned):
 
 
 def ranked(plan: Float64, scores: Scores, zeros: str) -> Float64:
-    """Return scores that rank by the plan, and where it is zero by similarity, or leave those tied as the paper does.
+    """Return scores that rank by the plan; where it is zero, by similarity or tied, as `zeros` says.
 
-    An entry of the plan scores above every similarity of its row: by 1 and its share of the row's largest, times the
-    size of the similarities where that is above 1, so that it counts beside them. Entries of one size rank by
-    similarity too.
+    A nonzero entry of the plan scores above every similarity of its row: by 1 plus its share of the row's largest
+    entry, times the size of the similarities if that is above 1, so that float precision keeps it. Equal entries also
+    rank by similarity.
     """
     largest = plan.max(axis=1, keepdims=True)
-    share = np.round(np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0), DIGITS)
+    share = np.round(np.divide(plan, largest, out=np.zeros_like(plan), where=largest > 0), SHARE_DIGITS)
     if zeros == "tied":
         return np.asarray(share * largest)
     wide = scores.astype(np.float64)
     best, least = wide.max(axis=1, keepdims=True), wide.min(axis=1, keepdims=True)
     size = np.maximum(1.0, np.maximum(best, -least))
-    among_equals = 0.5 * 10.0**-DIGITS * (wide - least) / np.maximum(best - least, np.finfo(np.float64).tiny)
+    among_equals = 0.5 * 10.0**-SHARE_DIGITS * (wide - least) / np.maximum(best - least, np.finfo(np.float64).tiny)
     return np.where(share > 0, best + size * (1 + share + among_equals), wide)

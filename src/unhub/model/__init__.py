@@ -1,4 +1,4 @@
-"""A trained model, run by numpy alone: towers into a joint space, and a head that weighs several queries."""
+"""Model: run a trained model with numpy alone: towers into a joint space, and a head that weighs several queries."""
 
 from unhub.model.head_forward import HEADS, Head
 from unhub.model.record import Epoch, Training, Tried

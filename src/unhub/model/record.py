@@ -1,4 +1,4 @@
-"""How a model came to be: settings, data, every learning rate that was tried, and each epoch of the chosen one."""
+"""Record: how a model was trained: settings, data, each learning rate that was tried, and its epochs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the items: its number from 1, the mean loss, and R@1 on validation in percent, if there is any."""
+    """One pass over the items: its number from 1, the mean loss, and R@1 on validation in percent, if measured."""
 
     number: int
     loss: float
@@ -19,9 +19,9 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Tried:
-    """A learning rate with its epochs, of which the one numbered `best` was kept.
+    """A learning rate and its epochs; the epoch numbered `best` was kept.
 
-    failed: in words, what stopped being finite in the epoch after these; nothing of such a rate is kept, best is 0.
+    failed: in words, what stopped being finite in the next epoch; nothing is kept of such a rate, and best is 0.
     """
 
     rate: float
@@ -31,7 +31,7 @@ class Tried:
 
     @property
     def kept(self) -> Epoch:
-        """The epoch that was kept; of a rate that failed there is none."""
+        """The epoch that was kept; raises for a rate that failed."""
         if self.failed:
             raise ValueError(f"nothing of the rate {self.rate:g} was kept: {self.failed}")
         return self.epochs[self.best - 1]
@@ -39,7 +39,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Training:
-    """What was trained on what: `settings` and `data` (sizes and hashes) as JSON has them, versions, notes.
+    """What was trained on what: `settings` and `data` (sizes and hashes) as JSON values, versions and notes.
 
     tried: every learning rate, in the order they were tried; rate: the one that was chosen.
     """
@@ -53,11 +53,11 @@ class Training:
 
     @property
     def chosen(self) -> Tried | None:
-        """What was tried with the chosen rate."""
+        """The chosen rate and its epochs."""
         return next((one for one in self.tried if one.rate == self.rate), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON has it."""
+        """Return everything as JSON values."""
         return dataclasses.asdict(self)
 
 

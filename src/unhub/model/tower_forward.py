@@ -1,4 +1,4 @@
-"""Towers: what turns a row of features into a unit vector of the joint space."""
+"""Towers: turn a row of features into a unit vector of the joint space."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Forward: TypeAlias = Callable[[Float32, Arrays], Float32]
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What is done to a row before the learnt part: a square root if it helps, then (x - mean) * scale.
+    """What is applied to a row before the learnt part: an optional square root, then (x - mean) * scale.
 
-    The root is sign(x) sqrt(|x|). A column that never varied in training has the scale 0: nothing was learnt of it.
+    The root is sign(x) sqrt(|x|). A column that was constant in training has scale 0: nothing was learnt from it.
     """
 
     mean: Float32
@@ -33,8 +33,8 @@ class Preparation:
     def of(vectors: Vectors, root: bool | None = None) -> Preparation:
         """Learn the mean and the deviation of each column from training rows.
 
-        Without `root` being said, it is taken where no value is negative: such features are activations after a
-        ReLU or counts, whose spread grows with their size, and a root evens it out.
+        By default, `root` is True if no value is negative: such features are activations after a ReLU or counts, whose
+        spread grows with their size, and a root evens that out.
         """
         rooted = _never_negative(vectors) if root is None else root
         mean = _column_mean(vectors, rooted, np.zeros(vectors.dimensions), power=1)
@@ -44,7 +44,7 @@ class Preparation:
         return Preparation(mean.astype(np.float32), scale.astype(np.float32), rooted)
 
     def __call__(self, block: Float32) -> Float32:
-        """Return the rows prepared, (rows, features)."""
+        """Return the prepared rows, (rows, features)."""
         return np.asarray((_rooted(block, self.root) - self.mean) * self.scale, np.float32)
 
 
@@ -64,7 +64,7 @@ def _rooted(block: Float32, root: bool) -> Float32:
 
 
 def as_it_is(block: Float32, arrays: Arrays) -> Float32:
-    """Return the rows, which are in the joint space already."""
+    """Return the rows unchanged: they are already in the joint space."""
     return block
 
 
@@ -96,9 +96,9 @@ PREPARED: Declared = {name: Kept("floating", ("features",)) for name in ("mean",
 
 @dataclass(frozen=True, eq=False)
 class Tower:
-    """Rows of `features` numbers to unit vectors of `dimensions`: prepared, then `none`, `linear` or `mlp`.
+    """Turns rows of `features` into unit vectors of `dimensions`: a preparation, then `none`, `linear` or `mlp`.
 
-    arrays: the learnt weights, by the names that torch gives them.
+    arrays: the learnt weights, by torch's names.
     """
 
     kind: str
@@ -125,8 +125,8 @@ class Tower:
     def _unit(self, block: Float32, start: int, name: str) -> Float32:
         prepared = block if self.preparation is None else self.preparation(block)
         out = TOWERS[self.kind](prepared, self.arrays)
-        lost = np.flatnonzero(~(np.einsum("ij,ij->i", out, out) > 0))  # nan too, of a product that overflowed
+        lost = np.flatnonzero(~(np.einsum("ij,ij->i", out, out) > 0))  # also NaN, after an overflow
         if len(lost):
-            problem = f"has no direction left in row {start + lost[0]} after its tower"
+            problem = f"has row {start + lost[0]}, which its tower maps to a vector without direction"
             raise ArgumentError(name, problem, "check the features of that row")
         return unit(out)

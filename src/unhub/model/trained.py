@@ -1,4 +1,4 @@
-"""Model: two towers into one joint space and a head that weighs several queries of it."""
+"""Model: two towers into one joint space, and a head that weighs several queries in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unhub.model.record import Epoch, Training
 
 
 class TowerLike(Protocol):
-    """What turns rows into unit vectors of the joint space: a Tower, or a module of one's own while torch runs."""
+    """Turns rows into unit vectors of the joint space: a Tower, or your own torch module during training."""
 
     @property
     def kind(self) -> str: ...
@@ -23,7 +23,7 @@ class TowerLike(Protocol):
 
 
 class Towers(NamedTuple):
-    """The tower of the texts and that of the items."""
+    """The tower of the texts and the tower of the items."""
 
     text: TowerLike
     item: TowerLike
@@ -31,7 +31,7 @@ class Towers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Towers and a head that were trained together; it searches and evaluates as `combine=model`."""
+    """Towers and a head that were trained together; pass it as `combine` to search and evaluate."""
 
     towers: Towers
     head: Head
@@ -56,7 +56,7 @@ class Model:
 
     @property
     def combination(self) -> Combination:
-        """How the head makes one query of several; it takes queries that `encode_texts` encoded."""
+        """How the head combines several queries into one; they must come from `encode_texts`."""
         return self.head.combination
 
     @property
@@ -67,7 +67,7 @@ class Model:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What training left out or did otherwise than asked, in words."""
+        """What training left out or did differently than asked, in words."""
         return self.training.notes
 
     def encode_texts(self, texts: VectorsLike) -> Vectors:

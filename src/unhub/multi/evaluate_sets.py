@@ -11,7 +11,7 @@ from unhub.combine import Combination, CombinationLike, Combining, as_combinatio
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Plan
 from unhub.data.captions import Captions
-from unhub.data.draws import DRAWS, SIZES, Draws, check_sizes
+from unhub.data.draws import DEFAULT_DRAWS, DEFAULT_SIZES, Draws, check_sizes
 from unhub.data.relevance import RelevanceLike
 from unhub.data.similarity import Dense, Dot
 from unhub.data.vectors import VectorsLike
@@ -33,7 +33,7 @@ def evaluate_sets(
     items: VectorsLike,
     relevance: RelevanceLike,
     sizes: Iterable[int] | None = None,
-    draws: int | Draws = DRAWS,
+    draws: int | Draws = DEFAULT_DRAWS,
     combine: Combine = ("sa", "ra"),
     correction: Corrections | None = None,
     measures: Sequence[str | Measure] | str = DEFAULT_MEASURES,
@@ -137,7 +137,7 @@ def _drawn(
         kept = {size: one for size, one in found.sizes.items() if asked is None or size in asked}
         found = replace(found, sizes=kept)
     else:
-        found = Draws.drawn(*ids, captions, asked or SIZES, draws, seed)
+        found = Draws.drawn(*ids, captions, asked or DEFAULT_SIZES, draws, seed)
     if not any(len(one.items) for one in found.sizes.values()):
         most, least = captions.counts.max(), min(found.sizes)
         raise ArgumentError("sizes", f"must not all be over {most}, the most texts that an item has, got {least}")

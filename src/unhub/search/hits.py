@@ -1,4 +1,4 @@
-"""Hits: what a search returns, and how rankings, exclusions and allowed items become one."""
+"""Hits: what a search returns, made from rankings, exclusions and allowed items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rank: TypeAlias = Callable[[Positions, Float64, int, Positions | None], Ranked] 
 class Hits(NamedTuple):
     """The ids and scores of the items found, (queries, k) each, best first.
 
-    A place that nothing fills has the score -inf and the id -1, or "" where ids are strings.
+    An empty place has the score -inf and the id -1, or "" if ids are strings.
     """
 
     ids: Ids
@@ -34,29 +34,29 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """The ids of the items, and where each stands."""
+    """The ids of the items and their positions."""
 
     ids: Ids
 
     @cached_property
     def _sorted(self) -> tuple[Positions, Ids]:
-        # Once, and when first asked: sorting a million ids takes longer than most searches.
+        # Only once, on first use: sorting a million ids takes longer than most searches.
         order = np.argsort(self.ids, kind="stable")
         return order, self.ids[order]
 
     def positions(self, wanted: list[Id] | Ids, name: str) -> Positions:
-        """Return where these ids stand; an unknown one is an error about the argument `name`."""
+        """Return the positions of these ids; raise an error about the argument `name` if one is unknown."""
         order, ids = self._sorted
         return order[positions_of(wanted, ids, name)]
 
     def several(self, wanted: Collection[Id] | Ids, name: str) -> Positions:
-        """Return where the ids of a collection stand, rising, each once."""
+        """Return the positions of the ids of a collection, ascending, without repeats."""
         if isinstance(wanted, str) or not isinstance(wanted, Iterable):
-            raise ArgumentError(name, f"must be a collection of ids, got {wanted!r}", f"write [{wanted!r}] for one")
+            raise ArgumentError(name, f"must be a collection of ids, got {wanted!r}", "put a single id in a list")
         return np.unique(self.positions(wanted if isinstance(wanted, np.ndarray) else list(wanted), name))
 
     def found(self, ids: Ids) -> Positions:
-        """Return where the ids that an index returned stand, -1 for a place that it did not fill."""
+        """Return the positions of the ids that an index returned, -1 for an empty place."""
         order, known = self._sorted
         places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         empty = ids == no_id(ids.dtype)
@@ -72,10 +72,10 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What is wanted of a ranking of `items`: k places for each query, weighed by its strength.
+    """What to find in a ranking of `items`: k places for each query, at its strength.
 
-    allowed: the only positions to return, rising, or None for all. banned: query * items + position of what must not
-    be returned to that query. together: whether all queries must be ranked at once.
+    allowed: the only positions to return, ascending, or None for all. banned: query * items + position of each item
+    that must not be returned for that query. together: whether all queries must be ranked at once.
     """
 
     k: int
@@ -86,7 +86,7 @@ class Wanted:
     together: bool = False
 
     def groups(self) -> Iterator[tuple[Positions, int, Positions]]:
-        """Yield (queries, how many to fetch, what is banned), so that one long list costs its own query alone."""
+        """Yield (queries, how many to fetch, what is banned), so that one long list slows down only its own query."""
         count = len(self.strengths)
         banned = np.empty(0, np.int64) if self.banned is None else self.banned
         most = self.items if self.allowed is None else len(self.allowed)
@@ -102,7 +102,7 @@ class Wanted:
 
 
 def find_hits(rank: Rank, wanted: Wanted, ids: Ids) -> Hits:
-    """Return what `rank` finds for the queries, or sets of them, that `wanted` is about."""
+    """Return what `rank` finds for the queries, or sets of queries, of `wanted`."""
     groups, parts = [], []
     for group, fetch, banned in wanted.groups():
         scores: Scores = np.empty((len(group), 0), np.float32)
@@ -119,7 +119,7 @@ def find_hits(rank: Rank, wanted: Wanted, ids: Ids) -> Hits:
 
 
 def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names: Ids) -> Hits:
-    """Drop the banned, close the gaps, fill up to k and name what is left."""
+    """Drop banned items, close the gaps, fill up to k and turn positions into ids."""
     keys = np.arange(len(places))[:, None] * len(names) + places
     dropped = np.isin(keys, banned) | (places < 0)
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
@@ -134,7 +134,7 @@ def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names:
 
 
 def listed(exclude: Excluded, count: int) -> tuple[list[Id], list[int]]:
-    """Return the ids that are excluded, query by query, and how many each of `count` queries has."""
+    """Return the excluded ids, query by query, and how many each of `count` queries has."""
     text = isinstance(exclude, str) or not isinstance(exclude, Sized)
     if text or len(exclude) != count:
         got = repr(exclude) if text else f"{len(exclude)} entries"

@@ -1,4 +1,4 @@
-"""Rank aggregation: the mean of the ranks that an item has for each query of a set, exact, in blocks of queries."""
+"""Rank aggregation: rank items by their exact mean rank over the queries of a set, in blocks of queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unhub.arrays import Float64, spans
 from unhub.combine import Sets, average_ranks
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Plan, Scores
-from unhub.matching import check_whole
+from unhub.matching import check_unweighed
 from unhub.search.whole_rows import ROWS_BYTES, CorrectedItems, similarities, whole_rows, work_of
 
 RANKS_BYTES = 16 << 20  # of ranks at a time
@@ -23,17 +23,17 @@ def rank_by_mean_rank(
     allowed: NDArray[np.int64] | None,
     workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
-    """Return minus the mean rank, and positions, (sets, k), of the best items; equal ones by their mean score.
+    """Return minus the mean rank, and positions, (sets, k), of the best items; mean scores break ties.
 
-    Ranks are among all items and under the corrected scores; `allowed` only says which items may be returned.
+    Ranks are among all items, by corrected score; `allowed` only says which items may be returned.
     """
     correction, count = corrected.correction, len(corrected)
-    check_whole(correction, weights)
+    check_unweighed(correction, weights)
     workers.total = work_of(correction) * len(sets.queries) * count
     owners = sets.owners
     scores = np.empty((len(sets), k))
     places = np.empty((len(sets), k), np.int64)
-    ranks, means = np.zeros(count), np.zeros(count)  # of the set at hand, which may span several blocks
+    ranks, means = np.zeros(count), np.zeros(count)  # of the current set, which may span several blocks
     at_once = len(owners) if isinstance(correction, Plan) else max(1, ROWS_BYTES // (4 * count))
     for first, end in spans(len(owners), at_once):
         rows: Scores = similarities(sets.queries[first:end], corrected, workers)

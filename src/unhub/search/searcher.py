@@ -1,4 +1,4 @@
-"""Search: items, a correction and an index make a Searcher, which answers queries with Hits."""
+"""Searcher: answer queries from items, a correction and an index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from unhub.combine import CombinationLike, Sets, as_combination
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Rescore, check_correction, strengths
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.errors import ArgumentError
-from unhub.errors import check_whole as check_count
+from unhub.errors import ArgumentError, check_whole
 from unhub.indexes import Changeable, Index, InProcess, check_index, parse
-from unhub.matching import check_whole, in_fitted_order, locate, prepare_queries, vector_similarity
+from unhub.matching import check_unweighed, in_fitted_order, locate, prepare_queries, vector_similarity
 from unhub.search.hits import Excluded, Hits, Id, Names, Positions, Rank, Ranked, Wanted, find_hits, listed
 from unhub.search.mean_ranks import rank_by_mean_rank
 from unhub.search.whole_rows import CorrectedItems, rank_rows
 
-GATE_CANDIDATES = 10  # a quantised index may not have the raw best first, but scores of what it finds are exact
+GATE_CANDIDATES = 10  # a quantised index may not rank the raw best first, but the scores of its candidates are exact
 
 
 def searcher(
@@ -37,8 +36,8 @@ def searcher(
     """Return a Searcher over the items a correction was fitted on.
 
     `index` is `exact`, or `faiss:` and a factory string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
-    Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute those exactly,
-    whatever the index.
+    Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute them exactly,
+    with any index.
     """
     check_correction(correction, "search with")
     check_index(index)
@@ -47,10 +46,10 @@ def searcher(
 
 
 def searcher_over(index: Index, correction: Correction, *, threads: int | None = None) -> Searcher:
-    """Return a Searcher over an index that exists already and holds the items of a correction, perhaps elsewhere.
+    """Return a Searcher over an existing index of a correction's items, which may be outside this process.
 
-    The index must rank by s - weight * bias with the biases of this correction; its ids are compared, since its
-    vectors may not be at hand.
+    The index must rank by s - weight * bias with the biases of this correction; only its ids are checked, since its
+    vectors may not be available.
     """
     check_correction(correction, "search with")
     vector_similarity(correction)
@@ -58,15 +57,15 @@ def searcher_over(index: Index, correction: Correction, *, threads: int | None =
     if len(differ):
         raise ArgumentError(
             "index",
-            f"holds {len(index.ids)} items, the correction {len(correction)}, and {len(differ)} ids, such as "
-            f"{differ[0].item()!r}, are in one of them alone",
+            f"holds {len(index.ids)} items, the correction {len(correction)}, and {len(differ)} ids, for example "
+            f"{differ[0].item()!r}, are in only one of them",
             "store the items that the correction was fitted on, under the same ids",
         )
     return Searcher(None, correction, index, threads)
 
 
 class Searcher:
-    """Items, a correction and an index. `add` and `remove` change it; do not search meanwhile."""
+    """Items, a correction and an index. `add` and `remove` change it; do not search at the same time."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class Searcher:
     ) -> None:
         """Index the items, which `unhub.searcher` has checked to be those of the correction, in its order.
 
-        Without items, the index holds them already, as `searcher_over` has checked.
+        Without items, the index already holds them, as `searcher_over` has checked.
         """
         self._index: Index
         self._threads = threads
@@ -88,7 +87,7 @@ class Searcher:
         elif items is not None:
             self._index = self._indexed(items, correction, progress)
         else:
-            raise ArgumentError("items", f"are missing, and {index!r} makes an index of them")
+            raise ArgumentError("items", f"is missing, and {index!r} needs it to make an index")
         self._hold(correction)
 
     def _indexed(self, items: Vectors, correction: Correction, progress: Progress | None = None) -> Index:
@@ -101,22 +100,22 @@ class Searcher:
         if not isinstance(correction, Bias):
             self._held("correction", f"{correction.spec!r} ranks by whole rows of similarities")
         self._correction = replace(correction, items=self.items) if isinstance(correction, Rescore) else correction
-        # In this process, positions count along the items of the index; elsewhere, along those of the correction.
+        # Positions are those of the index's items in this process, else those of the correction's.
         self._names = Names(self._index.ids if isinstance(self._index, InProcess) else correction.ids)
 
     def _held(self, argument: str, reason: str) -> Vectors:
-        """Return the items, which must be in this process for this reason."""
+        """Return the items; raise with this reason if they are not in this process."""
         if isinstance(self._index, InProcess):
             return self._index.items
         raise ArgumentError(
             argument,
             f"{reason}, and the index ({type(self._index).__name__}) holds the items elsewhere",
-            "search an index of this process, such as exact",
+            "use an index in this process, for example exact",
         )
 
     @property
     def items(self) -> Vectors:
-        """The items, in the order of the correction; an index that holds them elsewhere has none to give."""
+        """The items, in the order of the correction; raises if the index holds them outside this process."""
         return self._held("items", "cannot be read from here")
 
     @property
@@ -141,9 +140,9 @@ class Searcher:
     ) -> Hits:
         """Return the k best items of each query.
 
-        `strength` weighs the correction, for all queries or each: 0 gives the raw ranking. `exclude` has an entry per
-        query: an id, several, or None. `among` are the only ids to return. Neither changes a score: the gate of dis
-        looks at the raw best of all items, and whole-row corrections at the whole row.
+        `strength` scales the correction, for all queries or for each: 0 gives the raw ranking. `exclude` has an entry
+        per query: an id, several, or None. `among` are the only ids to return. Neither changes a score: the gate of dis
+        uses the raw best of all items, and whole-row corrections use the whole row.
         """
         ready = prepare_queries(queries, self._correction)
         wanted = self._wanted(len(ready), k, strength, exclude, among)
@@ -159,12 +158,12 @@ class Searcher:
         among: Collection[Id] | Ids | None = None,
         progress: Progress | None = None,
     ) -> Hits:
-        """Return the k best items of each set of queries, which describe one target together.
+        """Return the k best items of each set of queries that together describe one target.
 
         `sets` are arrays (k_i, d), each of one query or more. `combine` is `sa` (mean of the similarities), `ra` (mean
-        of the ranks, whose scores are minus that mean), `mf` or `ts-wf` (one combined vector), or a trained Model,
-        whose head weighs queries that its text tower encoded. All but `ra` are one search with one vector for each set,
-        in any index; `ra` ranks all items for each query. The rest is as in `search`, with a set for a query.
+        of the ranks; scores are minus that mean), `mf` or `ts-wf` (one combined vector), or a trained Model, whose head
+        weighs queries that its text tower encoded. All except `ra` search once with one vector per set, in any index;
+        `ra` ranks all items for each query. The rest is as in `search`, with a set in place of a query.
         """
         similarity = vector_similarity(self._correction)
         dimensions = cast("int", self._correction.source.dimensions)
@@ -184,12 +183,12 @@ class Searcher:
         exclude: Excluded | None,
         among: Collection[Id] | Ids | None,
     ) -> Wanted:
-        """Check what was asked of `count` queries, or sets of them."""
-        places = check_count(k, "k", 1)
+        """Check and return what to find for `count` queries, or sets of queries."""
+        places = check_whole(k, "k", 1)
         weights = strengths(strength, count, self._correction)
         allowed = None if among is None else self._names.several(among, "among")
         banned = None if exclude is None else self._banned(exclude, count)
-        # With whole rows at hand, to fetch more costs nothing; and a plan takes all queries together.
+        # With whole rows, fetching more costs nothing, and a plan needs all queries together.
         together = not isinstance(self._correction, Bias)
         return Wanted(places, weights, len(self), allowed, banned, together)
 
@@ -203,7 +202,7 @@ class Searcher:
             some = queries[group]
             correction = self._correction
             if not isinstance(correction, Bias):
-                check_whole(correction, weights)
+                check_unweighed(correction, weights)
                 return rank_rows(some, self._whole, k, allowed, Workers(self._threads, progress=progress))
             if correction.active is not None:
                 few = min(GATE_CANDIDATES, len(self))
@@ -235,7 +234,7 @@ class Searcher:
         allowed: Positions | None = None,
         progress: Progress | None = None,
     ) -> Ranked:
-        """Return the best by s - weight * bias: by position in this process, else by id."""
+        """Return the best items by s - weight * bias: by position in this process, else by id."""
         if isinstance(self._index, InProcess):
             return self._index.find(queries, weights, k, allowed, progress)
         names = None if allowed is None else self._names.ids[allowed]
@@ -243,9 +242,9 @@ class Searcher:
         return scores, self._names.found(ids)
 
     def add(self, new_items: VectorsLike, correction: Correction) -> None:
-        """Hold new items too; `correction` covers the old ones and then these, as `unhub.extend` returns it.
+        """Add new items; `correction` covers the old ones followed by these, as `unhub.extend` returns it.
 
-        Costs the new items' work where the old biases are as they were; else everything is indexed anew.
+        Only the new items are indexed if the old biases are unchanged; else everything is indexed again.
         """
         changeable = self._changeable("new_items")
         held = np.arange(len(self))
@@ -254,15 +253,15 @@ class Searcher:
         later = correction.ids[len(held) :]
         if not len(later):
             raise ArgumentError(
-                "correction", f"covers no more than the {len(held)} items held", "extend it by the new items first"
+                "correction", f"covers only the {len(held)} items held", "extend it by the new items first"
             )
         if len(new) == len(later) and not isinstance(new_items, Vectors):
             new = Vectors(later, new.rows)
         if not np.array_equal(new.ids, later):
             raise ArgumentError(
                 "new_items",
-                f"has {len(new)} items (ids {new.ids[:3].tolist()}...), not the {len(later)} (ids "
-                f"{later[:3].tolist()}...) by which the correction goes beyond the {len(held)} held",
+                f"has {len(new)} items (ids {new.ids[:3].tolist()}...), but the correction has {len(later)} (ids "
+                f"{later[:3].tolist()}...) beyond the {len(held)} held",
                 "give exactly those, in the order of the correction",
             )
         new = new.seen(locate(new, correction, self._threads).unit_length)
@@ -273,7 +272,7 @@ class Searcher:
         self._hold(correction)
 
     def remove(self, ids: Collection[Id] | Ids, correction: Correction | None = None) -> None:
-        """Drop items. Without a `correction` of those that are left, `unhub.remove` makes it from the one held."""
+        """Drop items; without a `correction` of those that are left, `unhub.remove` makes one from the current one."""
         changeable = self._changeable("ids")
         positions = self._names.several(ids, "ids")
         kept = np.delete(np.arange(len(self)), positions)
@@ -285,7 +284,7 @@ class Searcher:
         if len(correction) != len(kept):
             raise ArgumentError(
                 "correction",
-                f"covers {len(correction)} items, and {len(kept)} are left",
+                f"covers {len(correction)} items, but {len(kept)} are left",
                 "give the correction of those that are left",
             )
         if not self._same_biases(kept, correction):
@@ -301,22 +300,22 @@ class Searcher:
             return self._index
         raise ArgumentError(
             argument,
-            f"cannot be taken: the index ({type(self._index).__name__}) cannot change the items it holds",
-            "store the items anew, and search that index",
+            f"cannot be used: the index ({type(self._index).__name__}) cannot change the items it holds",
+            "store the items in a new index, and search that",
         )
 
     def _rebuildable(self) -> Vectors:
-        """Return the items, where an index of other biases can be made of them."""
+        """Return the items; raise if an index with other biases cannot be made of them."""
         if self._spec is not None:
             return self.items
         raise ArgumentError(
             "correction",
             f"changes the biases of items held, and the index ({type(self._index).__name__}) was not made here",
-            "store all items anew with these biases, and search that index",
+            "store all items with these biases in a new index, and search that",
         )
 
     def _check_kept(self, kept: Positions, correction: Correction, verb: str, remedy: str) -> None:
-        """Check that a correction begins with these of the items held, as they are."""
+        """Raise unless a correction begins with these of the items held, unchanged."""
         check_correction(correction, verb)
         vector_similarity(correction)
         same = np.array_equal(correction.ids[: len(kept)], self._names.ids[kept])
@@ -324,7 +323,7 @@ class Searcher:
             raise ArgumentError("correction", f"does not begin with the {len(kept)} items that stay", remedy)
 
     def _same_biases(self, kept: Positions, correction: Correction) -> bool:
-        """Whether the index can stay as it is for these items."""
+        """Return whether the index can stay as it is for these items."""
         held = self._correction
         alike = (held.kind, held.source.similarity) == (correction.kind, correction.source.similarity)
         return alike and np.array_equal(_bias(held)[kept], _bias(correction)[: len(kept)])
@@ -335,5 +334,5 @@ def _one_kind(first: Ids, second: Ids) -> bool:
 
 
 def _bias(correction: Correction) -> Float64:
-    """Return what an index must subtract: nothing where the correction takes whole rows."""
+    """Return the biases an index must subtract: zeros if the correction needs whole rows."""
     return correction.bias if isinstance(correction, Bias) else np.zeros(len(correction))

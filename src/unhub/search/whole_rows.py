@@ -15,14 +15,14 @@ from unhub.data.similarity import steady_products
 from unhub.data.vectors import Vectors
 from unhub.methods.method import ItemByItem, Method
 
-SOLVER_SHARE = 20  # times the multiply: how much of the progress a plan's solver is, which takes longer
-ROWS_BYTES = 64 << 20  # of similarities at a time, where a correction takes queries one by one
-BLOCK_ENTRIES = 2 << 20  # of similarities at a time and thread, where it takes items one by one
+SOLVER_SHARE = 20  # the solver's share of a plan's progress, in units of the multiply's
+ROWS_BYTES = 64 << 20  # of similarities at a time, if a correction treats queries separately
+BLOCK_ENTRIES = 2 << 20  # of similarities at a time per thread, if it treats items separately
 
 
 @dataclass(frozen=True, eq=False)
 class CorrectedItems:
-    """Items at hand, how queries are compared with them, and the correction of their scores."""
+    """Items, how queries are compared with them, and the correction of their scores."""
 
     items: Vectors
     similarity: Kind
@@ -37,9 +37,9 @@ def rank_rows(
 ) -> tuple[Scores, NDArray[np.int64]]:
     """Return scores and positions, (queries, k), of the best items by `correction.apply`.
 
-    Rows are always of all items, since that is what the correction is a function of; `allowed` only says which may be
-    returned. A Plan sees all queries at once; a method that looks at each item alone takes all queries block by block
-    of items, so that the bank is read once.
+    Rows always cover all items, since the correction is a function of whole rows; `allowed` only says which items may
+    be returned. A Plan sees all queries at once. A method that treats each item separately takes all queries for one
+    block of items at a time, so that the bank is read once.
     """
     correction = cast("Rescore | Plan", corrected.correction)
     workers.total = work_of(correction) * len(queries) * len(corrected)
@@ -56,12 +56,12 @@ def rank_rows(
 
 
 def work_of(correction: Correction) -> int:
-    """Return how much of the progress a similarity counts: the multiply, and the solver of a plan."""
+    """Return the work per similarity, in units of progress: the multiply and, for a plan, the solver."""
     return 1 + SOLVER_SHARE if isinstance(correction, Plan) else 1
 
 
 def whole_rows(correction: Rescore | Plan, scores: Scores, workers: Workers) -> Scores:
-    """Return the corrected scores of whole rows, with the progress of a plan's solver."""
+    """Return the corrected scores of whole rows, and show the progress of a plan's solver."""
     if isinstance(correction, Plan):
         return correction.apply(scores, workers.part(SOLVER_SHARE * scores.size))
     return correction.apply(scores)
@@ -75,10 +75,10 @@ def _rank_by_item(
     allowed: NDArray[np.int64] | None,
     workers: Workers,
 ) -> tuple[Scores, NDArray[np.int64]]:
-    """Return the best items by s - count, each thread going over its own blocks of items."""
+    """Return the best items by s - count; each thread processes its own blocks of items."""
     items = corrected.items
     may_return = np.ones(len(items), np.bool_) if allowed is None else np.isin(np.arange(len(items)), allowed)
-    most = max(1, ROWS_BYTES // (8 * items.dimensions))  # queries in float64
+    most = max(1, ROWS_BYTES // (8 * items.dimensions))  # queries, in float64
 
     def best_in(blocks: list[Span]) -> Best:
         best = Best(len(queries), k)
@@ -103,19 +103,19 @@ def _rank_by_item(
 
 
 class Best:
-    """The best items of each query so far; items come in the order of their places."""
+    """The best items of each query so far; items are added in the order of their positions."""
 
     def __init__(self, queries: int, k: int) -> None:
         self.scores = np.full((queries, k), -np.inf)
         self.places = np.full((queries, k), -1)
 
     def add(self, span: Span, scores: Float64, places: NDArray[np.int64]) -> None:
-        """Take in scores, (queries of the span, items), of items at these places; equal ones lose to earlier ones."""
+        """Add scores, (queries of the span, items), of items at these places; equal scores lose to earlier ones."""
         better = np.flatnonzero(scores.max(axis=1) > self.scores[slice(*span), -1])
         self._take(span[0] + better, scores[better], np.broadcast_to(places, scores.shape)[better])
 
     def join(self, later: Best) -> None:
-        """Take in the best of items at later places."""
+        """Add the best of items at later places."""
         self._take(np.arange(len(self.scores)), later.scores, later.places)
 
     def _take(self, rows: NDArray[np.int64], scores: Float64, places: NDArray[np.int64]) -> None:
@@ -139,7 +139,7 @@ def similarities(queries: Float32, corrected: CorrectedItems, workers: Workers) 
 
 
 def best_of(scores: Scores, k: int) -> tuple[Scores, NDArray[np.int64]]:
-    """Return the k largest scores of each row and where they stand, best first, the lower place first among equals."""
+    """Return the k largest scores of each row and their positions, best first, the lower one first among equals."""
     bars = np.partition(scores, -k, axis=1)[:, -k]
     places = np.empty((len(scores), k), np.int64)
     for row, bar, out in zip(scores, bars, places, strict=True):

@@ -11,7 +11,13 @@ from torch.nn.functional import normalize
 from unhub.arrays import Float32
 from unhub.combine import TEMPERATURE
 from unhub.model import Head
-from unhub.model.head_forward import ATTENTION, FEED_FORWARD, HIDDEN, LAYERS, contextual_shapes
+from unhub.model.head_forward import (
+    ATTENTION_HEADS,
+    FEED_FORWARD_UNITS,
+    HIDDEN_UNITS,
+    TRANSFORMER_LAYERS,
+    contextual_shapes,
+)
 
 
 class Weighing(nn.Module):
@@ -60,7 +66,7 @@ class Local(Weighing):
 
     def __init__(self, dimensions: int) -> None:
         super().__init__()
-        self.score = nn.Sequential(nn.Linear(dimensions, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+        self.score = nn.Sequential(nn.Linear(dimensions, HIDDEN_UNITS), nn.ReLU(), nn.Linear(HIDDEN_UNITS, 1))
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
         """Return the MLP's score of each query alone."""
@@ -73,8 +79,8 @@ class Contextual(Local):
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
         contextual_shapes(dimensions)  # raises where torch would fail later, with a worse message
-        layer = nn.TransformerEncoderLayer(dimensions, ATTENTION, FEED_FORWARD, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(dimensions, ATTENTION_HEADS, FEED_FORWARD_UNITS, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, TRANSFORMER_LAYERS, enable_nested_tensor=False)
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
         """Return the MLP's score of each query, encoded together with the others."""
