@@ -135,7 +135,7 @@ def test_items_in_another_order_keep_their_own_bias() -> None:
 
 def test_an_item_over_the_radius_is_refused() -> None:
     items, _, fitted = make(4, "dot")
-    with pytest.raises(ValueError, match=r"^radius is 0.5, and item \d+ is longer \(.*\); store all items anew"):
+    with pytest.raises(ValueError, match=r"^radius is 0.5, and item \d+ is longer \(.*\); store all items again"):
         augment(items, fitted, form="l2", radius=0.5)
 
 
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_named() -> None:
         augment_queries(queries[:, :4], fitted)
     with pytest.raises(ValueError, match=r"strength must be one number or one per query \(7\), got shape \(3,\)"):
         augment_queries(queries, fitted, strength=[1, 2, 3])
-    with pytest.raises(ValueError, match="radius is needed to read scores in the l2 form"):
+    with pytest.raises(ValueError, match="radius is missing, and the l2 form needs it to compute scores"):
         augment_scores(np.zeros((7, 1)), queries, fitted, form="l2")
     with pytest.raises(ValueError, match=r"values must be \(7, k\)"):
         augment_scores(np.zeros((3, 1)), queries, fitted)

@@ -457,7 +457,9 @@ def test_new_items_with_the_contents_of_old_ones_are_noted() -> None:
 def test_the_old_gallery_among_unnamed_new_items_is_refused() -> None:
     sets = drawn(71)
     before = first("is", sets)
-    words = r"^new_items begins with the 30 items the correction has already; give the new ones alone, from row 30 on$"
+    words = (
+        r"^new_items begins with the 30 items that the correction already has; give only the new ones, from row 30 on$"
+    )
     for rows in (sets.items[:30], sets.items):
         with pytest.raises(ValueError, match=words):
             extend(before, rows, sets.bank[:200])
@@ -469,10 +471,10 @@ def test_the_old_gallery_among_unnamed_new_items_is_refused() -> None:
 def test_the_bank_of_the_fit_is_not_merged_again(spec: str) -> None:
     sets = drawn(72)
     before = first(spec, sets)
-    with pytest.raises(ValueError, match=r"^more_bank is the very bank of 200 queries that the correction was fitted"):
+    with pytest.raises(ValueError, match=r"^more_bank is the same bank of 200 queries that the correction was fitted"):
         merge(before, sets.items[:30], sets.bank[:200].astype(np.float64))
     merged = merge(before, sets.items[:30], sets.bank[200:])
-    with pytest.raises(ValueError, match=r"^more_bank is the very bank of 301 queries"):
+    with pytest.raises(ValueError, match=r"^more_bank is the same bank of 301 queries"):
         merge(merged, sets.items[:30], sets.bank)
 
 
@@ -489,13 +491,13 @@ def test_a_bank_that_begins_with_that_of_the_fit_is_not_merged(spec: str) -> Non
     sets = drawn(72)
     before = first(spec, sets)
     words = (
-        r"^more_bank begins with the very bank of 200 queries that the correction was fitted on; "
-        r"give the new queries alone, from row 200 on$"
+        r"^more_bank begins with the same bank of 200 queries that the correction was fitted on; "
+        r"give only the new queries, from row 200 on$"
     )
     with pytest.raises(ValueError, match=words):
         merge(before, sets.items[:30], sets.bank)
     merged = merge(before, sets.items[:30], sets.bank[200:250])
-    with pytest.raises(ValueError, match=r"^more_bank begins with the very bank of 250 queries"):
+    with pytest.raises(ValueError, match=r"^more_bank begins with the same bank of 250 queries"):
         merge(merged, sets.items[:30], sets.bank)
     assert merge(before, sets.items[:30], sets.bank[1:]).source.bank != before.source.bank
 
@@ -541,7 +543,7 @@ def test_a_correction_of_a_given_matrix_is_refused_with_refit() -> None:
         extend(given_matrix, drawn().items, drawn().bank)
     by_rank = fit(Dense(drawn().bank_scores), method="gc")
     assert isinstance(by_rank, Rescore)
-    with pytest.raises(ValueError, match=r"given similarity matrix, which says nothing of vectors; .*apply"):
+    with pytest.raises(ValueError, match=r"was fitted on a similarity matrix and has no vectors; .*apply"):
         by_rank.bind(drawn().items)
 
 
@@ -567,7 +569,9 @@ def test_removing_from_a_given_matrix_takes_no_vectors() -> None:
         remove(balanced, [3], items=sets.items, bank=sets.bank, warm=2)
     gated = fit(Dense(sets.bank_scores), method="dis")
     assert isinstance(gated, Bias) and gated.active is not None
-    with pytest.raises(ValueError, match=r"^ids names items .* of \d+ bank queries, .* must now find others; refit"):
+    with pytest.raises(
+        ValueError, match=r"^ids names items .* of \d+ bank queries, .* must find others for those; refit"
+    ):
         remove(gated, np.flatnonzero(gated.active)[:1])
     idle = np.flatnonzero(~gated.active)[:2]
     smaller = remove(gated, idle)
@@ -630,7 +634,9 @@ def test_the_same_bank_in_another_dtype_and_layout_is_the_same_bank() -> None:
 def test_other_bank_items_are_refused(spec: str) -> None:
     sets = drawn(97)
     correction = first(spec, sets, bank=301)
-    with pytest.raises(ValueError, match=r"^bank_items is missing, and '.*' was fitted with it; give it again"):
+    with pytest.raises(
+        ValueError, match=r"^bank_items is missing, and '.*' was fitted with bank items; give them again"
+    ):
         extend(correction, sets.items[30:], sets.bank)
     with pytest.raises(ValueError, match=r"^bank_items has other contents"):
         extend(correction, sets.items[30:], sets.bank, bank_items=sets.bank_items[::-1])
@@ -712,7 +718,9 @@ def test_warm_iterations_ask_for_what_they_go_over_before_anything_is_computed(c
     sets = drawn(97)
     correction = first("sn:tau=0.05", sets)
     counted.pairs = 0
-    with pytest.raises(ValueError, match=r"^warm asks for 2 iterations .* go over everything; give the items too"):
+    with pytest.raises(
+        ValueError, match=r"^warm asks for 2 iterations .* which need all items and the whole bank; give the items too"
+    ):
         extend(correction, sets.items[30:], sets.bank[:200], warm=2)
     with pytest.raises(ValueError, match="over everything; give the items and the bank too"):
         remove(correction, [0], warm=2)

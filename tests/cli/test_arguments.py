@@ -33,8 +33,8 @@ def refused(call: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     ("among", "words"),
     [
-        (5, "among must be a collection of ids, got 5; write [5] for one"),
-        ("a", "among must be a collection of ids, got 'a'; write ['a'] for one"),
+        (5, "among must be a collection of ids, got 5; put a single id in a list"),
+        ("a", "among must be a collection of ids, got 'a'; put a single id in a list"),
         ([1.5], "among has ids of type float64, the ids here are integers; name the items as in the fit"),
         ([True], "among has ids of type bool, the ids here are integers; give the ids that the mask selects"),
         (
@@ -94,7 +94,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("use", CALLS)
 def test_a_correction_must_be_one(use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    wanted = f"correction must be what a fit returns, to {use}, got "
+    wanted = f"correction must be a fitted correction to {use}, got "
     given: dict[str, object] = {
         "the text 'my.unhub'; load a saved one first": "my.unhub",
         "the text 'a.unhub'; load a saved one first": Path("a.unhub"),
@@ -151,7 +151,7 @@ def test_vectors_with_rows_first_say_so() -> None:
 
 @pytest.mark.parametrize(("ids", "nobody"), [([3, -1, 4], "-1"), (["a", "", "b"], "''")])
 def test_no_item_has_the_id_of_an_empty_place(ids: Any, nobody: str) -> None:
-    words = f"ids has the id {nobody}, which stands for an empty place in results; use another id"
+    words = f"ids has the id {nobody}, which marks an empty place in results; use another id"
     assert refused(lambda: unhub.Vectors(np.array(ids), ITEMS[:3])) == words
     assert refused(lambda: unhub.Dense(np.ones((2, 3)), item_ids=ids)) == f"item_{words}"
 

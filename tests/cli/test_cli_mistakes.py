@@ -58,7 +58,7 @@ def fitted(folder: Path) -> Path:
             "^--method 'nnn' has k=91, which is over the 90 bank queries; give k <= 90$",
         ),
         (("--set", "tau=0"), "^--set 'is' needs tau to be"),
-        (("--set", "tau=0.1", "--set", "beta=3"), "^--set 'is' has beta and tau, two spellings"),
+        (("--set", "tau=0.1", "--set", "beta=3"), "^--set 'is' has beta and tau, two names"),
         (("--method", "dualis"), "^--bank-items must be given for 'dualis'"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "'--threads'"),

@@ -202,7 +202,7 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--sizes", "9"), "--sizes must not all be over 4, the most texts that an item has, got 9"),
         (
             ("--combine", "max"),
-            "--combine 'max' is unknown; the combinations beside a trained model are sa, ra, mf, ts-wf",
+            "--combine 'max' is unknown; the combinations, besides a trained model, are sa, ra, mf, ts-wf",
         ),
         (("--measures", "nope"), "--measures 'nope' is unknown"),
         (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is required"),
@@ -230,7 +230,7 @@ def test_draws_of_other_captions_are_refused(folder: Path) -> None:
     changed = [one if one != "truth.csv" else "moved.csv" for one in EVAL]
     line = fail(folder, *changed, "--load-draws", "stale.draws")
     assert "but by this" in line and line.endswith("draw again, or give the relevance of the draws")
-    assert line.startswith(f"--load-draws were made where text {TEXT_NAMES[2]!r} did not describe item {NAMES[0]!r}")
+    assert line.startswith(f"--load-draws were made when text {TEXT_NAMES[2]!r} did not describe item {NAMES[0]!r}")
 
 
 def test_draws_are_either_loaded_or_made(folder: Path) -> None:

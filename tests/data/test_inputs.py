@@ -177,10 +177,10 @@ def test_vectors_whose_dot_products_may_overflow_are_refused(method: str) -> Non
     long = ITEMS.copy()
     long[4] *= 1e20
     refused(
-        "^items has a vector in row 4 that is so long that dot products overflow float32",
+        "^items has a vector in row 4 that so long that dot products overflow float32",
         lambda: fit_with(long, method=method, similarity="dot"),
     )
-    refused("^bank has a vector in row 4 that is so long", lambda: fit_with(bank=long, method=method, similarity="dot"))
+    refused("^bank has a vector in row 4 so long", lambda: fit_with(bank=long, method=method, similarity="dot"))
     assert isinstance(fit_with(ITEMS * 1e17, BANK * 1e17, method="nnn:k=3", similarity="dot"), Bias)
 
 
@@ -220,12 +220,12 @@ def test_an_unknown_parameter_suggests_the_nearest_and_lists_them() -> None:
 
 def test_two_spellings_of_one_thing_are_refused() -> None:
     refused(
-        "^method 'is' has beta and tau, two spellings of one thing; give one of them$",
+        "^method 'is' has beta and tau, two names of the same parameter; give one of them$",
         lambda: fit(ITEMS, BANK, method="is", tau=0.1, beta=10),
     )
-    refused("^method 'sn' has beta and tau, two spellings", lambda: fit(ITEMS, BANK, method="sn:tau=0.1", beta=10))
+    refused("^method 'sn' has beta and tau, two names", lambda: fit(ITEMS, BANK, method="sn:tau=0.1", beta=10))
     refused(
-        "^method 'dualis' has beta_query and tau_query, two spellings",
+        "^method 'dualis' has beta_query and tau_query, two names",
         lambda: fit_with(method="dualis:beta_query=1,tau_query=1", bank_items=BANK_ITEMS),
     )
     refused("^method 'is' has tau twice; give it once$", lambda: fit(ITEMS, BANK, method="is:tau=0.1", tau=0.2))
@@ -289,7 +289,7 @@ def test_beta_must_be_a_finite_number_above_zero(value: float | str) -> None:
         ("dn:lambda=inf", "^method 'dn' needs lambda to be a finite number"),
         ("dn:lambda=-1", "^method 'dn' needs lambda to be a finite number of at least 0"),
         ("dualis:beta_query=-1", "^method 'dualis' needs beta_query to be a finite number of at least 0"),
-        ("dualis:beta_query=0,beta_target=0", "^method 'dualis' needs beta_query to be above 0 where beta_target is 0"),
+        ("dualis:beta_query=0,beta_target=0", "^method 'dualis' needs beta_query to be above 0 if beta_target is 0"),
         ("dualdis:beta_target=nan", "^method 'dualdis' needs beta_target to be "),
         ("sn:iterations=0", "^method 'sn' needs iterations to be a whole number of at least 1"),
         ("sn:tolerance=0", "^method 'sn' needs tolerance to be a finite number above 0"),
@@ -348,7 +348,7 @@ def test_a_list_may_not_hold_what_is_not_a_method() -> None:
 
 def test_parameters_beside_a_method_that_has_its_own_are_refused() -> None:
     refused(
-        "^method 'is:tau=0.05' has its own parameters, got tau beside it",
+        "^method 'is:tau=0.05' has its own parameters and got tau as well",
         lambda: fit(ITEMS, BANK, method=parse("is"), tau=0.1),
     )
 
@@ -385,7 +385,7 @@ def test_a_matrix_of_bank_items_must_fit_the_method() -> None:
         lambda: fit(scores, method="dbsn", bank_items=targets_by_items),
     )
     refused(
-        "^bank_items is another matrix to 'dbsn' than to 'dualis'; fit them apart$",
+        "^bank_items is a different matrix for 'dbsn' than for 'dualis'; fit them separately$",
         lambda: fit(scores, method=["dualis", "dbsn"], bank_items=targets_by_items),
     )
 

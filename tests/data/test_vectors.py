@@ -310,7 +310,9 @@ def test_rows_that_lie_apart_become_one_array_when_numpy_asks() -> None:
     assert_array_equal(np.asarray(Vectors(np.arange(10), whole).gather(positions).rows), whole[positions])
     assert_array_equal(stacked[1:9:3], whole[1:9:3])
     assert_array_equal(stacked[::-2], whole[::-2])
-    with pytest.raises(ValueError, match="copy is False, but one array of rows from several sources is a copy"):
+    with pytest.raises(
+        ValueError, match="copy is False, but rows from several sources become one array only by copying"
+    ):
         np.asarray(stacked, copy=False)
 
 

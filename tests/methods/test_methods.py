@@ -333,7 +333,7 @@ def test_dual_bank_sinkhorn_takes_a_matrix_of_bank_queries_and_bank_items(spec: 
 def test_dual_bank_sinkhorn_without_bank_items_says_that_it_is_sinkhorn() -> None:
     sets = drawn()
     alone, both = fit(sets.items, sets.bank, method="dbsn"), fitted("dbsn", sets)
-    assert alone.cost.notes == ("there are no bank items, so this is sn",)
+    assert alone.cost.notes == ("there are no bank items, so 'dbsn' is the same as 'sn'",)
     assert fit(Dense(sets.bank_scores), method="dbsn").cost.notes == alone.cost.notes
     assert both.cost.notes == ()
     assert fit(Dense(sets.bank_scores), method="dbsn", bank_items=Dense(sets.joint_scores)).cost.notes == ()

@@ -179,7 +179,8 @@ def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch)
     stop_newton_early(monkeypatch)
     scores = np.random.default_rng(0).normal(size=(20, 20))
     with pytest.raises(
-        ValueError, match=r"^queries cannot be solved by 'otn': POT did not reach the optimum .*; give fewer at a time$"
+        ValueError,
+        match=r"^queries cannot be solved by 'otn': POT did not reach the optimum .*; give fewer queries at a time$",
     ):
         fit(np.eye(20), method="otn").apply(scores)
     with pytest.raises(
@@ -191,7 +192,7 @@ def test_a_plan_without_its_optimum_is_an_error(monkeypatch: pytest.MonkeyPatch)
 
 def test_l2n_refuses_similarities_that_are_too_far_apart() -> None:
     with pytest.raises(
-        ValueError, match=r"^queries cannot be solved by 'l2n': the similarities are too far apart; give fewer"
+        ValueError, match=r"^queries cannot be solved by 'l2n': the similarities are too far apart; give fewer queries"
     ):
         fit(np.eye(2), method="l2n").apply(np.array([[1e308, -1e308], [-1e308, 1e308]]))
 

@@ -175,7 +175,7 @@ def test_k_counts_weights() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.ones(6), "weights has the shape (6,), the bank 7 queries; give one weight each"),
+        (np.ones(6), "weights has shape (6,), the bank 7 queries; give one weight per query"),
         (np.array([1, 1, 0, 1, 1, 1, 1.0]), "weights must be finite and above 0, got 0 for bank query 2; leave out"),
         (np.array([1, 1, 1, np.nan, 1, 1, 1.0]), "weights must be finite and above 0, got nan for bank query 3; leave"),
         (np.full(7, np.inf), "weights must be finite and above 0, got inf for bank query 0; leave"),
@@ -191,7 +191,5 @@ def test_what_cannot_be_weighed_is_refused() -> None:
     sets = drawn(bank=7)
     with pytest.raises(ArgumentError, match=r"^weights cannot be used with 'gc', which counts bank queries; repeat"):
         outcome_of("gc", bank_of(sets, np.full(7, 2.0)), Workers(1))
-    with pytest.raises(
-        ArgumentError, match=r"^weights must be whole numbers where single scores are kept, got 1.5 for"
-    ):
+    with pytest.raises(ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 1.5 for"):
         outcome_of("nnn:k=2", bank_of(sets, np.full(7, 1.5)), Workers(1), mergeable=True)

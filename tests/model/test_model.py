@@ -124,7 +124,9 @@ def test_what_a_tower_cannot_take_is_refused(rows: object, words: str) -> None:
 
 def test_a_row_that_loses_its_direction_is_named() -> None:
     zero = Tower("linear", 2, 2, {"linear.weight": np.eye(2, dtype=np.float32), "linear.bias": np.zeros(2, np.float32)})
-    with pytest.raises(ValueError, match=r"^items has no direction left in row 1 after its tower; check"):
+    with pytest.raises(
+        ValueError, match=r"^items has row 1, which its tower maps to a vector without direction; check"
+    ):
         zero.encode(np.array([[1, 2], [0, 0]]), "items")
     with pytest.raises(ValueError, match="items has only zeros in row 0"):
         Tower("none", 2, 2).encode(np.zeros((1, 2)), "items")

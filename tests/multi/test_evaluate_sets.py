@@ -613,11 +613,11 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "draws of other pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {0: 7}, (1,))),
-        "draws were made where text 0 did not describe item 0, but by this relevance it does, and .* draw again",
+        "draws were made when text 0 did not describe item 0, but in this relevance it does, and .* draw again",
     ),
     "draws of fewer pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {**d.relevance, 0: 7}, (1,))),
-        "draws were made where text 0 .* describe.* item",
+        "draws were made when text 0 .* describe.* item",
     ),
 }
 

@@ -236,16 +236,19 @@ def test_what_an_index_cannot_do_is_an_error_that_says_so_and_changes_nothing() 
     first = part(whole, range(100))
     fixed = searcher_over(elsewhere(first, items[:100], grows=False), first)
     before = fixed.search(queries)
-    with pytest.raises(ArgumentError, match=r"^new_items cannot be taken: the index \(Remote\) cannot change"):
+    with pytest.raises(ArgumentError, match=r"^new_items cannot be used: the index \(Remote\) cannot change"):
         fixed.add(items[100:], whole)
-    with pytest.raises(ArgumentError, match=r"^ids cannot be taken: the index \(Remote\) cannot change"):
+    with pytest.raises(ArgumentError, match=r"^ids cannot be used: the index \(Remote\) cannot change"):
         fixed.remove([3])
     with pytest.raises(ArgumentError, match=r"^items cannot be read from here, and the index \(Remote\) holds"):
         _ = fixed.items
     assert_array_equal(fixed.search(queries).ids, before.ids)
     assert repr(fixed) == f"<Searcher Remote: {first.spec}, 100 items>"
     growing = searcher_over(elsewhere(first, items[:100]), first)
-    with pytest.raises(ArgumentError, match=r"^correction changes the biases of items held.*store all items anew"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"^correction changes the biases of items held.*store all items with these biases in a new index",
+    ):
         growing.add(items[100:], fit("nnn:k=9")[0])
     assert_array_equal(growing.search(queries).ids, before.ids)
 
@@ -287,7 +290,7 @@ def test_an_index_of_this_process_can_be_handed_over_too() -> None:
     for found, right in zip(again.search(queries), made.search(queries), strict=True):
         assert_array_equal(found, right)
     assert again.items is made.items
-    with pytest.raises(ArgumentError, match=r"^items are missing, and 'exact' makes an index of them"):
+    with pytest.raises(ArgumentError, match=r"^items is missing, and 'exact' needs it to make an index"):
         Searcher(None, correction)
 
 

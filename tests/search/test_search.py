@@ -386,28 +386,30 @@ def test_an_unknown_index_is_refused_with_the_names() -> None:
     with pytest.raises(ValueError, match=r"^index 'exact' takes no settings, got 'fast'; write 'exact' alone"):
         unhub.searcher(items, correction, index="exact:fast")
     with pytest.raises(
-        ValueError, match=r"^index 'faiss' has no factory string; write one after a colon, such as faiss:HNSW32"
+        ValueError, match=r"^index 'faiss' has no factory string; write one after a colon, for example faiss:HNSW32"
     ):
         unhub.searcher(items, correction, index="faiss")
-    with pytest.raises(ValueError, match=r"^index 'faiss:HNSWx' is not a factory string that FAISS takes.*; .*HNSW32"):
+    with pytest.raises(
+        ValueError, match=r"^index 'faiss:HNSWx' is not a factory string that FAISS accepts.*; .*HNSW32"
+    ):
         unhub.searcher(items, correction, index="faiss:HNSWx")
     with pytest.raises(ValueError, match=r"^index 'faiss:PCA4' is not a factory string .*as in PCA16,Flat"):
         unhub.searcher(items, correction, index="faiss:PCA4")
     with pytest.raises(
         ValueError,
-        match=r"^index 'faiss:PQ300' .* for vectors of 14 to 141 dimensions; .*divide the dimensions, so take fewer",
+        match=r"^index 'faiss:PQ300' .* for vectors of 14 to 141 dimensions; .*divide the dimensions, so use fewer",
     ):
         unhub.searcher(items, correction, index="faiss:PQ300")
-    with pytest.raises(ValueError, match="nprobe=3' cannot set the parameter nprobe to 3: it is not one of this"):
+    with pytest.raises(ValueError, match="nprobe=3' cannot set the parameter nprobe to 3: this index does not have it"):
         unhub.searcher(items, correction, index="faiss:HNSW32;nprobe=3")
     with pytest.raises(ValueError, match=r"'faiss:HNSW32;efSearch=x' has the parameter 'efSearch=x', .* name=number"):
         unhub.searcher(items, correction, index="faiss:HNSW32;efSearch=x")
     for factory, needed in (("IVF512,Flat", 512), ("PQ6x9", 512), ("HNSW8_PQ6x10", 1024), ("IVF4,PQ6x9", 512)):
         with pytest.raises(
-            ValueError, match=rf"'faiss:{factory}' has {needed} clusters or centroids to train.* 400 items; take fewer"
+            ValueError, match=rf"'faiss:{factory}' has {needed} clusters or centroids to train.* 400 items; use fewer"
         ):
             unhub.searcher(items, correction, index=f"faiss:{factory}")
-    with pytest.raises(ValueError, match=r"'faiss:RQ2x9' cannot be trained on 400 items: .*; take fewer clusters"):
+    with pytest.raises(ValueError, match=r"'faiss:RQ2x9' cannot be trained on 400 items: .*; use fewer clusters"):
         unhub.searcher(items, correction, index="faiss:RQ2x9")
     with pytest.raises(ValueError, match="threads must be a whole number"):
         unhub.searcher(items, correction, threads=0)
@@ -641,7 +643,7 @@ def test_wrong_changes_are_refused_and_change_nothing() -> None:
     whole = fit("is")
     searcher = unhub.searcher(items[:300], part(whole, range(300)))
     before = searcher.search(queries)
-    with pytest.raises(ValueError, match=r"^correction covers no more than the 300 items held; extend it"):
+    with pytest.raises(ValueError, match=r"^correction covers only the 300 items held; extend it"):
         searcher.add(items[300:], searcher.correction)
     with pytest.raises(ValueError, match=r"^new_items has \d+ items \(ids .*\), not the 100"):
         searcher.add(items[300:350], whole)
@@ -655,7 +657,7 @@ def test_wrong_changes_are_refused_and_change_nothing() -> None:
         searcher.add(items[300:], part(whole, range(100, N)))
     with pytest.raises(ValueError, match="ids has 1 unknown id"):
         searcher.remove([300])
-    with pytest.raises(ValueError, match=r"^correction covers 300 items, and 299 are left"):
+    with pytest.raises(ValueError, match=r"^correction covers 300 items, but 299 are left"):
         searcher.remove([299], part(whole, range(300)))
     after = searcher.search(queries)
     np.testing.assert_array_equal(after.ids, before.ids)

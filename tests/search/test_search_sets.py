@@ -288,7 +288,7 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "a head": ({"combine": HEAD}, f"trained for 6 dimensions, and the queries have {D}"),
     "cancelling": (
         {"sets": [np.ones((1, D)), np.vstack([np.ones(D), -np.ones(D)])], "combine": "mf"},
-        r"sets\[1\] cancels out",
+        r"sets\[1\] has queries that sum to zero",
     ),
     "no places": ({"k": 0}, "k must be a whole number of at least 1"),
     "strengths": ({"strength": [1.0, 2.0]}, rf"one per query \({COUNT}\)"),

@@ -11,7 +11,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from unhub.arrays import Float32, Float64, are_ordinary, unit
 from unhub.kernels import caching, plain
-from unhub.kernels.lanes import WIDTH, as_bits, as_float, fetch, larger, lowest_bit, over_mask
+from unhub.kernels.lanes import LANE_VALUES, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.kernels.plain import FLAT_BETA
 
 NAME = "numba"
@@ -303,12 +303,12 @@ def _cut(values: Float32, places: np.ndarray, k: int, most: int) -> Any:
 def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarray, count: int, bar: Any) -> Any:
     """Add the values over the bar to a reservoir of `count` values, none below it; return the new (count, bar)."""
     columns, room = len(row), len(values)
-    whole = columns - columns % WIDTH
-    for start in range(0, whole, WIDTH):
+    whole = columns - columns % LANE_VALUES
+    for start in range(0, whole, LANE_VALUES):
         mask = over_mask(row, start, bar)
         if mask == 0:
             continue
-        if count + WIDTH > room:
+        if count + LANE_VALUES > room:
             count, bar = _cut(values[:count], places, k, k + (k >> 3))
             mask = over_mask(row, start, bar)
         while mask != 0:
@@ -317,7 +317,7 @@ def _gather(row: Float32, first: int, k: int, values: Float32, places: np.ndarra
             values[count] = row[j]
             places[count] = first + j
             count += 1
-    if count + WIDTH > room:
+    if count + LANE_VALUES > room:
         count, bar = _cut(values[:count], places, k, k + (k >> 3))
     for j in range(whole, columns):
         if row[j] > bar:
@@ -444,7 +444,7 @@ def place_rows(
     rows, columns = tile.shape
     k = best.shape[1]
     corrected = np.empty(columns, np.float32)
-    room = min(k + max(k, 96), columns) + WIDTH
+    room = min(k + max(k, 96), columns) + LANE_VALUES
     values, places = np.empty(room, np.float32), np.empty(room, np.int32)
     height = ZERO
     for i in range(rows):
