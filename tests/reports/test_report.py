@@ -206,7 +206,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
         assert study.raw is not None
         assert study.raw.value == expected["raw"].values["R@1"].value
     assert "The item with the query's own id is left out for every query." in made.notes
-    assert "90 answers are left out with the items excluded." in made.notes
+    assert "90 answers are left out with the excluded items." in made.notes
     # The gate looks at the raw best of all items, which is here the query itself.
     some = np.arange(0, 90, 7)
     assert raw_best(made.findings, some).tolist() == some.tolist()
