@@ -131,7 +131,7 @@ def test_an_evaluation_is_json() -> None:
 
 def test_a_ranking_is_found_by_its_name() -> None:
     assert by_hand()["low"].name == "low"
-    with pytest.raises(KeyError, match="no ranking 'high'; there are raw, low"):
+    with pytest.raises(KeyError, match="no ranking is named 'high'; the names are raw, low"):
         by_hand()["high"]
 
 

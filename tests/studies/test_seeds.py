@@ -89,5 +89,5 @@ def test_what_cannot_be_drawn_or_named_is_an_error() -> None:
     run = unhub.Run([0], [1], [1.0])
     with pytest.raises(ValueError, match=r"runs has 'is:tau=0\.1', the name of another ranking"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 20, runs={"is:tau=0.1": run})
-    with pytest.raises(KeyError, match="no ranking 'sn'"):
+    with pytest.raises(KeyError, match="no ranking is named 'sn'; the names are raw"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 20, 2, parse_measures("R@1"))["sn"]

@@ -69,7 +69,7 @@ class Encoder:
         return {"name": self.name, "type": type(self._model).__name__, "digest": content.hexdigest()}
 
     def check(self, kind: Kind) -> None:
-        """Raise where the model cannot embed inputs of this kind."""
+        """Raise if the model cannot embed inputs of this kind."""
         if not hasattr(self._model, FEATURES[kind]):
             raise ArgumentError(
                 "model",
@@ -78,7 +78,7 @@ class Encoder:
             )
 
     def settings(self, kind: Kind) -> dict[str, str | int | None]:
-        """Return what decides the vectors of a kind besides the weights."""
+        """Return what else determines the vectors of a kind, besides the weights."""
         precision: dict[str, str | int | None] = {"precision": self._precision}
         if kind == "texts":
             return {**precision, "longest": self._longest, "padding": str(self._padding)}

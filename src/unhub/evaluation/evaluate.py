@@ -66,7 +66,7 @@ class Evaluation:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"no ranking {name!r}; there are {', '.join(row.name for row in self.rows)}")
+        raise KeyError(f"no ranking is named {name!r}; the names are {', '.join(row.name for row in self.rows)}")
 
     @property
     def best(self) -> Row:

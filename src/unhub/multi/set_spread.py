@@ -23,7 +23,7 @@ REPETITIONS = 200
 
 @dataclass(frozen=True)
 class Repeated:
-    """The mean over repetitions and their standard deviation; None where an item has a single draw."""
+    """The mean over repetitions and their standard deviation; None if an item has a single draw."""
 
     mean: float
     spread: float | None

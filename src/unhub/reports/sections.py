@@ -18,7 +18,7 @@ from unhub.reports.before_after import (
     examples,
     worst_hubs,
 )
-from unhub.reports.findings import SHOWN, Findings
+from unhub.reports.findings import SHOWN_PLACES, Findings
 from unhub.reports.labels import Labels, Thumbnails
 from unhub.reports.markup import Child, Markup, tag
 
@@ -75,7 +75,7 @@ class Shown:
         told = rule.format(
             came=came if labelled else len(changed(self.findings)),
             left=left,
-            shown=SHOWN,
+            shown=SHOWN_PLACES,
             count=EXAMPLE_COUNT,
             seed=self.seed,
             reached=self.findings.reached,

@@ -11,7 +11,7 @@ from unhub.data.captions import Captions
 from unhub.data.ragged import Positions
 from unhub.training.settings import Settings
 
-NOBODY = -1  # in the place of a caption that a set does not have
+NOBODY = -1  # in the place of a missing caption
 
 
 class Batch(NamedTuple):
@@ -29,7 +29,9 @@ def batches(captions: Captions, settings: Settings, epoch: int) -> Iterator[Batc
     """
     generator = np.random.default_rng([settings.seed, epoch])
     order = generator.permutation(len(captions))
-    for part in np.array_split(order, -(-len(captions) // settings.batch)):  # of nearly one size, so that none is tiny
+    for part in np.array_split(
+        order, -(-len(captions) // settings.batch)
+    ):  # of nearly equal sizes, so that none is tiny
         wanted = np.full(len(part), settings.queries)
         if settings.combination:
             wanted[generator.random(len(part)) < 0.5] = 1
@@ -49,7 +51,7 @@ def validation_sets(captions: Captions, size: int, seed: int) -> Batch:
 
 
 def _drawn(captions: Captions, part: Positions, wanted: Positions, generator: np.random.Generator) -> Positions:
-    """Return `wanted` captions of each of these items in random order, (part, most of them); -1 fills up."""
+    """Return `wanted` captions of each of these items in random order, (part, largest wanted), padded with -1."""
     counts = captions.counts[part]
     keys = generator.random((len(part), int(counts.max())))
     places = np.arange(keys.shape[1])

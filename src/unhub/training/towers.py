@@ -19,7 +19,7 @@ from unhub.training.heads import arrays_of
 from unhub.training.rows import TrainingRows, as_rows
 from unhub.training.settings import Settings
 
-ENCODED_ROWS = 256  # at a time
+ENCODED_ROWS = 256  # encoded at a time
 
 
 class Linear(nn.Module):
@@ -105,7 +105,9 @@ class ModuleTower:
         vectors = encoded(self.side, given).cpu().numpy()
         lost = np.flatnonzero(~(np.abs(vectors).max(axis=1) > 0))  # nan too
         if len(lost):
-            raise ArgumentError(name, f"has row {lost[0]}, for which the module returns zeros or numbers not finite")
+            raise ArgumentError(
+                name, f"has row {lost[0]}, for which the module returns only zeros or a number that is not finite"
+            )
         return Vectors(given.ids, vectors)
 
 
