@@ -334,7 +334,7 @@ def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_
     assert "100 of the 180 queries are also in the bank" in report.verdict.sentences[2]
     unlabelled = verdict_on(found(fitted), leaked=7).sentences[2]
     assert unlabelled.endswith(
-        "; 7 of the 180 queries are also in the bank, so a correction fitted on it looks better."
+        "; 7 of the 180 queries are also in the bank, so a correction fitted on it looks too good."
     )
 
 
@@ -566,8 +566,8 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
         ({"item_texts": ["one"]}, ValueError, "item_texts has 1 entries for 90 rows; give one per row"),
         ({"query_texts": "texts.txt"}, ValueError, "query_texts must be a list"),
         ({"item_images": 5}, ValueError, "item_images must be a list"),
-        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, for example 0; name"),
-        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, for example 0; name"),
+        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, such as 0; name"),
+        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, such as 0; name"),
         ({"item_texts": list(range(90))}, ValueError, "item_texts must hold a text for each row, or None, got 0"),
         ({"item_images": {0: 1.5}}, ValueError, "item_images must hold a path for each row, or None, got 1.5"),
         (

@@ -47,7 +47,7 @@ class Labels:
             problem = f"has {len(given)} entries for {len(self.ids)} rows"
             raise ArgumentError(argument, problem, "give one per row, None for a row without one")
         if isinstance(given, Mapping) and not any(one in given for one in self.ids.tolist()):
-            problem = f"names none of the ids, for example {self.ids[0].item()!r}"
+            problem = f"names none of the ids, such as {self.ids[0].item()!r}"
             raise ArgumentError(argument, problem, "name rows by their ids")
         for one in given.values() if isinstance(given, Mapping) else given:
             if one is not None and not isinstance(one, kind):

@@ -88,7 +88,8 @@ def _effect(findings: Findings) -> str:
 def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     if findings.alone:
         return "none", ALONE
-    leak = f"{leaked:,} of the {findings.queries:,} queries are also in the bank, so a correction fitted on it looks better"
+    seen = f"{leaked:,} of the {findings.queries:,} queries are also in the bank"
+    leak = f"{seen}, so a correction fitted on it looks too good"
     asides = [leak] if leaked else []
     if not findings.rows:
         word, advice = ("unknown", UNLABELLED) if advised else ("unsure", NOT_ADVISED)

@@ -47,8 +47,8 @@ def study_bank_size(
     """Fit on random parts of the bank, several of each size, and give their mean and standard deviation.
 
     methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k above a size is
-    cut to it. bank_items: all are used at every size, since only the bank queries change. exclude: items to leave out of
-    the ranking of each query, as in `evaluate`.
+    cut to it. bank_items: all are used at every size, since only the bank queries change. exclude: items to leave out
+    of the ranking of each query, as in `evaluate`.
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
