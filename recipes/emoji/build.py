@@ -91,8 +91,8 @@ class Trained(NamedTuple):
 def main() -> None:
     """Build both spaces, print their figures, and ship one if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="a folder for what is fetched and made")
-    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="one alone; default both")
+    parser.add_argument("--work", type=Path, required=True, help="a folder for downloads and results")
+    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="only this one; default: both")
     parser.add_argument("--ship", action="store_true", help="copy the known catalogue into the package")
     options = parser.parse_args()
     recipe = Recipe()
