@@ -68,15 +68,15 @@ Chosen: TypeAlias = Mapping[str, TriedSetting]  # by method, including raw
 PLANS_NOTE = "The plans `otn`, `l2n` and `hn` see all queries of the table at once and use no bank."
 NO_PLANS_NOTE = "The plans are left out: they need the extra `plans`."
 UNASKED_TITLE = "text to emoji, one keyword that is not in the bank"
-UNASKED_NOTE = (
-    "The keywords of the table above without those that are in the bank for another emoji."
-)
+UNASKED_NOTE = "The keywords of the table above without those that are in the bank for another emoji."
 NO_PICTURES_NOTE = "There is no far bank: the packages hold no pictures of another kind."
 SECOND_GALLERY_NOTE = (
     "The same emoji in the second vendor's pictures; the corrections are fitted on them, at the same settings."
 )
-FOLDS_NOTE = "Gain in R@1 over raw on folds of the queries that had no part in choosing the setting, and the best setting on "
-    "all."
+FOLDS_NOTE = (
+    "Gain in R@1 over raw on folds of the queries that had no part in choosing the setting, "
+    "and the best setting on all."
+)
 
 
 def choose(task: Task, work: Work) -> dict[str, TriedSetting]:

@@ -36,7 +36,7 @@ WINDOW_PIXELS = (3060, 3600)  # longer than the page
 WIDTH_PIXELS = 1712  # of the picture, which shows the page in columns
 COLUMN_STYLE = """
 main { max-width: none; padding: 32px; columns: 3; column-gap: 32px; }
-.verdict, .tiles, .card { break-inside: avoid; }
+.verdict, .tiles, .card, .note { break-inside: avoid; }
 h1, h2, h2 ~ .note, .tally, .legend { break-after: avoid; }
 h2 { margin-top: 2.4rem; }
 """

@@ -175,7 +175,7 @@ def over_seeds(
                 fitted.setdefault(name, {})[f"{name} (seed {one})"] = correction
     taken = fitted.keys() & fixed.keys()
     if taken:
-        problem = f"has one named {min(taken)!r}, as is a method to fit"
+        problem = f"has one named {min(taken)!r}, the name of another ranking"
         raise ArgumentError("corrections", problem, "give it another name")
     check_names(runs or {}, {*fitted, *fixed})
     alone = {name: correction for several in fitted.values() for name, correction in several.items()}
