@@ -2,7 +2,7 @@
 
 The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
 threads. Rounds interleave everything, in random order, so that a busy moment of the machine affects all alike; a round
-of a small shape is several sweeps, of which the quickest time of each counts. The median ratio and the spread
+of a small shape is several sweeps, and the quickest time of each counts. The median ratio and the spread
 over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about forty minutes
 on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
 

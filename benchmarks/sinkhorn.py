@@ -129,7 +129,7 @@ def costs(items: Float32, bank: Float32) -> Float32:
 
 
 def transport(cost: Float32, threads: int, method: str) -> Float64:
-    """Let POT balance the rows of a cost matrix against its columns; NaN where it met numerical errors."""
+    """Let POT balance the rows of a cost matrix against its columns; NaN if it met numerical errors."""
     n, m = cost.shape
     with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")

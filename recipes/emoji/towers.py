@@ -1,4 +1,4 @@
-"""Towers that start where ridge regression ends: texts as they are, pictures mapped to the mean of their texts.
+"""Towers that start where ridge regression ends: texts unchanged, pictures mapped to the mean of their texts.
 
 With a thousand pictures to learn from, towers that start at random unlearn what the words' vectors know.
 """

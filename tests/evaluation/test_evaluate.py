@@ -1,4 +1,4 @@
-"""Evaluate: the published figures, what an evaluation tells, and the mistakes it refuses."""
+"""Evaluate: the published figures, what an evaluation says, and the mistakes it refuses."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def test_one_table_serves_both_directions_of_real_embeddings() -> None:
     assert found["raw"].values["R@1"].value == pytest.approx(oracles.recall_at(scores, true_items, 1), abs=0.11)
 
 
-# What an evaluation tells.
+# What an evaluation says.
 
 
 @pytest.mark.once

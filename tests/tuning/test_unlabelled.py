@@ -1,4 +1,4 @@
-"""What holds tune back without labels: popular items, few or repeated queries; what it leaves out is told."""
+"""When tune keeps raw without labels: popular items, few or repeated queries; notes say what it leaves out."""
 
 import numpy as np
 import pytest

@@ -50,9 +50,9 @@ def _keywords_of(hub: Hub, asked: Descriptions) -> HubKeywords:
     still = {
         query: one for query, one in zip(hub.queries, hub.still, strict=True) if asked.items[query] != hub.position
     }
-    told = _spread(list(still), SHOWN_KEYWORDS)
+    shown = _spread(list(still), SHOWN_KEYWORDS)
     return HubKeywords(
-        hub, tuple(query for query in told if not still[query]), tuple(query for query in told if still[query])
+        hub, tuple(query for query in shown if not still[query]), tuple(query for query in shown if still[query])
     )
 
 
@@ -66,7 +66,7 @@ def _spread(rows: Sequence[int], count: int) -> Iterable[int]:
 def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]:
     """Return the hubs and the queries chosen for each, for JSON."""
 
-    def told(queries: Iterable[int]) -> list[dict[str, str]]:
+    def described(queries: Iterable[int]) -> list[dict[str, str]]:
         return [{"text": asked.texts[query], "emoji": space.items.ids[asked.items[query]].item()} for query in queries]
 
     assert found.after is not None
@@ -79,8 +79,8 @@ def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]
                 "name": space.names[one.hub.position],
                 "before": one.hub.before,
                 "after": one.hub.after,
-                "no_longer_for": told(one.freed),
-                "still_for": told(one.kept),
+                "no_longer_for": described(one.freed),
+                "still_for": described(one.kept),
             }
             for one in hub_keywords(found, asked)
         ],

@@ -52,8 +52,8 @@ class Embedded:
         return self.manifest["truncated"]
 
     def __repr__(self) -> str:
-        told = self.manifest
-        return f"<Embedded {self.path}: {told['rows']} {told['kind']}, {told['dimensions']} dimensions>"
+        manifest = self.manifest
+        return f"<Embedded {self.path}: {manifest['rows']} {manifest['kind']}, {manifest['dimensions']} dimensions>"
 
 
 def embed_images(

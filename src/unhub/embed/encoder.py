@@ -186,7 +186,7 @@ def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, pr
     """Load a dual encoder by its name on the Hugging Face hub or from a folder.
 
     device: where it runs, for example "cpu" or "cuda:1"; by default a GPU if there is one.
-    precision: "half" computes in float16 where that is safe (autocast), "full" in float32; "auto" is half on a GPU.
+    precision: "half" computes in float16 if that is safe (autocast), "full" in float32; "auto" is half on a GPU.
     """
     if precision not in get_args(Precision):
         raise ArgumentError("precision", f"must be one of {', '.join(get_args(Precision))}, got {precision!r}")

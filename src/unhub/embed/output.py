@@ -69,7 +69,7 @@ def stray_files(folder: Path) -> list[Path]:
 def lock(path: Path) -> BinaryIO:
     """Open a file to append to, and lock it until it is closed, so that one process at a time works in its folder.
 
-    Where the system has no such locks, the file is opened without one.
+    If the system has no such locks, the file is opened without one.
     """
     busy = ArgumentError("output", f"is in use: another process is at work in {path.parent}", "wait until it has ended")
     try:

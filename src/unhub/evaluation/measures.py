@@ -219,7 +219,7 @@ class Measure:
         return tuple(Measure("R", k) for k in GEOMETRIC_CUTOFFS) if self.name == "GM" else (self,)
 
     def values(self, places: Places) -> Float64:
-        """Return the value for each query, as a percentage where it is a share, (queries,)."""
+        """Return the value for each query, as a percentage if it is a share, (queries,)."""
         return self.family.values(places, self.k or places.items) * (100 if self.family.percent else 1)
 
 

@@ -67,7 +67,7 @@ Ranking: TypeAlias = Additive | Rescore | Plan
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where a ranking puts things.
+    """Where a ranking puts the answers and the best items.
 
     better, equal: how many items are better than and equal to each answer, itself included, (answers,). best: the
     positions of the best items of each query, (queries, k), best first, and NOBODY if no item is left.

@@ -13,7 +13,9 @@ UNLABELLED = (
     "No relevance was given, so this page cannot say whether the right items are found more often: label some queries, "
     "a few hundred if you can, and run the report again with them."
 )
-ALONE = "There is nothing to compare: give a correction that changes the ranking, or give none to have one chosen."
+NOTHING_TO_COMPARE = (
+    "There is nothing to compare: give a correction that changes the ranking, or give none to have one chosen."
+)
 LEAK_NOTE = (
     "{leaked:,} of the {queries:,} queries are also in the bank. A correction fitted on it has seen them, so its "
     "figures, and those of the curves, are better than they will be on new queries: take these queries out of the "
@@ -87,7 +89,7 @@ def _effect(findings: Findings) -> str:
 
 def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     if findings.alone:
-        return "none", ALONE
+        return "none", NOTHING_TO_COMPARE
     seen = f"{leaked:,} of the {findings.queries:,} queries are also in the bank"
     leak = f"{seen}, so a correction fitted on it looks too good"
     asides = [leak] if leaked else []

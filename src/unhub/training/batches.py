@@ -15,7 +15,7 @@ NOBODY = -1  # in the place of a missing caption
 
 
 class Batch(NamedTuple):
-    """Items (targets,) and the captions of each, (targets, k), as positions; -1 where a target has fewer captions."""
+    """Items (targets,) and the captions of each, (targets, k), as positions; -1 if a target has fewer captions."""
 
     items: Positions
     texts: Positions
@@ -39,7 +39,7 @@ def batches(captions: Captions, settings: Settings, epoch: int) -> Iterator[Batc
 
 
 def validation_sets(captions: Captions, size: int, seed: int) -> Batch:
-    """Return disjoint sets of `size` captions of each item, drawn once; all of them where an item has fewer."""
+    """Return disjoint sets of `size` captions of each item, drawn once; all captions of an item that has fewer."""
     generator = np.random.default_rng([seed, size])
     counts = captions.counts
     mixed = _drawn(captions, np.arange(len(captions)), counts, generator)

@@ -108,14 +108,14 @@ def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
 
 
 def sameness(data: Data, described: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
-    """Return a note where the texts or items of validation are those trained on, by the hashes in `described`."""
+    """Return a note if the texts or items of validation are those trained on, by the hashes in `described`."""
     if "validation" not in described:
         return ()
     judged, trained = described["validation"], described["training"]
     return tuple(
         f"the {name} of validation are those trained on: R@1 on them says nothing about other items"
         for name, rows in (("texts", data.texts), ("items", data.items))
-        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # others are hashed by their ids alone
+        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # other rows are hashed only by their ids
     )
 
 

@@ -27,7 +27,7 @@ class Settings:
 
     towers: `linear`, `mlp`, `none`, or `modules` for the user's own pair. dimensions: of the joint space. hidden: size
     of the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: whether to take a signed square root
-    of the features first; None takes it where no feature is negative. head_rate: the highest rate for the weights of
+    of the features first; None does so if no feature is negative. head_rate: the highest rate for the weights of
     the head; None is 0.0001 for `cg-wf` with trained towers, else no limit. warmup: the share of the steps in which the
     rate rises. patience: give up a rate after this many epochs without a better validation; None never does. NumPy
     numbers become Python numbers, for JSON.

@@ -86,7 +86,8 @@ class Side:
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(positions):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ArgumentError(
-                "towers", f"must return vectors of shape ({len(positions)}, dimensions) for as many rows, got {shape}"
+                "towers",
+                f"must return vectors of shape ({len(positions)}, dimensions) for {len(positions)} rows, got {shape}",
             )
         return normalize(out.float(), dim=1)
 
