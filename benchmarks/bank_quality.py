@@ -1,10 +1,10 @@
-"""What good and bad banks bring, and what `judge_bank` says of them: the figures that its limits rest on.
+"""What good and bad banks gain, and what `judge_bank` says about them: the figures behind its limits.
 
     python benchmarks/bank_quality.py FOLDER [--split val] [--seed 0] [--mix 0.4]
 
-FOLDER holds Flickr8k embeddings as tests/flickr8k.py describes them. The limits were set on `val`. With `--mix` a part
-of its picture's vector is added to each caption, which stands in for a stronger model, and text to image one caption of
-each picture asks; captions left over make a bank of its own, "same items", drawn with replacement.
+FOLDER holds Flickr8k embeddings as tests/flickr8k.py describes them. The limits were set on `val`. With `--mix`, a part
+of its picture's vector is added to each caption, to imitate a stronger model. Text to image then uses one caption of
+each picture as a query; the other captions make a bank of their own, "same items", drawn with replacement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADS = ("bank", "size", "nnn", "is", "sn", "coverage ratio", "shift", "nearness
 class Case(NamedTuple):
     """A gallery with its bank, queries, and the (query, item) pairs that belong together.
 
-    same: other queries for the items of the gallery; none where all of them ask.
+    same: other queries for the items of the gallery; empty if all are used as queries.
     """
 
     title: str
@@ -58,7 +58,7 @@ def cases(folder: Path, space: str, split: str, mix: float = 0.0) -> Iterator[Ca
 
 
 def banks(case: Case, seed: int) -> Iterator[tuple[str, Rows]]:
-    """Yield banks of every kind, by name; the bad ones of 1,000 queries, or of half the bank."""
+    """Yield banks of every kind by name; the bad ones have 1,000 queries, or half of the bank."""
     items, bank, queries = case.items, case.bank, case.queries
     part = min(1000, len(bank) // 2)
     yield "all", bank
@@ -96,11 +96,11 @@ def raw_recall(case: Case, threads: int) -> float:
 
 def main() -> None:
     """Print a table for each space and direction."""
-    parser = argparse.ArgumentParser(description="What good and bad banks bring, and what judge_bank says of them.")
+    parser = argparse.ArgumentParser(description="What good and bad banks gain, and what judge_bank says about them.")
     parser.add_argument("folder", type=Path, help="the flickr8k folder")
     parser.add_argument("--split", default="val", choices=("val", "test"))
-    parser.add_argument("--seed", type=int, default=0, help="of the samples")
-    parser.add_argument("--mix", type=float, default=0.0, help="how much of its picture is added to a caption")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
+    parser.add_argument("--mix", type=float, default=0.0, help="share of the picture's vector added to a caption")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     for space in ("ridge", "vse_holdout"):

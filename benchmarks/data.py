@@ -8,8 +8,8 @@ import numpy as np
 
 from unhub.arrays import Float32, spans, unit
 
-CONE = 1.0  # length of the shared direction beside noise of length 1
-BLOCK = 16_384
+DIRECTION_LENGTH = 1.0  # of the shared direction; the noise has length 1
+BLOCK_ROWS = 16_384
 
 
 def unit_vectors(rows: int, dimensions: int, seed: int) -> Float32:
@@ -28,7 +28,7 @@ def write_unit_vectors(path: Path, rows: int, dimensions: int, seed: int, dtype:
 
 def _fill(out: np.ndarray, seed: int) -> None:
     generator = np.random.default_rng(seed)
-    direction = np.full(out.shape[1], CONE / np.sqrt(out.shape[1]), np.float32)
-    for start, stop in spans(out.shape[0], BLOCK):
+    direction = np.full(out.shape[1], DIRECTION_LENGTH / np.sqrt(out.shape[1]), np.float32)
+    for start, stop in spans(out.shape[0], BLOCK_ROWS):
         noise = generator.standard_normal((stop - start, out.shape[1]), dtype=np.float32)
         out[start:stop] = unit(noise / np.float32(np.sqrt(out.shape[1])) + direction)

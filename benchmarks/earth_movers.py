@@ -23,7 +23,7 @@ from unhub.evaluation.tables import as_text
 from unhub.studies.seeds import Spread
 
 PROJECTIONS = 128
-SHOWN = ("all", "random", "adversarial", "near", "far", "half far", "noise")
+SHOWN_BANKS = ("all", "random", "adversarial", "near", "far", "half far", "noise")
 
 
 def exact(bank: Rows, items: Rows, queries: Rows, seed: int) -> float:
@@ -62,7 +62,7 @@ def main() -> None:
             lines = [
                 row(name, one, case.items, case.queries, range(arguments.seeds))
                 for name, one in banks(case, 0)
-                if name in SHOWN and len(one) >= min(1000, len(case.bank) // 2)
+                if name in SHOWN_BANKS and len(one) >= min(1000, len(case.bank) // 2)
             ]
             print(
                 f"{case.title}: times the yardstick\n{as_text(('bank', 'size', 'exact', 'sliced'), lines)}\n",

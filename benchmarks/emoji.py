@@ -3,9 +3,9 @@
     python recipes/emoji/build.py --work DIRECTORY
     python benchmarks/emoji.py --work DIRECTORY [--docs docs/demo/emoji_tables.md]
 
-Without --work, the known catalogue that ships is measured alone, and what needs more is left out and said. Settings are
+Without --work, only the known catalogue that ships is measured, and the output says what is left out. Settings are
 chosen on `val`, printed, and written to DIRECTORY/chosen.json before anything is measured on `test`. --docs writes the
-tables into a page. Seeds are fixed. Under ten minutes on two cores, most of them the plans (extra `plans`).
+tables into a page. Seeds are fixed. It takes under ten minutes on two cores, most of it for the plans (extra `plans`).
 """
 
 from __future__ import annotations
@@ -58,28 +58,31 @@ from unhub.methods import METHODS, Method, parse
 from unhub.tuning.grid import GATES, within
 from unhub.tuning.outcome import TriedSetting
 
-CHOICE = "GM"  # of R@1, R@5 and R@10: steadier than R@1 alone where queries are vague
-FEW = ("is", "nnn", "sn")  # whose banks and galleries are compared
+CHOICE_MEASURE = "GM"  # of R@1, R@5 and R@10: steadier than R@1 for vague queries
+COMPARED_METHODS = ("is", "nnn", "sn")  # for comparing banks and galleries
 DIRECTIONS: Mapping[str, Callable[[Source, Split], Task | None]] = {"text to emoji": to_emoji, "emoji to text": to_text}
 PLANS = [name for name, method in METHODS.items() if method.kind == "plan"]
 
-Chosen: TypeAlias = Mapping[str, TriedSetting]  # by method, raw among them
+Chosen: TypeAlias = Mapping[str, TriedSetting]  # by method, including raw
 
-BATCH = "The plans `otn`, `l2n` and `hn` see all queries of the table at once and use no bank."
-NO_PLANS = "The plans are left out: they need the extra `plans`."
-UNASKED = "text to emoji, one keyword that is not in the bank"
-NEW = "The keywords of the table above without those that someone asked before, in the bank, for another emoji."
-NO_PICTURES = "There is no far bank: the packages hold no pictures of another kind."
-SECOND = "The same emoji in the second vendor's pictures; the corrections are fitted on them, at the same settings."
-FOLDS = (
-    "Gain in R@1 over raw on folds of the queries that did not choose the setting; beside it the best setting on all."
+PLANS_NOTE = "The plans `otn`, `l2n` and `hn` see all queries of the table at once and use no bank."
+NO_PLANS_NOTE = "The plans are left out: they need the extra `plans`."
+UNASKED_TITLE = "text to emoji, one keyword that is not in the bank"
+UNASKED_NOTE = "The keywords of the table above without those that are in the bank for another emoji."
+NO_PICTURES_NOTE = "There is no far bank: the packages hold no pictures of another kind."
+SECOND_GALLERY_NOTE = (
+    "The same emoji in the second vendor's pictures; the corrections are fitted on them, at the same settings."
+)
+FOLDS_NOTE = (
+    "Gain in R@1 over raw on folds of the queries that had no part in choosing the setting, "
+    "and the best setting on all."
 )
 
 
 def choose(task: Task, work: Work) -> dict[str, TriedSetting]:
-    """Return the best setting of each method by GM on `val`, among those that `tune` tries; the first of equals.
+    """Return the best setting of each method by GM on `val`, among those that `tune` tries; the first of equal ones.
 
-    `gc` has nothing to choose. `dualdis` is tried with the betas of `dualis` and the gates of `dis`.
+    `gc` has no parameters. `dualdis` is tried with the betas of `dualis` and the gates of `dis`.
     """
 
     def tried(methods: Sequence[str]) -> tuple[TriedSetting, ...]:
@@ -90,7 +93,7 @@ def choose(task: Task, work: Work) -> dict[str, TriedSetting]:
             task.relevance,
             bank_items=task.bank_items,
             methods=methods,
-            measure=CHOICE,
+            measure=CHOICE_MEASURE,
             seed=SEED,
             threads=work.threads,
         ).table
@@ -100,12 +103,12 @@ def choose(task: Task, work: Work) -> dict[str, TriedSetting]:
     gates = [k for k in GATES if k <= len(task.items)]
     best: dict[str, TriedSetting] = {}
     for row in (*table, *tried([f"dualdis:{beta},k={k}" for beta in betas for k in gates])):
-        best.setdefault(parse(row.spec).name, row)  # a table has the best first
+        best.setdefault(parse(row.spec).name, row)  # the table has the best first
     return {name: best[name] for name in METHODS if name in best}
 
 
 def measure(task: Task, methods: Sequence[str | Method], work: Work) -> Skewed:
-    """Fit methods and rank by them, with the raw ranking beside them."""
+    """Fit methods and rank by them, and by raw."""
     fitted = unhub.fit(task.items, task.bank, method=[*methods], bank_items=task.bank_items, threads=work.threads)
     found = unhub.evaluate(
         task.queries,
@@ -118,15 +121,15 @@ def measure(task: Task, methods: Sequence[str | Method], work: Work) -> Skewed:
         seed=SEED,
         threads=work.threads,
     )
-    # A plan is made for the whole batch, repeats included: the plan of fewer queries is another one.
+    # A plan depends on the whole batch, including repeats: with fewer queries it would be another plan.
     streamed = {one.spec: one for one in fitted if one.kind != "plan"}
     judge = Judge.of(different(task.queries), None, None, "cosine", SEED, work.threads)
     return Skewed(found, judge(task.items, streamed))
 
 
 def few(chosen: Chosen, bank: Vectors) -> list[Method]:
-    """Return the methods that banks are compared with, as far as a bank goes."""
-    return [within(parse(chosen[name].spec), len(bank)) for name in FEW]
+    """Return the methods that banks are compared with, with k limited to the size of the bank."""
+    return [within(parse(chosen[name].spec), len(bank)) for name in COMPARED_METHODS]
 
 
 def compare_sources(task: Task, banks: Mapping[str, Vectors], chosen: Chosen, work: Work) -> list[BankRow]:
@@ -145,11 +148,11 @@ def compare_sources(task: Task, banks: Mapping[str, Vectors], chosen: Chosen, wo
 def methods_of(source: Source, chosen: Mapping[str, Chosen], work: Work) -> Iterator[Section]:
     """Measure every method on `test`, in both directions."""
     plans = PLANS if find_spec("ot") and find_spec("scipy") else []
-    note = BATCH if plans else NO_PLANS
+    note = PLANS_NOTE if plans else NO_PLANS_NOTE
     new = to_emoji(source, "test", "keyword", new=True)
     tasks = {
         "text to emoji, one keyword": to_emoji(source, "test", "keyword"),
-        **({UNASKED: new} if new is not None else {}),
+        **({UNASKED_TITLE: new} if new is not None else {}),
         "text to emoji, the name": to_emoji(source, "test", "name"),
         "emoji to text": to_text(source, "test"),
     }
@@ -157,9 +160,9 @@ def methods_of(source: Source, chosen: Mapping[str, Chosen], work: Work) -> Iter
         title, direction = f"{SPLIT_TITLES[source.split]}: {what}", what.partition(",")[0]
         if task is None:
             yield Section(title, "No text of `test` is of this kind.")
-        elif what == UNASKED:
+        elif what == UNASKED_TITLE:
             found = measure(task, few(chosen[direction], task.bank), work)
-            yield methods_section(title, f"{ceiling(task)}{NEW}", found)
+            yield methods_section(title, f"{ceiling(task)}{UNASKED_NOTE}", found)
         else:
             specs = [*(row.spec for name, row in chosen[direction].items() if name != RAW), *plans]
             most = ceiling(task) if direction == "text to emoji" else ""
@@ -177,10 +180,10 @@ def banks_of(source: Source, chosen: Mapping[str, Chosen], work: Work) -> Iterat
     rows = compare_sources(keywords, text_banks(source), chosen["text to emoji"], work)
     yield banks_section(f"{title}: banks, text to emoji, one keyword", "", rows)
     rows = compare_sources(pictures, picture_banks(source), chosen["emoji to text"], work)
-    yield banks_section(f"{title}: banks, emoji to text", NO_PICTURES, rows)
+    yield banks_section(f"{title}: banks, emoji to text", NO_PICTURES_NOTE, rows)
     second = keywords._replace(items=source.other)
     found = measure(second, few(chosen["text to emoji"], second.bank), work)
-    yield methods_section(f"{title}: a second gallery, one keyword", SECOND, found)
+    yield methods_section(f"{title}: a second gallery, one keyword", SECOND_GALLERY_NOTE, found)
 
 
 def sets_of(source: Source, work: Work) -> Iterator[Section]:
@@ -190,7 +193,7 @@ def sets_of(source: Source, work: Work) -> Iterator[Section]:
     corrected = f"Corrected is `{source.space.correction.spec}`, chosen on `val` by one, three and five keywords."
     yield sets_section(f"{title}: several keywords of one emoji", corrected, compared)
     yield areas_section(f"{title}: from one keyword to five", compared)
-    yield set_banks_section(f"{title}: banks of sets, on `val`", FOLDS, compare_banks(source, work))
+    yield set_banks_section(f"{title}: banks of sets, on `val`", FOLDS_NOTE, compare_banks(source, work))
 
 
 def choose_all(sources: Sequence[Source], work: Work) -> dict[str, dict[str, Chosen]]:
@@ -205,7 +208,7 @@ def choose_all(sources: Sequence[Source], work: Work) -> dict[str, dict[str, Cho
 
 
 def shown(label: str, sections: Iterator[Section]) -> Iterator[Section]:
-    """Yield sections and print each as it is made; a bar shows meanwhile that something goes on."""
+    """Yield sections and print each when it is ready, with a progress bar meanwhile."""
     while True:
         with progress(label, quiet=False):
             section = next(sections, None)
@@ -216,7 +219,7 @@ def shown(label: str, sections: Iterator[Section]) -> Iterator[Section]:
 
 
 def run(sources: Sequence[Source], written: Path | None, work: Work) -> list[Section]:
-    """Choose on `val`, write the choice down, and only then measure on `test`."""
+    """Choose on `val`, save the choice, and only then measure on `test`."""
     done = [*shown("counting", iter([data_section(sources)]))]
     chosen = choose_all(sources, work)
     done += shown("choosing", iter([choice_section(chosen)]))
@@ -234,7 +237,7 @@ def run(sources: Sequence[Source], written: Path | None, work: Work) -> list[Sec
 
 
 def specs_of(chosen: Mapping[str, Mapping[str, Chosen]]) -> dict[str, dict[str, dict[str, str]]]:
-    """Return what was chosen, as JSON can hold it."""
+    """Return what was chosen as plain values for JSON."""
     return {
         split: {direction: {name: row.spec for name, row in one.items()} for direction, one in both.items()}
         for split, both in chosen.items()
@@ -244,10 +247,10 @@ def specs_of(chosen: Mapping[str, Mapping[str, Chosen]]) -> dict[str, dict[str, 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, help="the folder that recipes/emoji/build.py made; default what ships")
+    parser.add_argument("--work", type=Path, help="the folder that recipes/emoji/build.py made; default: shipped data")
     parser.add_argument("--docs", type=Path, help="a page to write the tables into")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--resamples", type=int, default=Work().resamples, help="of the queries, for the intervals")
+    parser.add_argument("--resamples", type=int, default=Work().resamples, help="number of resamples for the intervals")
     options = parser.parse_args()
     if options.docs is not None and options.work is None:
         parser.error("--docs needs --work: the page has tables of both splits")

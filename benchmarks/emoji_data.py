@@ -1,4 +1,4 @@
-"""What the emoji benchmark asks of what: both directions of each split, their banks, and texts of other kinds."""
+"""The tasks of the emoji benchmark: both directions of each split, their banks, and texts of other kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = '; "'  # begins the examples that follow a definition of WordNet
 
 
 class Work(NamedTuple):
-    """How the work is done: on how many threads, and how many resamples make an interval."""
+    """The number of threads, and of resamples for an interval."""
 
     threads: int | None = None
     resamples: int = 1000
@@ -39,7 +39,7 @@ class Source(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is asked, of which items, with which right answers; and past queries and training items to learn from."""
+    """Queries, items and right answers, with the past queries and training items to fit on."""
 
     queries: Vectors
     items: Vectors
@@ -59,11 +59,11 @@ def read_sources(work: Path | None) -> list[Source]:
 
 
 def to_emoji(source: Source, split: Split, kind: str | None = None, new: bool = False) -> Task | None:
-    """Ask for emoji with texts; None where there are none of the kind.
+    """Return the task of searching emoji by text; None if there is no text of the kind.
 
-    new: leave out those that stand in the bank; None where none do. The bank is the texts of `bank`. Training items are
-    what towers or a shop have seen: in the known catalogue the gallery itself, and where the emoji are unseen the
-    second vendor's pictures of the bank's emoji.
+    new: leave out the texts that are in the bank; None if none are. The bank is the texts of `bank`. The training items
+    are the gallery itself in the known catalogue, and the second vendor's pictures of the bank's emoji if the emoji are
+    unseen.
     """
     space = source.space
     past = {row[0] for row in space.described if new and row[3] == "bank"}
@@ -77,9 +77,9 @@ def to_emoji(source: Source, split: Split, kind: str | None = None, new: bool = 
 
 
 def to_text(source: Source, split: Split) -> Task:
-    """Ask with the pictures of a split's emoji for their texts, among the different texts of that split.
+    """Return the task of searching the different texts of a split by the pictures of its emoji.
 
-    The bank is the pictures of the emoji that the texts of `bank` are of, and those texts are the training items.
+    The bank is the pictures of the emoji that the texts of `bank` describe; those texts are the training items.
     """
     space = source.space
     texts, bank = space.descriptions(split), space.descriptions("bank")
@@ -90,7 +90,7 @@ def to_text(source: Source, split: Split) -> Task:
 
 
 def different(queries: Vectors) -> Vectors:
-    """Return the queries with contents that no earlier one has: repeats make a hub of any answer."""
+    """Return the queries without repeats, which would make a hub of any answer."""
     _, first = np.unique(_rows(queries), axis=0, return_index=True)
     return queries.gather(np.sort(first))
 
@@ -104,7 +104,7 @@ def distinct(texts: Descriptions) -> Vectors:
 def text_banks(source: Source) -> dict[str, Vectors]:
     """Return banks of as many texts as `bank` has: those, other languages' names of the same emoji, and glosses.
 
-    Texts without a word that the table knows are left out; more than are wanted are drawn with a seed.
+    Texts without a known word are left out; if there are too many, some are drawn with a seed.
     """
     bank = source.space.descriptions("bank")
     banks = {"in-domain": bank.vectors}

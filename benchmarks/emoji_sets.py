@@ -23,9 +23,9 @@ from unhub.multi.set_places import Counts
 from unhub.tuning.outcome import Tuning
 
 SIZES = (1, 2, 3, 4, 5)
-SHOWN = (1, 3, 5)
+SHOWN_SIZES = (1, 3, 5)
 MEASURES = ("R@1", "R@5", "R@10", "MdR")
-DRAWS = 20  # sets of each emoji and size: more would change the figures less than the intervals are wide
+DRAWS = 20  # sets of each emoji and size; with more, the figures change by less than the intervals
 BANK_DRAWS = 5  # sets of each emoji in a bank of sets, and of those that judge it
 CORRECTED = "corrected"
 JOINED = "one text"
@@ -33,9 +33,9 @@ SET_METHODS = ("is", "nnn", "sn")
 
 
 class Compared(NamedTuple):
-    """Ways to combine the same sets: what `evaluate_sets` found, and beside it the sets as one text each.
+    """Ways to combine the same sets: the result of `evaluate_sets`, and of the sets joined into one text each.
 
-    The rows and areas of `joined` are of the model's head and of one text, so that their difference is paired.
+    The rows and areas of `joined` are of the model's head and of one text, so their difference is paired.
     """
 
     found: SetEvaluation
@@ -45,7 +45,7 @@ class Compared(NamedTuple):
 
 
 def compare(space: Space, work: Work) -> Compared:
-    """Ask for the test emoji with 1 to 5 of their keywords, raw and corrected, every way with the very same sets."""
+    """Search the test emoji with 1 to 5 of their keywords, raw and corrected, with the same sets in every way."""
     asked = space.descriptions("test", "keyword")
     draws = unhub.Draws.of(asked.vectors, space.items, asked.relevance, SIZES, DRAWS, SEED)
     head = as_combination(space.model, space.items.dimensions).name
@@ -76,13 +76,13 @@ def compare(space: Space, work: Work) -> Compared:
 
 
 def combined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
-    """Return what the model's head makes of each set, (sets, dimensions)."""
+    """Return the vector that the model's head gives each set, (sets, dimensions)."""
     rows = texts.vectors.unit_block(0, len(texts), "cosine")[drawn.texts]
     return combine_queries(rows, as_combination(space.model, rows.shape[2]), np.arange(len(rows)))
 
 
 def _joined(space: Space, texts: Descriptions, drawn: Drawn) -> Float32:
-    """Return each set as the vector of its texts in a row."""
+    """Return the vector of each set's texts joined into one."""
     return space.encode([" ".join(texts.texts[place] for place in places) for places in drawn.texts.tolist()])
 
 
@@ -100,7 +100,7 @@ def wanted(space: Space, drawn: Drawn) -> Relevance:
 
 
 class SetBank(NamedTuple):
-    """A bank on `val`: how many keywords each of its queries is made of, how many queries, what each size asked got."""
+    """A bank on `val`: the keywords per bank query, the number of bank queries, and the result for each size."""
 
     made_of: int
     queries: int
@@ -108,13 +108,13 @@ class SetBank(NamedTuple):
 
 
 def compare_banks(source: Source, work: Work) -> list[SetBank]:
-    """Fit on single texts of the bank and on sets of them, and ask for the emoji of `val` with one, three and five.
+    """Fit on single texts of the bank and on sets of them, and search the emoji of `val` with one, three and five.
 
     Each bank gets, for each size, its best setting among those that `tune` tries of `is`, `nnn` and `sn`.
     """
     space = source.space
     asked, banks = _sets(space, "val", "keyword"), _sets(space, "bank", None)
-    banks[1] = (space.descriptions("bank").vectors, banks[1][1])  # all of them, not some of each emoji
+    banks[1] = (space.descriptions("bank").vectors, banks[1][1])  # all texts, not some of each emoji
 
     def tuned(bank: Vectors) -> dict[int, Tuning]:
         return {
@@ -128,7 +128,7 @@ def compare_banks(source: Source, work: Work) -> list[SetBank]:
 def _sets(space: Space, split: Split, kind: str | None) -> dict[int, tuple[Vectors, Relevance]]:
     """Return the sets of a split's texts as one vector each, by size, and which emoji they ask for."""
     texts = space.descriptions(split, kind)
-    draws = unhub.Draws.of(texts.vectors, space.items, texts.relevance, SHOWN, BANK_DRAWS, SEED)
+    draws = unhub.Draws.of(texts.vectors, space.items, texts.relevance, SHOWN_SIZES, BANK_DRAWS, SEED)
     return {
         size: (Vectors(np.arange(len(drawn.texts)), combined(space, texts, drawn)), wanted(space, drawn))
         for size, drawn in draws.sizes.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from emoji_data import Source, Task, different
-from emoji_sets import JOINED, SHOWN, Compared, SetBank
+from emoji_sets import JOINED, SHOWN_SIZES, Compared, SetBank
 from multi_tables import as_markdown
 from unhub.atomic import replacing
 from unhub.banks.judging import BankReport
@@ -23,7 +23,7 @@ GAIN, SKEWNESS = "gain in R@1", "skewness@10"
 
 
 class Section(NamedTuple):
-    """A heading, what the table is of, and the table; without rows, words alone."""
+    """A heading, a paragraph about the table, and the table, if it has rows."""
 
     title: str
     words: str
@@ -47,7 +47,7 @@ class Skewed(NamedTuple):
 
 
 class BankRow(NamedTuple):
-    """A bank: what `judge_bank` says of it, and what it brings."""
+    """A bank: what `judge_bank` says about it, and what it gains."""
 
     name: str
     report: BankReport
@@ -129,14 +129,14 @@ def methods_section(title: str, words: str, measured: Skewed) -> Section:
 
 
 def ceiling(task: Task) -> str:
-    """Say how high R@1 can be where a query comes again with another right answer."""
+    """Say how high R@1 can be if the same query has several right answers."""
     once, every = len(different(task.queries)), len(task.queries)
     most = f"{100 * once / every:.0f}"
     return "" if once == every else f"The same text asks for several emoji: R@1 is at most {most}. "
 
 
 def banks_section(title: str, words: str, banks: Sequence[BankRow]) -> Section:
-    """Show what each bank brings at the same settings."""
+    """Show what each bank gains at the same settings."""
     raw = banks[0].measured.found[RAW]
     specs = [row.name for row in banks[0].measured.found.rows[1:]]
     rows = [
@@ -168,16 +168,16 @@ def sets_section(title: str, words: str, compared: Compared) -> Section:
     measures = [str(measure) for measure in found.measures]
     joined = {(row.ranking, row.size): row for row in compared.joined if row.combination == JOINED}
     rows = []
-    for size in (size for size in SHOWN if size in found.targets):
+    for size in (size for size in SHOWN_SIZES if size in found.targets):
         ways = found.combinations if size > 1 else found.combinations[:1]
         for ranking in found.rankings:
             mine = [found[way, ranking, size] for way in ways] + ([joined[ranking, size]] if size > 1 else [])
             for row in mine:
                 way = row.combination if size > 1 else "any"
                 rows.append([str(size), ranking, way, *_figures(row, measures)])
-    counts = ", ".join(f"{found.targets[size]:,} with {size}" for size in SHOWN if size in found.targets)
+    counts = ", ".join(f"{found.targets[size]:,} with {size}" for size in SHOWN_SIZES if size in found.targets)
     heads = ["keywords", "ranking", "combined by", *measures, f"{GAIN} over raw", f"over `{compared.head}`"]
-    return Section(title, f"Emoji that have so many test keywords: {counts}. {words}".strip(), heads, rows)
+    return Section(title, f"Emoji with this many test keywords or more: {counts}. {words}".strip(), heads, rows)
 
 
 def _figures(row: SetRow, measures: Sequence[str]) -> list[str]:
@@ -204,7 +204,7 @@ def areas_section(title: str, compared: Compared) -> Section:
 
 
 def set_banks_section(title: str, words: str, banks: Sequence[SetBank]) -> Section:
-    """Show what banks of single texts and of sets bring to sets of keywords, on `val`."""
+    """Show what banks of single texts and of sets gain for sets of keywords, on `val`."""
     sizes = list(banks[0].tuned)
     rows = []
     for bank in banks:

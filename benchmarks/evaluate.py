@@ -1,13 +1,13 @@
 """Evaluation against the matrix multiply alone: 25,000 queries x 5,000 items under raw and 14 additive corrections.
 
-Three claims are measured: to place the answers of all queries under one ranking takes at most 1.2 of the multiply; each
-further ranking at most 0.15 of it; to count hubness (the ten best items of each query) at most 0.2 for one ranking.
+Three claims are measured, in units of the multiply's time: placing the answers of all queries under one ranking takes
+at most 1.2; each further ranking at most 0.15; counting hubness (the ten best items of each query) at most 0.2.
 
 The multiply is the better of one big product into a ready array and the tiles of a fit, at the same number of threads.
-Rounds interleave everything, so that a busy moment of the machine falls on all; a ratio is of times of the same round,
-and the median and the spread over the rounds are printed. The process keeps memory it has once taken, as in fit.py. The
-default (one and two threads, seven rounds) takes a few minutes on two cores. On a busy machine --processor-time tells
-the work apart from the waiting: it is what all threads together spent.
+Rounds interleave everything, so that a busy moment of the machine affects all alike; a ratio compares times of the same
+round, and its median and spread over the rounds are printed. The process keeps the memory it has taken, as in fit.py.
+The default (one and two threads, seven rounds) takes a few minutes on two cores. On a busy machine, --processor-time
+measures the work without the waiting: the processor time of all threads.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
 from unhub.evaluation.placing import Additive, Ranking, place, raw_ranking
 
-QUERIES, ITEMS, CORRECTIONS, BEST = 25_000, 5_000, 14, 10
-MUSTS = {"one ranking": 1.2, "each further ranking": 0.15, "hubness of one ranking": 0.2}
+QUERIES, ITEMS, CORRECTIONS, BEST_ITEMS = 25_000, 5_000, 14, 10
+RATIO_LIMITS = {"one ranking": 1.2, "each further ranking": 0.15, "hubness of one ranking": 0.2}
 
 
 def main() -> None:
     """Run the benchmark and print a table for each number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of queries and items")
-    parser.add_argument("--threads", type=int, action="append", help="may be given again; default 1 and 2")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the numbers of queries and items")
+    parser.add_argument("--threads", type=int, action="append", help="repeatable; default: 1 and 2")
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--processor-time", action="store_true", help="instead of the time on the clock")
+    parser.add_argument("--processor-time", action="store_true", help="measure processor time instead of elapsed time")
     options = parser.parse_args()
     keep_memory()
     queries, items = (
@@ -60,7 +60,7 @@ def main() -> None:
 def measure(
     queries: Float32, items: Float32, threads: int, rounds: int, clock: Callable[[], float]
 ) -> dict[str, Float64]:
-    """Time everything in each round and return each one's seconds."""
+    """Time everything in each round and return the seconds of each."""
     similarity = Dot(as_vectors(queries, "queries"), as_vectors(items, "items"))
     truth = one_answer_each(len(queries), len(items))
     generator = np.random.default_rng(2)
@@ -75,7 +75,7 @@ def measure(
         "one product": functools.partial(whole_product, queries, items, product, threads),
         "tiles": functools.partial(tiles, items, queries, threads),
         "one ranking": placing(raw),
-        "one ranking and hubness": placing(raw, BEST),
+        "one ranking and hubness": placing(raw, BEST_ITEMS),
         f"{1 + CORRECTIONS} rankings": placing([*raw, *several]),
     }
     for run in contenders.values():
@@ -109,8 +109,8 @@ def table(queries: Float32, items: Float32, threads: int, seconds: dict[str, Flo
     for name, times in {**seconds, **claims}.items():
         ratios = times / multiply
         median, must = float(np.median(ratios)), ""
-        if name in MUSTS:
-            must = f"{MUSTS[name]:.2f} {'met' if median <= MUSTS[name] else 'MISSED'}"
+        if name in RATIO_LIMITS:
+            must = f"{RATIO_LIMITS[name]:.2f} {'met' if median <= RATIO_LIMITS[name] else 'MISSED'}"
         spread = f"{ratios.min():.3f} - {ratios.max():.3f}"
         result.add_row(name, f"{np.median(times):.3f}", f"{median:.3f}", spread, must)
     return result

@@ -1,14 +1,14 @@
 """Fits against the matrix multiply alone: each time divided by that of the multiply, in the same round.
 
 The multiply is the better of one big product into a ready array and the same tiles as the fit's, at the same number of
-threads. Rounds interleave everything, each in an order of chance, so that a busy moment of the machine falls on all; a
-round of a small shape is several sweeps over all, of which each one's quickest counts. The median ratio and the spread
+threads. Rounds interleave everything, in random order, so that a busy moment of the machine affects all alike; a round
+of a small shape is several sweeps, and the quickest time of each counts. The median ratio and the spread
 over the rounds are printed. The default (three shapes, one and two threads, seven rounds) takes about forty minutes
 on two cores; one shape: `python benchmarks/fit.py --shape 5000x100000 --threads 1`.
 
-Memory that the process has once taken is kept by it (glibc is told so by the environment), since a virtual machine
-gives free pages back to its host within seconds, and to take them again costs several times a first touch on a machine
-of one's own. With --fresh-memory every fit pays for its own.
+The process keeps the memory it has taken (an environment variable sets this in glibc), since a virtual machine gives
+free pages back to its host within seconds, and taking them again costs several times a first touch on real hardware.
+With --fresh-memory every fit allocates its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
 
 SHAPES = ("5000x100000", "20000x5000", "1000x100000")
-ROUND_PAIRS = 400_000_000  # a round has several sweeps where the shape has fewer pairs of an item and a query
+ROUND_PAIRS = 400_000_000  # a round has several sweeps if the shape has fewer (item, query) pairs
 NNN_GRID = [f"nnn:k={1 << power},alpha={alpha}" for power in range(10) for alpha in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)]
 CASES: dict[str, tuple[list[str], float]] = {
     "IS": (["is"], 1.08),
@@ -52,12 +52,12 @@ PLAIN_CASES: dict[str, tuple[list[str], float]] = {"IS": (["is"], 1.25)}
 def main() -> None:
     """Run the benchmark and print a table for each shape and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", action="append", help="items x bank, such as 5000x100000; may be given again")
-    parser.add_argument("--threads", type=int, action="append", help="may be given again; default 1 and 2")
-    parser.add_argument("--case", action="append", choices=list(CASES), help="only these; may be given again")
+    parser.add_argument("--shape", action="append", help="items x bank, such as 5000x100000; repeatable")
+    parser.add_argument("--threads", type=int, action="append", help="repeatable; default: 1 and 2")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="only these; repeatable")
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit allocate its memory")
     options = parser.parse_args()
     if not options.fresh_memory:
         keep_memory()
@@ -85,7 +85,7 @@ def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list
     seconds = {name: np.full((rounds, sweeps), np.inf) for name in contenders}
     order, chance = list(contenders), random.Random(0)
     for place in range(rounds * sweeps):
-        chance.shuffle(order)  # none always comes after the same one
+        chance.shuffle(order)  # so that none always follows the same one
         for name in order:
             start = time.perf_counter()
             contenders[name]()
@@ -127,13 +127,13 @@ def keep_memory() -> None:
 
 
 def whole_product(items: Float32, bank: Float32, product: Float32, threads: int) -> None:
-    """One big product into a ready array."""
+    """Compute one big product into a ready array."""
     with threadpool_limits(threads, user_api="blas"):
         np.matmul(items, bank.T, out=product)
 
 
 def tiles(items: Float32, bank: Float32, threads: int) -> None:
-    """The tiles of the fit, multiplied and left alone."""
+    """Multiply the tiles of the fit, and do nothing else."""
     reduce(Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), "dot"), Want(), Workers(threads))
 
 

@@ -1,9 +1,9 @@
 """Time of a fit as items (n) and bank (m) grow: IS, NNN and SN over doubling n at a fixed m, and the reverse, d = 512.
 
 The claim: time grows linearly in n and in m, with no cliff. The tables give seconds, then nanoseconds per (item, bank
-query) pair, which a linear fit keeps the same at each size, and the ratio of the largest size's to the smallest's. Each
-figure is the median of three rounds, each of which goes once through all sizes and methods. The process keeps memory
-it has once taken, as in fit.py, unless --fresh-memory is given. The default takes two to three minutes on two cores;
+query) pair, which are constant if the time is linear, and the ratio of the largest size to the smallest. Each figure
+is the median of three rounds, each of which goes once through all sizes and methods. The process keeps the memory
+it has taken, as in fit.py, unless --fresh-memory is given. The default takes two to three minutes on two cores;
 `--picture docs/compute/growth.png` draws it too (the extra `plot`).
 """
 
@@ -26,7 +26,7 @@ from unhub.compute.workers import thread_count
 
 METHODS = {"IS": "is", "NNN": "nnn:k=128", "SN": "sn"}
 SIZES = (2_048, 4_096, 8_192, 16_384, 32_768, 65_536)
-FIXED = 8_192
+FIXED_SIZE = 8_192
 COLOURS = ("#0072B2", "#D55E00", "#009E73")  # of the palette of Okabe and Ito, made for colour-blind readers
 MARKERS = ("o", "s", "^")
 GREY = "#777777"
@@ -36,19 +36,19 @@ Seconds: TypeAlias = dict[tuple[str, Shape], float]
 
 
 def main() -> None:
-    """Time every size, print a table for n and one for m, and draw them where asked to."""
+    """Time every size, print a table for n and one for m, and draw them if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, help="default: as many as there are cores")
+    parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dimensions", type=int, default=512)
-    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, such as 0.05 for a small run")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for all sizes, such as 0.05 for a small run")
     parser.add_argument("--picture", type=Path, help="draw to this file")
-    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit allocate its memory")
     options = parser.parse_args()
     if not options.fresh_memory:
         keep_memory()
     threads = thread_count(options.threads)
-    fixed, *sizes = (max(160, round(size * options.scale)) for size in (FIXED, *SIZES))
+    fixed, *sizes = (max(160, round(size * options.scale)) for size in (FIXED_SIZE, *SIZES))
     shapes: dict[str, list[Shape]] = {"n": [(size, fixed) for size in sizes], "m": [(fixed, size) for size in sizes]}
     seconds = measure(list(dict.fromkeys(shapes["n"] + shapes["m"])), options.dimensions, threads, options.rounds)
     work = f"d = {options.dimensions}, {threads} thread(s), {kernels.choose().NAME}"
@@ -74,7 +74,7 @@ def measure(shapes: list[Shape], dimensions: int, threads: int, rounds: int) -> 
 
 
 def compile_kernels() -> None:
-    """Let numba compile before anything is timed; SN for a K kept in float32 and in half of that."""
+    """Let numba compile before anything is timed; SN for a K in float32 and in 16 bits."""
     few = unit_vectors(600, 8, seed=2)
     for memory in (4 * len(few) ** 2, 3 * len(few) ** 2):
         unhub.fit(few, few, method=list(METHODS.values()), memory=memory)
@@ -97,7 +97,7 @@ def table(growing: str, title: str, shapes: list[Shape], seconds: Seconds) -> Ta
 
 
 def draw(target: Path, fixed: int, work: str, shapes: dict[str, list[Shape]], seconds: Seconds) -> None:
-    """Draw seconds against n and against m on logarithmic scales, where linear growth has the slope of the dashes."""
+    """Draw seconds against n and against m on logarithmic scales, where linear growth is parallel to the dashes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

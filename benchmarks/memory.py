@@ -2,12 +2,11 @@
 
 The claim: the peak of the anonymous memory of a child process that fits, over what it had after importing unhub and
 opening the maps, is below 500 MB (aim 200 MB). Loading the compiled kernels counts (importing numba is part of
-importing unhub); how much of the figure that is, measured by a fit of a few rows before the real one, stands beside
-it.
+importing unhub); the table also shows this part, measured by a fit of a few rows before the real one.
 
 The parent reads RssAnon from /proc/PID/status every 10 ms and keeps the largest. The kernel's own high-water mark,
-VmHWM, would not do: it counts the pages of the mapped files that happen to be in memory, which any other program may
-have for the asking, and there is none for anonymous memory alone. A peak shorter than 10 ms can be missed. Linux only.
+VmHWM, would not do: it includes pages of the mapped files that happen to be in memory, which the system can reclaim at
+any time, and there is no such mark for anonymous memory alone. A peak shorter than 10 ms can be missed. Linux only.
 
 A full run writes about 2.1 GB (1.1 GB with --dtype float16) to a temporary folder, removed afterwards, and multiplies
 1e10 pairs for each method and shape, about a minute each on two cores and two for DualIS: a quarter of an hour in all.
@@ -36,14 +35,14 @@ import unhub
 from data import unit_vectors, write_unit_vectors
 
 METHODS = ("is", "dis", "nnn", "csls", "dualis")
-LARGE, SMALL = 1_000_000, 10_000
-MUST, AIM = 500, 200  # MB
+LARGE_ROWS, SMALL_ROWS = 1_000_000, 10_000
+LIMIT_MB, AIM_MB = 500, 200
 SAMPLE_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class Used:
-    """What a fit in a child took: seconds, and bytes of anonymous memory, of which the kernels' once loaded."""
+    """What a fit in a child process took: seconds, and bytes of anonymous memory, in total and for the kernels."""
 
     seconds: float
     extra: int
@@ -53,12 +52,12 @@ class Used:
 def main() -> None:
     """Write the files, fit each method on each shape in a child of its own, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", action="append", choices=METHODS, help="only these; may be given again")
+    parser.add_argument("--method", action="append", choices=METHODS, help="only these; repeatable")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="of the files")
+    parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="number type of the files")
     parser.add_argument("--dimensions", type=int, default=512)
-    parser.add_argument("--folder", type=Path, help="where the files go for a while; by default the system's place")
-    parser.add_argument("--scale", type=float, default=1.0, help="of both sizes, such as 0.01 for a small run")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary files; default: the system's")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for both sizes, such as 0.01 for a small run")
     parser.add_argument("--child", nargs=4, metavar=("METHOD", "ITEMS", "BANK", "THREADS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -67,9 +66,9 @@ def main() -> None:
         return
     if not Path("/proc/self/status").exists():
         raise SystemExit("this benchmark reads /proc/PID/status, which only Linux has")
-    sizes = {name: max(2, round(rows * options.scale)) for name, rows in (("large", LARGE), ("small", SMALL))}
+    sizes = {name: max(2, round(rows * options.scale)) for name, rows in (("large", LARGE_ROWS), ("small", SMALL_ROWS))}
     numbers = f"{options.dtype}, d = {options.dimensions}, {options.threads} thread(s)"
-    table = Table("items x bank", "method", "seconds", "extra MB", "of it kernels", f"must {MUST}", f"aim {AIM}")
+    table = Table("items x bank", "method", "seconds", "extra MB", "of it kernels", f"must {LIMIT_MB}", f"aim {AIM_MB}")
     table.title, table.min_width = f"Extra anonymous memory of a fit from mapped files, {numbers}", 90
     with tempfile.TemporaryDirectory(prefix="unhub-memory-", dir=options.folder) as folder:
         check_room(Path(folder), sum(sizes.values()) * options.dimensions * np.dtype(options.dtype).itemsize)
@@ -84,7 +83,7 @@ def main() -> None:
 
 
 def check_room(folder: Path, needed: int) -> None:
-    """Refuse to begin where the files would fill the disk."""
+    """Stop if the files would fill the disk."""
     free = shutil.disk_usage(folder).free
     if free < 1.2 * needed:
         raise SystemExit(
@@ -93,9 +92,9 @@ def check_room(folder: Path, needed: int) -> None:
 
 
 def cells(used: Used) -> tuple[str, ...]:
-    """Return what the table says of a fit."""
+    """Return the table cells of a fit."""
     extra = used.extra / 1e6
-    verdicts = ("met" if extra <= MUST else "MISSED", "met" if extra <= AIM else "missed")
+    verdicts = ("met" if extra <= LIMIT_MB else "MISSED", "met" if extra <= AIM_MB else "missed")
     return (f"{used.seconds:.1f}", f"{extra:.0f}", f"{used.kernels / 1e6:.0f}", *verdicts)
 
 
@@ -145,7 +144,7 @@ class Sampling:
 
 
 def anonymous_memory(process: int) -> int:
-    """Return a process's anonymous resident memory in bytes; 0 when it is gone."""
+    """Return a process's anonymous resident memory in bytes; 0 if it has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -164,20 +163,20 @@ def hear(child: subprocess.Popen[str]) -> str:
 
 
 def tell(child: subprocess.Popen[str]) -> None:
-    """Let the child go on."""
+    """Let the child continue."""
     assert child.stdin is not None
     child.stdin.write("go on\n")
     child.stdin.flush()
 
 
 def fit_as_told(method: str, items_file: Path, bank_file: Path, threads: int) -> None:
-    """Be the child: open the maps, load the kernels, fit; say when each is done and wait for a line before the next."""
+    """Run as the child: open the maps, load the kernels, fit; report each step and wait for a line before the next."""
 
     def done(what: object) -> None:
         print(json.dumps(what), flush=True)
         sys.stdin.readline()
 
-    fit = unhub.fit  # what is imported on first use is part of importing unhub
+    fit = unhub.fit  # imports on first use count as importing unhub
     items, bank = np.load(items_file, mmap_mode="r"), np.load(bank_file, mmap_mode="r")
     done("opened")
     few = unit_vectors(600, 8, seed=2)

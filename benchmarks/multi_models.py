@@ -16,7 +16,7 @@ import unhub
 from unhub.training import train
 
 RATES = (7e-4, 2e-3, 5e-3)
-# Chosen on val, in single tries; `multi_query.py recipes` compares such.
+# Chosen on val, one parameter at a time; `multi_query.py recipes` compares recipes.
 RECIPE: Mapping[str, float] = {"batch": 256, "hidden": 512, "dropout": 0.5, "weight_decay": 0.01, "epochs": 30}
 
 
@@ -56,7 +56,7 @@ class Split:
 
 
 def flickr8k() -> Path:
-    """Return the flickr8k folder in $UNHUB_DATA, or where that is unset in ../shared/data beside the checkout."""
+    """Return the flickr8k folder in $UNHUB_DATA, or in ../shared/data beside the checkout if that is unset."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("UNHUB_DATA") or beside) / "flickr8k"
 
@@ -81,7 +81,7 @@ def path_of(work: Path, kind: str, seed: int) -> Path:
 def train_one(
     folder: Path, work: Path, kind: str, seed: int, rates: tuple[float, ...], recipe: Mapping[str, float]
 ) -> tuple[str, int, float, float]:
-    """Train a model unless it is there already; return its kind, seed, rate and R@1 on val."""
+    """Train a model unless it exists; return its kind, seed, rate and R@1 on val."""
     path = path_of(work, kind, seed)
     if not path.exists():
         data, judged = read_split(folder, "train"), read_split(folder, "val")

@@ -3,10 +3,10 @@
     python benchmarks/multi_query.py run [FOLDER] --work DIRECTORY [--picture docs/multi/multi_study.png]
     python benchmarks/multi_query.py recipes [FOLDER] --work DIRECTORY
 
-FOLDER holds Flickr8k features; without it, it is looked for where tests/flickr8k.py looks. `run` trains on `train`,
+FOLDER holds Flickr8k features; by default it is the folder that tests/flickr8k.py uses. `run` trains on `train`,
 chooses learning rates, epochs and corrections on `val`, writes what it chose to DIRECTORY/chosen.json, and only then
-reads `test`, once. Three seeds. Models stay in DIRECTORY, so a run that was stopped goes on. `recipes` shows what the
-recipe was chosen by, on `val` too.
+reads `test`, once. Three seeds. Models stay in DIRECTORY, so a stopped run continues. `recipes` shows how the recipe
+was chosen, also on `val`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CORRECTIONS = (
     "sn:tau=0.1",
     "dn:lambda=0.5",
 )
-STRENGTHS = (0.5, 0.75, 1.0, 1.5, 2.0)  # a mean of several queries is shorter than one, so the same h weighs more
+STRENGTHS = (0.5, 0.75, 1.0, 1.5, 2.0)  # a mean of several queries is shorter than one query, so the same h weighs more
 
 
 class Chosen(NamedTuple):
@@ -125,7 +125,7 @@ def found_first(
 
 
 def choose_corrections(work: Path, val: Split, bank: Split) -> dict[str, Chosen]:
-    """Return for each row the correction with the highest R@1 on val, fitted on the captions of `bank`; raw is one."""
+    """Return for each row the correction with the highest R@1 on val, or raw, fitted on the captions of `bank`."""
     chosen = {}
     for kind in KINDS:
         model = unhub.load(path_of(work, kind, 0), "model")
@@ -192,7 +192,7 @@ def report(work: Path, test: Split, bank: Split, chosen: Mapping[str, Chosen], s
 
 
 def written_choice(path: Path, content: Mapping[str, object]) -> dict[str, Chosen] | None:
-    """Return the corrections that were written down before, for the same models; None where there are none."""
+    """Return the corrections saved before for the same models; None if there are none."""
     if not path.exists():
         return None
     written = json.loads(path.read_text(encoding="utf-8"))
@@ -211,7 +211,7 @@ def run(
     tried: tuple[float, ...],
     recipe: dict[str, float],
 ) -> None:
-    """Train, choose, write down what was chosen, and report on test."""
+    """Train, choose, save the choice, and report on test."""
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         first = [pool.submit(train_one, folder, work, kind, 0, tried, recipe) for kind in KINDS]
         rates = {}
@@ -238,7 +238,7 @@ def run(
 
 
 def show_recipes(folder: Path, work: Path, processes: int) -> None:
-    """Print what recipes bring on val: R@1 of one query trained on one, and of five trained on five."""
+    """Print the results of recipes on val: R@1 of one query trained on one, and of five trained on five."""
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         jobs = {}
         for number, recipe in enumerate(RECIPES):
@@ -264,9 +264,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=flickr8k(), help="the flickr8k folder")
     parser.add_argument("--work", type=Path, required=True, help="a directory for models and results")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2, help="trainings at a time, of one thread each")
+    parser.add_argument("--processes", type=int, default=2, help="models trained at a time, with one thread each")
     parser.add_argument("--epochs", type=int, default=int(RECIPE["epochs"]))
-    parser.add_argument("--rate", type=float, action="append", help="a learning rate to try; may be given again")
+    parser.add_argument("--rate", type=float, action="append", help="a learning rate to try; repeatable")
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the curves")
     options = parser.parse_args()
     options.work.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Measured: TypeAlias = Sequence[Mapping[str, Any]]  # a row, seed and ranking each, with its figures
+Measured: TypeAlias = Sequence[Mapping[str, Any]]  # one per row, seed and ranking, with its figures
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR", "AUC_3", "AUC_5")
@@ -111,7 +111,7 @@ def draw(measured: Measured, path: Path) -> None:
         axes.set_xticks(range(1, 6))
         axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
         axes.set_axisbelow(True)
-        axes.legend(loc="lower right")  # where rising curves leave room
+        axes.legend(loc="lower right")  # rising curves leave room there
 
     def both(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, sharey=True)

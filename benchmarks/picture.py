@@ -38,7 +38,7 @@ def main(target: Path) -> None:
 
 
 def _draw_occurrences(axes: Axes, found: dict[str, NDArray[np.int64]], items: int) -> None:
-    """Draw how often each item is found, the most found first, on a scale that has a place for never."""
+    """Draw how often each item is returned, most often first, on a scale that includes 0."""
     counts = {name: np.bincount(ids.ravel(), minlength=items) for name, ids in found.items()}
     for (name, count), colour in zip(counts.items(), (RAW, CORRECTED), strict=True):
         axes.plot(np.arange(1, items + 1), np.sort(count)[::-1], color=colour, linewidth=2.4, label=name)

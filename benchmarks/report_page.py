@@ -30,13 +30,13 @@ COLOURS = {
 SHAPES = {"circle": 0, "triangle": 3, "square": 4, "pentagon": 5, "star": 10}  # corners; a circle has none
 SIZES = {"small": 0.26, "large": 0.42}
 PAPERS = ("#f4f1de", "#e0fbfc", "#f8edeb", "#eef4ed")
-SIDE = 120
+SIDE_PIXELS = 120
 DIMENSIONS = 64
-WINDOW = (3060, 3600)  # longer than the page
-WIDTH = 1712  # of the picture, which shows the page in columns
-IN_COLUMNS = """
+WINDOW_PIXELS = (3060, 3600)  # longer than the page
+WIDTH_PIXELS = 1712  # of the picture, which shows the page in columns
+COLUMN_STYLE = """
 main { max-width: none; padding: 32px; columns: 3; column-gap: 32px; }
-.verdict, .tiles, .card { break-inside: avoid; }
+.verdict, .tiles, .card, .note { break-inside: avoid; }
 h1, h2, h2 ~ .note, .tally, .legend { break-after: avoid; }
 h2 { margin-top: 2.4rem; }
 """
@@ -60,7 +60,7 @@ class Shapes:
 
 
 def generate(items: int, queries: int, bank: int, seed: int = 0) -> Shapes:
-    """Draw kinds of pictures and embed them: what colour, shape and size mean, noise, and the modality's direction.
+    """Draw kinds of pictures and embed them: the sum of their colour, shape and size, noise, and a shared direction.
 
     A picture whose noise leans towards the direction that all texts share is a hub.
     """
@@ -86,11 +86,11 @@ def generate(items: int, queries: int, bank: int, seed: int = 0) -> Shapes:
 
 
 def paint(name: str, path: Path, random: np.random.Generator) -> None:
-    """Draw a picture of a kind, somewhere and turned somehow."""
+    """Draw a picture of a kind at a random place and angle."""
     size, colour, shape = name.split()
-    image = Image.new("RGB", (SIDE, SIDE), str(random.choice(PAPERS)))
-    radius = SIZES[size] * SIDE
-    centre = random.uniform(radius + 2, SIDE - radius - 2, size=2)
+    image = Image.new("RGB", (SIDE_PIXELS, SIDE_PIXELS), str(random.choice(PAPERS)))
+    radius = SIZES[size] * SIDE_PIXELS
+    centre = random.uniform(radius + 2, SIDE_PIXELS - radius - 2, size=2)
     pen = ImageDraw.Draw(image)
     corners = SHAPES[shape]
     if not corners:
@@ -136,7 +136,7 @@ def photograph(page: Path, target: Path) -> None:
         raise SystemExit("chromium is needed for the screenshot: apt-get install chromium")
     with tempfile.TemporaryDirectory() as folder:
         columns, shot = Path(folder) / "columns.html", Path(folder) / "page.png"
-        columns.write_text(page.read_text(encoding="utf-8").replace("</style>", f"{IN_COLUMNS}</style>"), "utf-8")
+        columns.write_text(page.read_text(encoding="utf-8").replace("</style>", f"{COLUMN_STYLE}</style>"), "utf-8")
         flags = [
             "--headless",
             "--no-sandbox",
@@ -147,7 +147,7 @@ def photograph(page: Path, target: Path) -> None:
             "--disable-sync",
             "--hide-scrollbars",
             f"--user-data-dir={folder}/profile",
-            f"--window-size={WINDOW[0]},{WINDOW[1]}",
+            f"--window-size={WINDOW_PIXELS[0]},{WINDOW_PIXELS[1]}",
             f"--screenshot={shot}",
         ]
         subprocess.run([program, *flags, columns.as_uri()], check=True, capture_output=True, timeout=120)
@@ -156,18 +156,18 @@ def photograph(page: Path, target: Path) -> None:
 
 
 def smaller(whole: Image.Image) -> Image.Image:
-    """Return a picture at its width in the docs, without the empty end."""
+    """Return a picture scaled to its width in the docs, without the empty end."""
     pixels = np.asarray(whole)
     end = min(int(np.flatnonzero((pixels != pixels[-1, 0]).any(axis=(1, 2)))[-1]) + 40, whole.height)
-    height = round(end * WIDTH / whole.width)
-    return whole.crop((0, 0, whole.width, end)).resize((WIDTH, height), Image.Resampling.LANCZOS)
+    height = round(end * WIDTH_PIXELS / whole.width)
+    return whole.crop((0, 0, whole.width, end)).resize((WIDTH_PIXELS, height), Image.Resampling.LANCZOS)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("screenshot", nargs="?", type=Path, help="by default docs/reports/report.png")
-    parser.add_argument("--page", type=Path, help="keep the page, in this file")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the data: 0.1 is a tenth")
+    parser.add_argument("screenshot", nargs="?", type=Path, help="default: docs/reports/report.png")
+    parser.add_argument("--page", type=Path, help="also keep the page in this file")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the data: 0.1 is a tenth")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page = given.page or Path(folder) / "report.html"

@@ -3,14 +3,14 @@
 Two claims are measured: SN is 1.3x faster (aim 2x) than the best of the torch forms in sinkhorn_torch.py, at 5,000
 items x 100,000 bank queries; and 4x faster (aim 8x) than POT in float32 at 5,000 x 20,000, with h equal to 1e-4.
 
-All allocate what they need within their time and are timed in this one process, in rounds that take each in turn; a
-ratio is of two times of the same round. torch starts from the same two float32 matrices of unit vectors. POT takes a
-matrix of costs, so it is measured twice: from a matrix that is given, which unhub reads as a Dense one, and from the
-vectors, where both multiply first, which is most of unhub's time. POT gets the cost max(S) - S, the cost 1 - S but for
-a constant, which keeps its K in the range of float32, and a row for each item: POT updates its columns first, so its
-ten iterations are then ours, in our order. Of its `sinkhorn` and `sinkhorn_log` the faster one whose h is right is
-timed. The difference of h, centred, from a float64 reference is measured at POT's size. The process keeps memory it has
-once taken, as in fit.py, unless --fresh-memory is given, which spares POT and torch most, whose memory is largest.
+Allocation counts, and all are timed in this process, in rounds that take each in turn; a ratio compares two times of
+the same round. torch starts from the same two float32 matrices of unit vectors. POT takes a matrix of costs, so
+it is measured twice: from a given matrix, which unhub reads as a Dense one, and from the vectors, where both multiply
+first, which is most of unhub's time. POT gets the cost max(S) - S, which is 1 - S up to a constant and keeps its K in
+the range of float32, and a row for each item: POT updates its columns first, so its ten iterations are then ours, in
+our order. The faster of its `sinkhorn` and `sinkhorn_log` whose h is right is timed. The difference of h, centred, from
+a float64 reference is measured at POT's size. The process keeps the memory it has taken, as in fit.py; POT and torch,
+which need the most memory, profit most. --fresh-memory turns this off.
 
 The default (one and two threads, five rounds) takes about a quarter of an hour on two cores and 5 GB of memory. torch
 is no part of unhub's extras; the CPU build is enough: pip install torch==2.13.0.
@@ -51,8 +51,8 @@ else:
 ITEMS = 5_000
 TORCH_BANK, POT_BANK = 100_000, 20_000
 TAU, ITERATIONS = 0.01, 10
-CLOSE = 1e-4  # how far h may be from the reference
-REST_SECONDS = 0.2  # after a product, threads of OpenBLAS and OpenMP spin for a while on cores that others want
+H_TOLERANCE = 1e-4  # how far h may be from the reference
+REST_SECONDS = 0.2  # after a product, OpenBLAS and OpenMP threads spin for a while on cores that others need
 POT_METHODS = {"POT sinkhorn": "sinkhorn", "POT sinkhorn_log": "sinkhorn_log"}
 INSTALL_TORCH = "torch is not installed, so unhub is not measured against it: pip install torch==2.13.0"
 
@@ -62,12 +62,12 @@ Contender: TypeAlias = Callable[[], Float64]  # returns h, (items,)
 def main() -> None:
     """Check every contender's h, time them in rounds, and print a table for each comparison and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, action="append", help="may be given again; default 1 and 2")
+    parser.add_argument("--threads", type=int, action="append", help="repeatable; default: 1 and 2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dimensions", type=int, default=512)
-    parser.add_argument("--against", choices=("torch", "pot"), action="append", help="may be given again; default both")
-    parser.add_argument("--scale", type=float, default=1.0, help="of items and bank, such as 0.05 for a small run")
-    parser.add_argument("--fresh-memory", action="store_true", help="let every fit take its memory anew")
+    parser.add_argument("--against", choices=("torch", "pot"), action="append", help="repeatable; default: both")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for both sizes, such as 0.05 for a small run")
+    parser.add_argument("--fresh-memory", action="store_true", help="let every fit allocate its memory")
     options = parser.parse_args()
     if not options.fresh_memory:
         keep_memory()
@@ -87,20 +87,20 @@ def main() -> None:
         if "torch" in against and FORMS:
             times = measure(items, bank, threads, list(FORMS), options.rounds)
             console.print(compare(items, bank, threads, times, (1.3, 2.0)))
-        right = [name for name in POT_METHODS if errors.get(name, np.inf) <= CLOSE]
+        right = [name for name in POT_METHODS if errors.get(name, np.inf) <= H_TOLERANCE]
         if right:
             fastest = min(right, key=lambda name: seconds[name])
             times = measure(items, short_bank, threads, [fastest], options.rounds)
             console.print(compare(items, short_bank, threads, times, (4.0, 8.0)))
             console.print(from_a_matrix(items, short_bank, threads, POT_METHODS[fastest], options.rounds))
         elif "pot" in against:
-            console.print(f"POT has no h within {CLOSE:g} of the reference, so there is nothing to compare the time of")
+            console.print(f"POT has no h within {H_TOLERANCE:g} of the reference, so there is no time to compare")
 
 
 def contenders(items: Float32, bank: Float32, threads: int, names: Iterable[str]) -> dict[str, Contender]:
     """Return unhub and the others of these names, ready to run on this number of threads."""
     if FORMS:
-        torch.set_num_threads(threads)  # unhub is told in the call, and POT by a limit on BLAS
+        torch.set_num_threads(threads)  # unhub takes it as an argument, and POT through a limit on BLAS
     known: dict[str, Contender] = {"unhub": functools.partial(ours, items, bank, threads)}
     for name, form in FORMS.items():
         known[name] = functools.partial(form, items, bank, TAU, ITERATIONS)
@@ -129,7 +129,7 @@ def costs(items: Float32, bank: Float32) -> Float32:
 
 
 def transport(cost: Float32, threads: int, method: str) -> Float64:
-    """Let POT balance the rows of a cost matrix against its columns; NaN where it met numerical errors."""
+    """Let POT balance the rows of a cost matrix against its columns; NaN if it met numerical errors."""
     n, m = cost.shape
     with threadpool_limits(threads, user_api="blas"), warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")
@@ -156,7 +156,7 @@ def from_a_matrix(items: Float32, bank: Float32, threads: int, method: str, roun
 
 
 def reference(items: Float32, bank: Float32) -> Float64:
-    """Iterate in float64, a row for each bank query; each row's maximum is left out of K, which alpha makes up for."""
+    """Iterate in float64, a row for each bank query; each row of K is divided by its maximum, which alpha absorbs."""
     kernel = bank.astype(np.float64) @ items.T.astype(np.float64)
     kernel -= kernel.max(axis=1, keepdims=True)
     kernel /= TAU
@@ -179,7 +179,7 @@ def check(
         "seconds, once",
         "largest difference",
         "root mean square",
-        f"within {CLOSE:g}",
+        f"within {H_TOLERANCE:g}",
         title=title(items, bank, threads),
         min_width=90,
     )
@@ -191,7 +191,7 @@ def check(
         largest = float(np.abs(apart).max())
         errors[name] = largest if np.isfinite(largest) else np.inf
         rms = float(np.sqrt(np.square(apart).mean()))
-        close = "yes" if errors[name] <= CLOSE else "NO"
+        close = "yes" if errors[name] <= H_TOLERANCE else "NO"
         table.add_row(name, f"{seconds[name]:.3f}", f"{largest:.1e}", f"{rms:.1e}", close)
     return table, errors, seconds
 
@@ -202,7 +202,7 @@ def measure(items: Float32, bank: Float32, threads: int, names: list[str], round
 
 
 def time_in_turn(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each run, round after round; each begins when the threads of the one before are at rest."""
+    """Return the seconds of each run, round by round; each starts when the threads of the previous one are idle."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -251,7 +251,7 @@ def title(items: Float32, bank: Float32, threads: int) -> str:
 
 
 def compile_kernels() -> None:
-    """Let numba compile before anything is timed, for a K kept in float32 and in half of that."""
+    """Let numba compile before anything is timed, for a K in float32 and in 16 bits."""
     few = unit_vectors(600, 8, seed=2)
     for memory in (4 * len(few) ** 2, 3 * len(few) ** 2):
         unhub.fit(few, few, method="sn", memory=memory)

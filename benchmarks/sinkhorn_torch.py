@@ -1,11 +1,11 @@
-"""Sinkhorn normalisation in torch, written so that torch wins: what benchmarks/sinkhorn.py measures unhub against.
+"""Sinkhorn normalisation in torch, tuned for torch: the baseline of benchmarks/sinkhorn.py.
 
 Four forms of the same ten iterations, alpha = a / (K beta), beta = b / (K^T alpha), with K = exp((S - row maximum) /
 tau) kept in float32 or bfloat16. In all of them S is multiplied straight into its place and turned into K there, 1 /
 tau is folded into the items beforehand, and nothing of K's size is ever allocated beside K. Run this file through
 benchmarks/sinkhorn.py.
 
-whole: two matrix-vector products over all of K in each iteration, as one would write it first.
+whole: two matrix-vector products over all of K in each iteration, the obvious form.
 blocks: K is made and swept block by block, so that the softmax finds its block in cache, and so does the second
 product of an iteration; the rows of a softmax sum to 1, so the first alpha costs nothing. bfloat16 blocks are widened
 in cache.

@@ -64,7 +64,7 @@ class Recipe(NamedTuple):
     queries: int = 5
     epochs: int = 40
     batch: int = 512
-    rates: tuple[float, ...] = (1e-4, 1e-3)  # of which `val` chooses
+    rates: tuple[float, ...] = (1e-4, 1e-3)  # `val` chooses one
     dropout: float = 0.1
 
 
@@ -91,8 +91,8 @@ class Trained(NamedTuple):
 def main() -> None:
     """Build both spaces, print their figures, and ship one if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="a folder for what is fetched and made")
-    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="one alone; default both")
+    parser.add_argument("--work", type=Path, required=True, help="a folder for downloads and results")
+    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="only this one; default: both")
     parser.add_argument("--ship", action="store_true", help="copy the known catalogue into the package")
     options = parser.parse_args()
     recipe = Recipe()
@@ -189,7 +189,7 @@ def train(materials: Materials, split: SplitName, recipe: Recipe, seed: int = 0)
 
 
 def mean_texts(words: Words, trained: Sequence[Described], places: Mapping[str, int]) -> Float64:
-    """Return the mean direction of each emoji's texts, (emoji, dimensions); 0 where it has none."""
+    """Return the mean direction of each emoji's texts, (emoji, dimensions); 0 if it has none."""
     sums = np.zeros((len(places), words.table.shape[1]))
     np.add.at(sums, [places[row.emoji] for row in trained], words.rows([row.text for row in trained]))
     return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12))

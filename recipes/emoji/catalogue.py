@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 
 SplitName = Literal["unseen", "known"]
 VENDORS = ("google", "twitter")
-# Words that tell a person's variants apart; variants of one thing must fall into one part of the unseen split.
+# Words that distinguish variants of a person; variants of one thing must be in one part of the unseen split.
 PERSONS = re.compile(r"\b(man|woman|person|men|women|people|boy|girl|mr|mrs|mx)\b|:.*|[^a-z ]")
 # Parts of the emoji, out of 100.
 PARTS: dict[str, tuple[tuple[str, int], ...]] = {
     "unseen": (("train", 60), ("bank", 15), ("val", 10), ("test", 15)),
     "known": (("bank", 35), ("val", 20), ("test", 45)),
 }
-BANK_TEXTS = 40  # out of 100, in `unseen`: texts that may be bank queries; the others may be asked, so none is both
+BANK_TEXTS = 40  # percent of the texts in `unseen` that may be bank queries; only the others may be queries
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def part_of(emoji: Emoji, split: SplitName) -> str:
 def describe(emoji: Iterable[Emoji], split: SplitName) -> list[Described]:
     """Return every text with its kind and its split.
 
-    `unseen`: an emoji is for training, for the bank, or to be asked for in val or test, and no text is both in the bank
-    and asked: a hash of the text tells which it may be, and what is neither is left out. `known`: half of the texts of
-    each emoji train, chosen by hash; the others go with its part. There, as in the log of any search, people ask for
-    one thing in the words that others used for another, so texts of the bank are asked again. A text is in the bank
-    once, however many emoji it describes: a bank of repeats would weigh the commonest words above all.
+    `unseen`: an emoji is for training, for the bank, or for the queries of val or test. No text is both in the bank and
+    a query: a hash of the text decides which it may be, and texts that fit neither are left out. `known`: half of the
+    texts of each emoji, chosen by hash, are for training; the others follow its part. As in any search log, people use
+    the same words for different things, so texts of the bank also occur as queries. A text is in the bank only once,
+    however many emoji it describes: repeats would give the commonest words too much weight.
     """
     rows = []
     banked: set[str] = set()

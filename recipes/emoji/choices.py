@@ -55,8 +55,8 @@ def main() -> None:
     """Train each choice, measure it, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="the folder of recipes/emoji/build.py")
-    parser.add_argument("--only", action="append", choices=list(CHOICES), help="these rows; default all")
-    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="one alone; default both")
+    parser.add_argument("--only", action="append", choices=list(CHOICES), help="only these rows; default: all")
+    parser.add_argument("--split", choices=get_args(SplitName), action="append", help="only this one; default: both")
     options = parser.parse_args()
     path = options.work / "choices.json"
     known: dict[str, Figures] = json.loads(path.read_text()) if path.exists() else {}
@@ -94,13 +94,13 @@ def measure(words: Words, trained: Trained) -> Figures:
     }
 
 
-def as_row(name: str, told: Figures) -> str:
+def as_row(name: str, figures: Figures) -> str:
     """Return a row of the table: R@1 at one, three and five keywords, R@10 at five, raw and corrected; the skewness."""
     sides = [
         f"{' / '.join(f'{one:.1f}' for one in first)} | {ten[-1]:.1f}"
-        for first, ten in (told["raw"], told["corrected"])
+        for first, ten in (figures["raw"], figures["corrected"])
     ]
-    return f"| {name} | {' | '.join(sides)} | {told['correction']} | {told['skewness']:.2f} |"
+    return f"| {name} | {' | '.join(sides)} | {figures['correction']} | {figures['skewness']:.2f} |"
 
 
 def ridge(materials: Materials, split: SplitName, recipe: Recipe) -> Trained:

@@ -18,8 +18,8 @@ from unhub.demo.words import CONTINUED
 
 SIZES = {"lite0": 224, "lite2": 260}  # pixels that each network was trained on
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-GRID = 8
-BATCH = 32
+GRID_CELLS = 8
+BATCH_PICTURES = 32
 
 
 def picture_features(emoji: Sequence[Emoji], npm: Path, pip: Path, vendor: str, net: str) -> Float32:
@@ -31,8 +31,8 @@ def picture_features(emoji: Sequence[Emoji], npm: Path, pip: Path, vendor: str, 
     network = networks.EfficientNet.from_pretrained(f"efficientnet-{net}", weights_path=str(path)).eval()
     folder = _folder(npm, vendor)
     out = []
-    for start in range(0, len(emoji), BATCH):
-        pictures = [_picture(folder / one.picture, SIZES[net]) for one in emoji[start : start + BATCH]]
+    for start in range(0, len(emoji), BATCH_PICTURES):
+        pictures = [_picture(folder / one.picture, SIZES[net]) for one in emoji[start : start + BATCH_PICTURES]]
         with torch.inference_mode():
             seen = network.extract_features(torch.from_numpy(np.stack(pictures)))
             out.append(torch.cat([seen.mean((2, 3)), seen.amax((2, 3))], dim=1).numpy())
@@ -42,9 +42,9 @@ def picture_features(emoji: Sequence[Emoji], npm: Path, pip: Path, vendor: str, 
 
 
 def coarse_pixels(emoji: Sequence[Emoji], npm: Path, vendor: str) -> Float32:
-    """Return the colours of each picture on a coarse grid, which tell flags, hearts and squares apart."""
+    """Return the colours of each picture on a coarse grid, which distinguish flags, hearts and squares."""
     folder = _folder(npm, vendor)
-    return np.stack([_pixels(folder / one.picture, GRID, Image.Resampling.BOX).ravel() for one in emoji])
+    return np.stack([_pixels(folder / one.picture, GRID_CELLS, Image.Resampling.BOX).ravel() for one in emoji])
 
 
 def _folder(npm: Path, vendor: str) -> Path:

@@ -27,7 +27,7 @@ PIP = {
 
 
 def fetch(work: Path) -> tuple[Path, Path]:
-    """Fetch what is not there yet; return the folders of the packages of npm and of those of pip."""
+    """Fetch the missing packages; return the folders of those from npm and of those from pip."""
     npm, pip = work / "npm", work / "pip"
     npm.mkdir(parents=True, exist_ok=True)
     if shutil.which("npm") is None:

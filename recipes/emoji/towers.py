@@ -1,4 +1,4 @@
-"""Towers that start where ridge regression ends: texts as they are, pictures mapped to the mean of their texts.
+"""Towers that start where ridge regression ends: texts unchanged, pictures mapped to the mean of their texts.
 
 With a thousand pictures to learn from, towers that start at random unlearn what the words' vectors know.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unhub.arrays import Float32, Float64
 from unhub.model.tower_forward import Preparation, Tower
 
-STRENGTH = 0.3  # of the ridge, as a share of the mean squared length of a row
+RIDGE_STRENGTH = 0.3  # of the ridge, as a share of the mean squared length of a row
 
 
 class Residual(nn.Module):
@@ -55,6 +55,6 @@ def picture_tower(pictures: Float32, targets: Float64, hidden: int, dropout: flo
     mean = rows.mean(axis=0)
     centred = rows - mean
     kernel = centred @ centred.T
-    kernel[np.diag_indices(len(kernel))] += STRENGTH * np.trace(kernel) / len(kernel)
+    kernel[np.diag_indices(len(kernel))] += RIDGE_STRENGTH * np.trace(kernel) / len(kernel)
     weight = (centred.T @ np.linalg.solve(kernel, targets - middle)).T
     return Residual(weight, middle - weight @ mean, hidden, dropout)

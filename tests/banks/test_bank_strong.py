@@ -96,5 +96,5 @@ def test_what_is_said_of_an_uneven_bank_agrees_with_the_share_of_items_that_it_r
     assert covered.share > 0.95 and covered.narrow and covered.expected is not None and covered.ratio is not None
     (said,) = [meaning for name, _, meaning in report.cells() if name == "coverage"]
     assert f"({covered.reached:,} of 1,000)" in said
-    assert f"1,000 of these queries reach {covered.here:,.0f}, {covered.ratio:.2f} times the" in said
-    assert f"{covered.expected:,.0f} that as many queries have in place {covered.place}; narrow, the limit" in said
+    assert f"1,000 bank queries reach {covered.here:,.0f}, {covered.ratio:.2f} times the" in said
+    assert f"{covered.expected:,.0f} that 1,000 queries have in place {covered.place}; narrow, the limit" in said

@@ -202,7 +202,7 @@ def test_a_run_must_be_whole_and_well_named() -> None:
     run = unhub.Run([0], [1], [1.0])
     with pytest.raises(ValueError, match="runs has 'raw', the name of another ranking"):
         unhub.evaluate(unhub.Dense(np.eye(2)), None, {0: 1}, runs={"raw": run})
-    with pytest.raises(ValueError, match=r"runs has 'theirs', which is no run but str; read it as a run"):
+    with pytest.raises(ValueError, match=r"runs has 'theirs', a str and not a run; read it as a run"):
         unhub.evaluate(unhub.Dense(np.eye(2)), None, {0: 1}, runs={"theirs": "run.txt"})  # type: ignore[dict-item]
 
 

@@ -111,7 +111,7 @@ def test_hubs_are_what_the_keywords_show_most_often(finder: Finder) -> None:
     for one in hubs.hub_keywords(found, asked):
         place = one.hub.position
         assert (one.hub.before, one.hub.after) == (counts["raw"][place], counts["corrected"][place])
-        assert 1 <= len(one.freed) + len(one.kept) <= hubs.SHOWN
+        assert 1 <= len(one.freed) + len(one.kept) <= hubs.SHOWN_KEYWORDS
         for query in (*one.freed, *one.kept):
             assert asked.items[query] != place
             assert place in top["raw"][query]

@@ -1,4 +1,4 @@
-"""Evaluate: the published figures, what an evaluation tells, and the mistakes it refuses."""
+"""Evaluate: the published figures, what an evaluation says, and the mistakes it refuses."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def test_one_table_serves_both_directions_of_real_embeddings() -> None:
     assert found["raw"].values["R@1"].value == pytest.approx(oracles.recall_at(scores, true_items, 1), abs=0.11)
 
 
-# What an evaluation tells.
+# What an evaluation says.
 
 
 @pytest.mark.once
@@ -75,9 +75,9 @@ def test_a_dual_bank_that_had_one_bank_is_told() -> None:
     sets = drawn()
     alone, both = unhub.fit(sets.items, sets.bank, method="dbsn"), fitted("dbsn", sets)
     found = evaluate(sets.queries, sets.items, {0: 1}, {"alone": alone, "both": both}, resamples=5)
-    assert found.notes[-1] == "Fitted without bank items, which makes it 'sn': alone."
+    assert found.notes[-1] == "Fitted without bank items, and so the same as 'sn': alone."
     (note,) = unhub.hubness(sets.queries, sets.items, alone).notes
-    assert note == "Fitted without bank items, which makes it 'sn': dbsn:tau=0.01,iterations=10."
+    assert note == "Fitted without bank items, and so the same as 'sn': dbsn:tau=0.01,iterations=10."
     assert not unhub.hubness(sets.queries, sets.items, both).notes
 
 
@@ -131,7 +131,7 @@ def test_an_evaluation_is_json() -> None:
 
 def test_a_ranking_is_found_by_its_name() -> None:
     assert by_hand()["low"].name == "low"
-    with pytest.raises(KeyError, match="no ranking 'high'; there are raw, low"):
+    with pytest.raises(KeyError, match="no ranking is named 'high'; the names are raw, low"):
         by_hand()["high"]
 
 
@@ -144,7 +144,7 @@ def test_queries_without_an_answer_are_left_out_and_told() -> None:
     assert (found.unanswered, found.absent) == (4, 3)
     assert found.notes[0].startswith("4 queries have no answer among the items")
     assert found.notes[1] == "3 answers are not among the items; they name 3 unknown items."
-    assert found.notes[2] == "Relevance also names 1 query that is not among those given."
+    assert found.notes[2] == "Relevance also names 1 query that is not given."
     assert (found.to_dict()["unknown_items"], found.to_dict()["unknown_queries"]) == (3, 1)
     assert str(found).endswith("\n".join(found.notes))
     hubness = found["raw"].hubness
@@ -161,7 +161,7 @@ def test_queries_and_items_of_the_table_that_nobody_knows_are_counted_once() -> 
     found = evaluate(unhub.Dense(np.eye(3)), None, table, resamples=5)
     assert (found.absent, found.unknown_items, found.unknown_queries) == (4, 2, 2)
     assert "4 answers are not among the items; they name 2 unknown items." in found.notes
-    assert "Relevance also names 2 queries that are not among those given." in found.notes
+    assert "Relevance also names 2 queries that are not given." in found.notes
 
 
 def few_groups(count: int) -> str:

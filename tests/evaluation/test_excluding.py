@@ -116,7 +116,7 @@ def test_the_diagonal_of_a_matrix_is_itself() -> None:
     assert found["raw"].hubness.counts.tolist() == [1, 1, 1]
     assert found.notes[-2:] == (
         "The item with the query's own id is left out for every query.",
-        "3 answers are left out with the items excluded.",
+        "3 answers are left out with the excluded items.",
     )
     assert evaluate(unhub.Dense(SCORES), None, relevance, hubness_k=1, resamples=5).ranks.tolist() == [[1, 1, 1]]
 
@@ -189,9 +189,11 @@ def test_an_id_called_self_is_an_id_like_any_other() -> None:
 def test_row_numbers_that_are_not_the_same_rows_are_told() -> None:
     sets = among_themselves()
     notes = unhub.hubness(sets.items[10:], sets.items, exclude="self").notes  # whose row 0 is item 10
-    assert notes[1].startswith("31 of them are other vectors than the query")
+    assert notes[1].startswith("31 of these items differ from the query with the same id")
     notes = unhub.hubness(sets.items, sets.items[:30], exclude="self").notes
-    assert notes == ("The item with the query's own id is left out for 30 of 41 queries; no other has one.",)
+    assert notes == (
+        "The item with the query's own id is left out for 30 of 41 queries; no item has the id of the others.",
+    )
 
 
 @pytest.mark.once

@@ -160,7 +160,7 @@ def test_group_bias_with_a_correction_and_names() -> None:
     [
         ({"group_a": [0, 9]}, r"group_a has 1 unknown id, for example 9"),
         ({"group_b": ["x"]}, "group_b has ids that are strings, the ids here are integers"),
-        ({"group_b": [1, 0]}, "^group_b has items of group_a, for example 0; put each item into one group"),
+        ({"group_b": [1, 0]}, "^group_b shares items with group_a, such as 0; put each item into one group"),
         ({"n": 0}, "n must be a whole number of at least 1, got 0"),
     ],
 )

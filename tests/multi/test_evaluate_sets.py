@@ -406,7 +406,7 @@ def test_an_area_begins_at_one_query() -> None:
     found = world().evaluate(sizes=(2, 3))
     assert not found.areas
     assert "There is no area under the curve: it starts at size 1, which was not measured." in found.notes
-    with pytest.raises(KeyError, match=r"no area up to 3 of sa, raw; areas are of R@k"):
+    with pytest.raises(KeyError, match=r"no area up to 3 for sa, raw; there are areas of R@k"):
         found.area("sa", "raw", 3)
     assert not any("area" in note for note in world().evaluate(sizes=(2, 3), measures="MdR").notes)
     assert not any("straight" in note for note in world().evaluate(sizes=(1, 2, 3)).notes)
@@ -502,7 +502,7 @@ def test_a_row_is_found_by_what_it_is_of() -> None:
     found = world().evaluate(sizes=(2,), correction=world().corrections)
     assert found["mf", "dis", 2].combination == "mf"
     with pytest.raises(
-        KeyError, match=r"no row \('mf', 'dis', 3\); there are combinations sa, ra, mf, ts-wf, rankings"
+        KeyError, match=r"no row \('mf', 'dis', 3\); it has the combinations sa, ra, mf, ts-wf, rankings"
     ):
         found["mf", "dis", 3]
 
@@ -592,7 +592,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, and the queries have 16"),
     "a plan": (
         lambda d: d.evaluate(correction=unhub.fit(d.items, d.items, method="hn")),
-        "correction 'hn:zeros=raw' balances one batch of queries, and many sets are drawn here",
+        "correction 'hn:zeros=raw' balances one batch of queries, but many sets are drawn here",
     ),
     "a text": (lambda d: d.evaluate(correction="is"), "corrections must be one fitted correction"),
     "a measure": (lambda d: d.evaluate(measures="R"), "measures 'R' needs a cut-off"),

@@ -39,7 +39,7 @@ SECTIONS = [
     "Which items are returned",
     "The worst hubs",
     "The same queries, before and after",
-    "How much depends on the settings",
+    "How much the settings matter",
     "Similarities",
     "How this report was made",
 ]
@@ -206,7 +206,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(tmp_pa
         assert study.raw is not None
         assert study.raw.value == expected["raw"].values["R@1"].value
     assert "The item with the query's own id is left out for every query." in made.notes
-    assert "90 answers are left out with the items excluded." in made.notes
+    assert "90 answers are left out with the excluded items." in made.notes
     # The gate looks at the raw best of all items, which is here the query itself.
     some = np.arange(0, 90, 7)
     assert raw_best(made.findings, some).tolist() == some.tolist()
@@ -276,7 +276,7 @@ def test_without_labels_a_correction_that_is_not_advised_is_not_recommended() ->
     assert "Keep the raw ranking" in against.sentences[2]
     measured = verdict_on(found(fitted, DATA.relevance), advised=False)
     assert measured.word == "gain"  # labels know better
-    assert "tune, which saw no labels, advises against a correction" in measured.sentences[2]
+    assert "tuning without labels advises against a correction" in measured.sentences[2]
     assert "tune" not in verdict_on(found(fitted, DATA.relevance)).sentences[2]
 
 
@@ -294,7 +294,7 @@ def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> No
     assert not choice.advised
     assert choice.reason == unhub.tune(DATA.items, DATA.bank[:30], DATA.queries).reason
     assert choice.note is not None
-    assert choice.note.startswith("tune advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
+    assert choice.note.startswith("Tuning advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
     assert "chosen" not in choice.note
 
 
@@ -333,7 +333,9 @@ def test_queries_that_stand_in_the_bank_are_counted_and_qualify_the_verdict(tmp_
     assert "measure it on queries that are not in the bank before you use the correction" in report.verdict.sentences[2]
     assert "100 of the 180 queries are also in the bank" in report.verdict.sentences[2]
     unlabelled = verdict_on(found(fitted), leaked=7).sentences[2]
-    assert unlabelled.endswith("; 7 of the 180 queries are also in the bank, which flatters a correction fitted on it.")
+    assert unlabelled.endswith(
+        "; 7 of the 180 queries are also in the bank, so a correction fitted on it looks too good."
+    )
 
 
 def test_raw_is_shown_alone_and_said_to_be(tmp_path: Path) -> None:
@@ -564,8 +566,8 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
         ({"item_texts": ["one"]}, ValueError, "item_texts has 1 entries for 90 rows; give one per row"),
         ({"query_texts": "texts.txt"}, ValueError, "query_texts must be a list"),
         ({"item_images": 5}, ValueError, "item_images must be a list"),
-        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, which are such as 0; name"),
-        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, which are such as 0; name"),
+        ({"item_images": {90: "a.jpg"}}, ValueError, "item_images names none of the ids, such as 0; name"),
+        ({"item_texts": {}}, ValueError, "item_texts names none of the ids, such as 0; name"),
         ({"item_texts": list(range(90))}, ValueError, "item_texts must hold a text for each row, or None, got 0"),
         ({"item_images": {0: 1.5}}, ValueError, "item_images must hold a path for each row, or None, got 1.5"),
         (

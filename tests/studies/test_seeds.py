@@ -84,10 +84,10 @@ def test_what_cannot_be_drawn_or_named_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"size must be .* 80"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 81)
     fitted = unhub.fit(ITEMS, BANK, method="is:tau=0.1")
-    with pytest.raises(ValueError, match=r"another ranking is named 'is:tau=0\.1'"):
+    with pytest.raises(ValueError, match=r"^corrections has one named 'is:tau=0\.1', the name of another ranking"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 20, corrections=[fitted])
     run = unhub.Run([0], [1], [1.0])
     with pytest.raises(ValueError, match=r"runs has 'is:tau=0\.1', the name of another ranking"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 20, runs={"is:tau=0.1": run})
-    with pytest.raises(KeyError, match="no ranking 'sn'"):
+    with pytest.raises(KeyError, match="no ranking is named 'sn'; the names are raw"):
         unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, METHODS, 20, 2, parse_measures("R@1"))["sn"]

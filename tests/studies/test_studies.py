@@ -313,13 +313,13 @@ def test_more_items_never_help_the_raw_ranking() -> None:
     raw = [value.value for value in study.lines["raw"]]
     assert raw == sorted(raw, reverse=True)
     assert raw[0] > raw[-1]
-    assert study.notes == ("40 queries are asked at every size.",)  # two for each of the 20 items that come first
+    assert study.notes == ("40 queries are used at every size.",)  # two for each of the 20 items that come first
     assert study.raw is None
 
 
 def test_growth_starts_with_the_items_that_answer() -> None:
     study = unhub.study_growth(*GIVEN[:3], [(0, 80), (1, 81)], sizes=(2, 90), methods=["is"])
-    assert study.notes == ("2 queries are asked at every size.",)
+    assert study.notes == ("2 queries are used at every size.",)
 
 
 def test_growth_without_labels_asks_every_query() -> None:
@@ -370,8 +370,8 @@ def test_a_best_is_named_where_there_is_a_choice_and_said_to_be_picked_here(name
         assert told["best"] == {"line": line, "setting": setting, **value.to_dict()}
         assert f"best: {value:.2f}, {study.lines_of} {line}, {study.parameter} {setting}" in str(study)
         assert f"Best: {value:.2f}, " in drawn
-        assert "The best was picked on these very queries" in str(study)
-        assert any("picked on these very queries" in note for note in json.loads(json.dumps(told))["notes"])
+        assert "The best was chosen on these same queries" in str(study)
+        assert any("chosen on these same queries" in note for note in json.loads(json.dumps(told))["notes"])
 
 
 def ticks(settings: Sequence[float]) -> list[str]:
@@ -495,7 +495,7 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
             lambda: unhub.study_growth(*GIVEN, methods=["dualis"]),
             "bank_items are missing: 'dualis' needs them; give",
         ),
-        (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "or study 'sn', which it is without them"),
+        (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "or study 'sn', which is the same without them"),
         (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "'dbsn' needs"),
         (
             lambda: unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=["is", "nnn"]),

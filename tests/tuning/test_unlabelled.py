@@ -1,4 +1,4 @@
-"""What holds tune back without labels: popular items, few or repeated queries; what it leaves out is told."""
+"""When tune keeps raw without labels: popular items, few or repeated queries; notes say what it leaves out."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_popular_items_are_not_taken_for_hubs(given: str) -> None:
 
 def test_a_choice_by_hubness_names_what_it_takes_for_granted() -> None:
     w = world()
-    assert "every item to be wanted about equally often" in unhub.tune(w.items, w.bank, w.queries, methods=FEW).reason
+    assert "all items are wanted about equally often" in unhub.tune(w.items, w.bank, w.queries, methods=FEW).reason
 
 
 def test_alikeness_is_the_mean_cosine_of_queries_that_share_a_first_item() -> None:
@@ -132,7 +132,7 @@ def test_two_queries_are_sure_of_nothing() -> None:
     w = world()
     tuning = unhub.tune(w.items, w.bank, w.queries[:30], methods=FEW)
     assert tuning.best.spec == "raw"
-    assert "too few queries for this many items" in tuning.reason and "(30, and 50 are the least)" in tuning.reason
+    assert "30 queries are too few to be sure with this many items (at least 50 are needed)" in tuning.reason
 
 
 def test_no_more_queries_are_looked_at_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_no_more_queries_are_looked_at_than_the_most(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(TrialQueries, "place", noted)
     monkeypatch.setattr(tuning_module, "MOST_TRIAL_QUERIES", 300)
     tuning = unhub.tune(w.items, w.bank, w.queries, methods="dn")
-    assert max(looked) == 300 and tuning.notes == ("Of 400 queries 300, drawn at random, were looked at.",)
+    assert max(looked) == 300 and tuning.notes == ("300 of 400 queries, drawn at random, were used.",)
 
 
 def test_what_was_not_tried_is_named_where_the_bank_takes_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_all_may_stand_beside_others() -> None:
 @pytest.mark.parametrize("methods", ["raw", "nnn,raw"])
 def test_raw_is_not_a_method_to_try(methods: str, labelled: bool) -> None:
     w = world(bank=400, queries=60)
-    with pytest.raises(ValueError, match="methods has 'raw', which every other is compared with"):
+    with pytest.raises(ValueError, match="methods has 'raw', which every method is compared with"):
         unhub.tune(w.items, w.bank, w.queries, w.truth if labelled else None, methods=methods)
 
 

@@ -1,1 +1,1 @@
-"""Banks: whether a bank is good, and parts of one to compare with."""
+"""Banks: judge whether a bank is good, and draw parts of one."""

@@ -1,4 +1,4 @@
-"""Coverage: how many items a bank reaches first, beside what can be expected of it (Bogolin et al. 2022, 4.2)."""
+"""Coverage: how many items come first for some bank query, and how many should (Bogolin et al. 2022, 4.2)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from unhub.data.vectors import Vectors
 
 Against = Literal["queries", "items"]
 
-# Shares of the expected coverage under which a bank is narrow; docs/banks/bank.md has what was measured.
+# A bank with less than this share of the expected coverage is narrow; docs/banks/bank_limits.md has the measurements.
 NARROW_RATIOS = {"queries": 0.75, "items": 0.4}
-MOST_PLACES = 10  # of each query's ranking, or fewer where that is over a twentieth of the items
-PROBE_ITEMS = 5000  # items used as queries where no queries are given
+MOST_PLACES = 10  # of each query's ranking; fewer if that is over a twentieth of the items
+PROBE_ITEMS = 5000  # items used as queries if none are given
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of the items are the first of some bank query, and whether that is few.
+    """How many items come first for some bank query, and whether that is too few.
 
-    size: of the equally large samples that are compared. here: how many items as many bank queries reach, on average.
-    expected: how many items as many real queries have in one of their first places, in that which has the fewest. A
-    strong model leads each query to the item it is after, so that queries which ask for every item once reach them all;
-    past queries ask for some things twice, and for others that are not among the items. What comes next shows how far
-    these spread. Without queries, how many items are the nearest other of as many items. None where there is one item.
-    place: the place of the queries that was compared with.
+    size: of the equally large samples that are compared. here: how many items `size` bank queries reach, on average.
+    expected: how many different items `size` real queries have in one of their first places, the one with the fewest.
+    The first place alone would expect too much: under a strong model, queries that ask for every item once reach them
+    all, but past queries ask for some items twice and for things that are not in the gallery. Without queries,
+    expected is how many items are the nearest neighbour of `size` items; None if there is only one item.
+    place: the place of the queries that gave `expected`.
     """
 
     reached: int
@@ -97,7 +97,7 @@ def distinct(firsts: NDArray[np.int64], size: int) -> float:
 
 
 def _log_ways(many: int, some: int) -> float:
-    """Return the logarithm of the number of ways to choose some of many, but for log(some!)."""
+    """Return the logarithm of the number of ways to choose some of many, plus log(some!)."""
     return lgamma(many + 1) - lgamma(many - some + 1)
 
 
@@ -132,7 +132,7 @@ def coverage(
 def _nearest_others(
     items: Vectors, kind: Kind, seed: int, threads: int | None, progress: Progress | None
 ) -> NDArray[np.int64]:
-    """Return the other item that items, at most 5,000 of them, reach first, (items, 1); none of a single item."""
+    """Return the nearest other item of each item, or of 5,000 of them, (items, 1); empty for a single item."""
     if len(items) == 1:
         return np.empty((0, 1), np.int64)
     probes = np.arange(len(items))

@@ -1,6 +1,6 @@
-"""Distances between a bank and queries that cost little: how far their means lie apart, how near their rows come.
+"""Cheap distances between a bank and queries: how far apart their means are, and how close their rows come.
 
-Two rows are half their squared distance apart, which is 1 - cosine for rows of length one.
+The distance of two rows is half their squared distance, which is 1 - cosine for rows of length one.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from unhub.compute.workers import Progress, Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Rows, Vectors
 
-# Above these limits a bank is from another source; docs/banks/bank.md has the measurements.
+# Above these limits a bank is from another source; docs/banks/bank_limits.md has the measurements.
 FAR_SHIFT = 0.01
 FAR_RATIO = 1.4
 
-ROUNDING_DISTANCE = float(np.finfo(np.float32).eps)  # a mean distance under this is 0 but for rounding
+ROUNDING_DISTANCE = float(np.finfo(np.float32).eps)  # a smaller mean distance is 0 up to rounding
 SAMPLE_ROWS = 5000  # rows of each set that are compared in equally large samples
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the mean of a bank lies from that of the queries, as a share of how much rows differ at all.
+    """How far the mean of a bank is from that of the queries, as a share of the variance.
 
-    value: |mean - mean|^2 / (|mean - mean|^2 + spread), less what chance brings on average, at least 0; spread is the
-    mean squared distance of the queries from their mean. chance: what a shift must exceed besides, 3 (1/m + 1/q) for m
-    bank queries and q queries: two standard deviations at the most, sqrt(2) (1/m + 1/q), that sets of one kind have.
+    value: |mean - mean|^2 / (|mean - mean|^2 + spread), less its expectation under chance, at least 0; spread is the
+    mean squared distance of the queries from their mean. chance: the margin that is added to the limit, 3 (1/m + 1/q)
+    for m bank queries and q queries: two standard deviations, each at most sqrt(2) (1/m + 1/q) under chance.
     """
 
     value: float
@@ -42,9 +42,9 @@ class Shift:
 
 
 def shift(bank: Vectors, queries: Vectors, kind: Kind) -> Shift:
-    """Return how far the bank's mean lies from that of the queries. It costs one reading of both."""
+    """Return how far the bank's mean is from that of the queries, reading both once."""
     (bank_mean, bank_spread), (query_mean, query_spread) = _moments(bank, kind), _moments(queries, kind)
-    bank_spread = query_spread if len(bank) == 1 else bank_spread  # one row tells nothing of a spread
+    bank_spread = query_spread if len(bank) == 1 else bank_spread  # one row has no spread
     query_spread = bank_spread if len(queries) == 1 else query_spread
     apart = float(np.square(bank_mean - query_mean).sum())
     whole = apart + query_spread
@@ -54,7 +54,7 @@ def shift(bank: Vectors, queries: Vectors, kind: Kind) -> Shift:
 
 
 def _moments(vectors: Vectors, kind: Kind) -> tuple[Float64, float]:
-    """Return the mean row, (d,), and the unbiased mean squared distance from it; 0 of a single row."""
+    """Return the mean row, (d,), and the unbiased mean squared distance from it; 0 for a single row."""
     mean = mean_row(vectors, kind)
     squares = 2 * half_squares(vectors, kind).sum()
     spread = (squares - len(vectors) * (mean @ mean)) / max(len(vectors) - 1, 1)
@@ -82,17 +82,17 @@ def to_nearest(
 ) -> Float64:
     """Return how far each query is from the bank query nearest to it, (queries,)."""
     workers = Workers(threads, progress=progress)
-    if kind == "dot":  # or a mean far from 0 takes the digits in which distances differ
+    if kind == "dot":  # centred, since a mean far from 0 would cost the digits in which distances differ
         centre = mean_row(bank, kind).astype(np.float32)
         queries, bank = (Vectors(one.ids, _Moved(one.rows, centre)) for one in (queries, bank))
-    # The nearest is the largest b.q - |b|^2 / 2: a top value of q, which takes the place of the items here.
+    # The nearest b has the largest b.q - |b|^2 / 2, a top value of q if the queries take the place of the items.
     nearest = reduce(Dot(bank, queries, kind), Want(top_values=1), workers, -half_squares(bank, kind)).top_values[:, 0]
     workers.finish()
     return np.maximum(half_squares(queries, kind) - nearest, 0)
 
 
 class _Moved:
-    """Rows less a centre, which leaves the distances between them as they are."""
+    """Rows minus a centre, which does not change the distances between them."""
 
     def __init__(self, rows: Rows, centre: Float32) -> None:
         self.rows, self.centre = rows, centre
@@ -104,10 +104,10 @@ class _Moved:
 
 @dataclass(frozen=True)
 class Nearness:
-    """How far queries are from the bank query nearest to them: half have one within `median`, nine in ten in `most`.
+    """How far queries are from their nearest bank query: half are within `median`, nine in ten within `most`.
 
-    ratio: the mean of that distance for a half of the queries, to as many bank queries as there are in the other half,
-    over the mean distance to the other half itself. None where there is one query, or where the halves hold the same.
+    ratio: the mean of that distance for half of the queries, to as many bank queries as the other half holds, divided
+    by the mean distance to the other half itself. None for a single query, or if the halves hold the same rows.
     """
 
     median: float
@@ -128,7 +128,7 @@ def nearness(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Nearness:
-    """Return how near the bank comes to the queries, beside how near they come to each other."""
+    """Return how close the bank comes to the queries, compared with how close they come to each other."""
     whole = to_nearest(queries, bank, kind, threads=threads, progress=progress)
     generator = np.random.default_rng(seed)
     order = generator.permutation(len(queries))[: 2 * SAMPLE_ROWS]

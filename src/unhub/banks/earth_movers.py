@@ -11,17 +11,17 @@ from unhub.compute.transport import exact_plan
 from unhub.data.vectors import Vectors
 from unhub.errors import optional
 
-MOST_ROWS = 1000  # of each set: the solver's time grows with the cube of it, and is about a second here
+MOST_ROWS = 1000  # of each set: the time grows with the cube, and is about a second here
 MOST_DRAWS = 10  # of small sets, whose distances depend on the draw
 
 
 @dataclass(frozen=True)
 class TransportDistance:
-    """Earth mover's distances between equally many rows of each set, and a yardstick: between halves of one set.
+    """Earth mover's distances between equally many rows of each set, and as a yardstick, between halves of one set.
 
-    halves: of the queries, or where there are none of the bank; None where it has one row. rows: of each set; the fewer
-    they are the larger are all distances, so that only those of one report are to be compared. draws: over how many
-    the distances are averaged. sampled: whether a draw leaves rows out.
+    halves: of the queries, or of the bank without queries; None for a single row. rows: from each set. With fewer rows
+    all distances are larger, so compare only distances of one report. draws: how many random draws the distances are
+    averaged over. sampled: whether a draw leaves rows out.
     """
 
     bank_items: float
@@ -36,7 +36,7 @@ class TransportDistance:
 def transport(
     bank: Vectors, items: Vectors, queries: Vectors | None, kind: Kind, *, seed: int = 0
 ) -> TransportDistance:
-    """Return the distances by exact transport of at most 1,000 rows of each set (POT, the extra `plans`)."""
+    """Return the distances by exact transport of at most 1,000 rows of each set; needs POT, the extra `plans`."""
     whole = bank if queries is None else queries
     rows = min(MOST_ROWS, len(bank), len(items), max(1, len(whole) // 2))
     draws = min(MOST_DRAWS, MOST_ROWS // rows)
@@ -64,9 +64,9 @@ def transport(
 
 
 def earth_movers_distance(first: Float64, second: Float64) -> float:
-    """Return what it takes to move rows, (n, d), onto others, (m, d), all of equal weight.
+    """Return the cost of moving rows, (n, d), onto others, (m, d), all of equal weight.
 
-    A row moves at half the squared distance, which is 1 - cosine for rows of length one.
+    Moving a row costs half the squared distance, which is 1 - cosine for rows of length one.
     """
     ot = optional("ot", "plans", "the earth mover's distance")
     squares = [np.square(rows).sum(axis=1) / 2 for rows in (first, second)]

@@ -1,4 +1,4 @@
-"""Banks: is a bank any good? Its figures, what they mean, and what to do; see docs/banks/bank.md."""
+"""Judging a bank: its figures, what they mean, and what to do; see docs/banks/bank.md."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from unhub.matching import Matched
 TINY_BANK_QUERIES = 300  # distinct bank queries: with fewer, even the most careful setting loses on some data
 SMALL_BANK_QUERIES = 1000  # with fewer, the methods that have a temperature lose where nnn still gains
 FEWEST_QUERIES = 50  # with fewer, a bank that is far off may look like any other
-LEAKING_SHARE = 0.01  # of the queries: people do say the same thing twice, and 0.4% of Flickr8k's captions do
+LEAKING_SHARE = 0.01  # of the queries: some repeats are natural, such as 0.4% of Flickr8k's captions
 
 
 @dataclass(frozen=True)
 class BankReport:
     """The figures of a bank. Shift, nearness and leaked need queries; transport needs POT.
 
-    distinct: how many bank queries differ. leaked: how many queries are in the bank, number for number.
-    problems: what is wrong, the worst first, of "tiny", "off-domain", "thin" and "leaking". notes: what was left out.
+    distinct: the number of different bank queries. leaked: how many queries are also in the bank, bit for bit.
+    problems: what is wrong, worst first: "tiny", "off-domain", "thin" or "leaking". notes: what was left out.
     """
 
     size: int
@@ -55,7 +55,7 @@ class BankReport:
 
     @property
     def verdict(self) -> str:
-        """The worst problem; without one "good", or "unproven" where under 50 queries are there to compare with."""
+        """The worst problem; without one, "good", or "unproven" if there are under 50 queries to compare with."""
         if self.problems:
             return self.problems[0]
         return "good" if (self.queries or 0) >= FEWEST_QUERIES else "unproven"
@@ -69,7 +69,7 @@ class BankReport:
         return f"{said} {ADVICE['small']}" if not self.problems and self.distinct < SMALL_BANK_QUERIES else said
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything, as JSON can hold it."""
+        """Return everything as plain values for JSON."""
         ratio = {"share": self.coverage.share, "ratio": self.coverage.ratio, "limit": self.coverage.limit}
         figures = asdict(self)
         return {
@@ -85,7 +85,7 @@ class BankReport:
         """Return the figures as (name, value, what it means)."""
         rows = [
             ("bank queries", f"{self.size:,}", _size(self)),
-            ("repeats", f"{self.size - self.distinct:,}", "bank queries that are in it more than once"),
+            ("repeats", f"{self.size - self.distinct:,}", "bank queries that repeat an earlier one"),
             ("coverage", f"{self.coverage.share:.1%}", _coverage(self.coverage)),
         ]
         if self.shift is not None:
@@ -93,7 +93,7 @@ class BankReport:
         if self.nearness is not None:
             rows.append(("nearest", f"{self.nearness.median:.3f}", _nearness(self.nearness)))
         if self.leaked is not None:
-            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries are in the bank as they are"))
+            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries are also in the bank"))
         return rows + ([] if self.transport is None else _transport(self.transport))
 
     def __str__(self) -> str:
@@ -108,18 +108,17 @@ class BankReport:
 
 
 ADVICE = {
-    "good": "The bank resembles the queries and asks for about as many different items as can be expected: fit on all "
-    "of it.",
-    "unproven": "Nothing speaks against this bank, but only queries can tell whether it resembles them: give some "
-    "hundred recent ones.",
+    "good": "The bank resembles the queries and asks for about as many different items as expected: fit on all of it.",
+    "unproven": "Nothing is wrong with this bank by itself, but only queries can show whether it resembles them: give "
+    "a few hundred recent ones.",
     "small": "It is small, so prefer 'nnn' with k 32 and alpha 0.5 to the methods that have a temperature.",
     "tiny": "The bank has too few different queries to tell hubs from chance: collect "
     f"{SMALL_BANK_QUERIES:,} or more, and until then search without a correction.",
     "off-domain": "The bank is not like the queries, and a correction fitted on it may do harm: collect past queries "
-    "of the same source, or search without a correction.",
-    "thin": "The bank asks for some items again and again, and for fewer different ones than can be expected of as "
-    "many queries: add past queries that ask for other things, or search without a correction.",
-    "leaking": "Queries to be evaluated are in the bank: take them out of it, or no figure measured on them counts.",
+    "from the same source, or search without a correction.",
+    "thin": "The bank asks for the same items again and again, and for fewer different ones than expected of this many "
+    "queries: add past queries that ask for other things, or search without a correction.",
+    "leaking": "Some queries are also in the bank, so figures measured on them look too good: take them out of it.",
 }
 
 
@@ -136,8 +135,8 @@ def judge_bank(
 ) -> BankReport:
     """Compare a bank with its items, and with queries like the ones you expect, and say whether it is good enough.
 
-    distances: with earth mover's distances, which take seconds and POT (the extra `plans`) and do not change the
-    verdict; where POT is absent or does not find them they are left out, and the notes say why.
+    distances: also compute earth mover's distances, which take seconds, need POT (the extra `plans`) and do not change
+    the verdict. If POT is missing or fails, they are left out and the notes say why.
     """
     check_seed(seed)
     sets = Matched.of(bank, items, queries, similarity, threads)
@@ -160,7 +159,7 @@ def judge_bank(
         try:
             carried = transport(past, gallery, asked, similarity, seed=seed)
         except (ImportError, NoOptimum) as error:
-            notes.append(f"No earth mover's distances: {error}")
+            notes.append(f"Earth mover's distances are left out: {error}")
     return BankReport(
         len(past),
         len(np.unique(sets.hashes["bank"])),
@@ -178,8 +177,8 @@ def judge_bank(
 def _too_few(queries: int) -> str:
     given = "one query is" if queries == 1 else f"{queries} queries are"
     return (
-        f"Nothing speaks against this bank, but {given} too few to tell whether it resembles them: give "
-        f"{FEWEST_QUERIES} recent ones or more, better some hundred."
+        f"Nothing is wrong with this bank by itself, but {given} too few to show whether it resembles them: give at "
+        f"least {FEWEST_QUERIES} recent ones, better a few hundred."
     )
 
 
@@ -187,24 +186,24 @@ def _size(report: BankReport) -> str:
     ratio = report.size / report.items
     limits = f"; under {TINY_BANK_QUERIES} it is tiny, under {SMALL_BANK_QUERIES:,} small"
     few = report.distinct < SMALL_BANK_QUERIES
-    return f"past queries for {report.items:,} items, {ratio:,.1f} for each{limits if few else ''}"
+    return f"past queries for {report.items:,} items, {ratio:,.1f} per item{limits if few else ''}"
 
 
 def _coverage(one: Coverage) -> str:
     reached = f"of the items come first for some bank query ({one.reached:,} of {one.items:,})"
     if one.expected is None or one.limit is None:
         return reached
-    whose = {"queries": "queries reach", "items": "items reach that ask for others"}[one.against]
-    source = whose if one.place == 1 else f"queries have in place {one.place}"
+    compared = {"queries": "queries reach", "items": "items reach when they search for other items"}[one.against]
+    source = compared if one.place == 1 else f"queries have in place {one.place}"
     word = "narrow" if one.narrow else "not narrow" if one.limit > 0 else "not known"  # no ratio is under 0
     return (
-        f"{reached}; {one.size:,} of these queries reach {one.here:,.0f}, {one.ratio:.2f} times the "
-        f"{one.expected:,.0f} that as many {source}; {word}, the limit is {max(0.0, one.limit):.2f}"
+        f"{reached}; {one.size:,} bank queries reach {one.here:,.0f}, {one.ratio:.2f} times the "
+        f"{one.expected:,.0f} that {one.size:,} {source}; {word}, the limit is {max(0.0, one.limit):.2f}"
     )
 
 
 def _shift(one: Shift) -> str:
-    meaning = "of how much rows differ is between bank and queries, chance left out"
+    meaning = "of the variance is between the bank and the queries, beyond chance"
     limit = FAR_SHIFT + one.chance
     word = "far" if one.far else "near" if limit <= 1 else "not known"  # no shift exceeds 100%
     return f"{meaning}; {word}, the limit is {limit:.1%}"
@@ -212,11 +211,11 @@ def _shift(one: Shift) -> str:
 
 def _nearness(one: Nearness) -> str:
     meaning = (
-        f"from a query to the nearest bank query (0 is the same), in the median; {one.most:.3f} covers nine in ten"
+        f"median distance from a query to the nearest bank query (0: the same); nine in ten are within {one.most:.3f}"
     )
     if one.ratio is None:
         return meaning
-    return f"{meaning}. {one.ratio:.2f} times as far as other queries, of as many{'; far' if one.far else ''}"
+    return f"{meaning}; {one.ratio:.2f} times the distance to as many other queries{'; far' if one.far else ''}"
 
 
 def _transport(one: TransportDistance) -> list[tuple[str, str, str]]:

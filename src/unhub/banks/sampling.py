@@ -1,4 +1,4 @@
-"""Sampling: a part of a bank, drawn for its own sake or to see what a bad bank does."""
+"""Sampling: draw a part of a bank, also a bad one on purpose."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def sample_bank(
 ) -> Positions:
     """Return the positions of `size` bank queries, in rising order.
 
-    how: "random"; "stratified", an equal share for each item that comes first for some bank query, as far as its bank
-    queries go; "adversarial", those that reach the fewest items (Bogolin et al. 2022, 4.2); "near" and "far", those
-    nearest to and farthest from the mean of the queries, or of the items where there are no queries. Stratified and
-    adversarial need items.
+    how: "random"; "stratified", an equal share for each item that comes first for some bank query, as far as possible;
+    "adversarial", those that reach the fewest items (Bogolin et al. 2022, 4.2); "near" and "far", those nearest to and
+    farthest from the mean of the queries, or of the items without queries. "stratified" and "adversarial" need items.
     """
     ways = ("random", *ORDERS)
     if how not in ways:
@@ -43,14 +42,14 @@ def sample_bank(
     if not isinstance(size, Integral) or isinstance(size, bool) or not 1 <= size <= count:
         raise ArgumentError("size", f"must be a whole number from 1 to {count}, the size of the bank, got {size!r}")
     generator = np.random.default_rng(check_seed(seed))
-    if how == "random":  # which has no need to read the bank
+    if how == "random":  # the bank need not be read
         return random_positions(count, int(size), generator)
     order = ORDERS[how](Matched.of(bank, items, queries, similarity, threads), generator, threads)
     return np.sort(order[: int(size)])
 
 
 def _stratified(sets: Matched, generator: np.random.Generator, threads: int | None) -> Positions:
-    """Return the bank in rounds: one query for each item that is reached, then a second one, and so on."""
+    """Return the bank in rounds: one query for each item reached, then a second one, and so on."""
     firsts = _firsts(sets, "stratified", threads)
     chance = generator.permutation(len(firsts))
     by_item = np.lexsort((chance, firsts))
@@ -87,16 +86,16 @@ ORDERS: dict[str, Callable[[Matched, np.random.Generator, int | None], Positions
 
 def _firsts(sets: Matched, how: str, threads: int | None) -> Positions:
     if sets.items is None:
-        raise ArgumentError("items", f"is missing, and {how!r} needs the first item of each bank query", "give items")
+        raise ArgumentError("items", f"is missing, but {how!r} needs the first item of each bank query", "give items")
     return first_items(sets.bank, sets.items, sets.kind, threads=threads)
 
 
 def _from_mean(sets: Matched, how: str) -> Float64:
-    """Return half the squared distance of each bank query from the mean of the queries, but for a constant."""
+    """Return half the squared distance of each bank query from the mean of the queries, up to a constant."""
     center: Vectors | None = sets.queries if sets.queries is not None else sets.items
     if center is None:
         raise ArgumentError(
-            "queries", f"is missing, and {how!r} needs their mean, or that of the items", "give queries or items"
+            "queries", f"is missing, but {how!r} needs their mean or that of the items", "give queries or items"
         )
     mean = mean_row(center, sets.kind)
     blocks = spans(len(sets.bank), rows_per_block(sets.bank.dimensions))

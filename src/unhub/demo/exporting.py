@@ -43,7 +43,7 @@ def write_files(space: Space, folder: Path, source: Path | None = None) -> list[
 
 
 def _new_folder(folder: Path) -> Path:
-    """Return the folder to write, links followed; raise where it cannot be written or is not empty."""
+    """Return the folder to write, links followed; raise if it cannot be written or is not empty."""
     if folder.is_dir():
         if any(folder.iterdir()):
             raise ValueError(f"{folder} is not empty; name a new folder")

@@ -13,7 +13,7 @@ from unhub.demo.words import WORD, plain
 from unhub.errors import ArgumentError
 from unhub.search.searcher import Searcher
 
-K = 8  # emoji in an answer
+RESULT_COUNT = 8  # emoji in an answer
 SEPARATOR = ";"  # between two descriptions of one emoji
 
 
@@ -76,7 +76,7 @@ class Finder:
         corrections = {"raw": unhub.fit(items, method="raw"), "corrected": self.space.correction}
         return {name: unhub.searcher(items, one, threads=self.threads) for name, one in corrections.items()}
 
-    def find(self, text: str, k: int = K) -> Answer:
+    def find(self, text: str, k: int = RESULT_COUNT) -> Answer:
         """Return the k best emoji for a description, or for several of one emoji, separated by semicolons."""
         descriptions = tuple(part for part in (one.strip() for one in text.split(SEPARATOR)) if part)
         if not descriptions:
@@ -88,7 +88,7 @@ class Finder:
     def _hits(self, searcher: Searcher, asked: list[Float32], k: int) -> Iterator[Hit]:
         hits = searcher.search_sets(asked, k=min(k, len(searcher)), combine=self.space.model)
         for emoji, score in zip(hits.ids[0].tolist(), hits.scores[0], strict=True):
-            # By way of text, so that a float32 keeps its few digits.
+            # Through text, so that a float32 keeps its few digits.
             yield Hit(emoji, self.names[emoji], float(str(score)))
 
     def _unknown(self, descriptions: tuple[str, ...]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from unhub.compute.workers import Progress
 from unhub.demo.space import Descriptions, Space
 from unhub.evaluation.hubness import Hub, Hubs
 
-K = 10  # emoji that a keyword shows
-COUNT = 5  # hubs
-SAMPLE, SHOWN = 60, 6  # keywords looked at for each hub, and how many of these are printed
+LISTED_EMOJI = 10  # for each keyword
+HUB_COUNT = 5
+SAMPLED_KEYWORDS, SHOWN_KEYWORDS = 60, 6  # keywords examined for each hub, and how many of these are printed
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,14 @@ class HubKeywords:
 def find_hubs(space: Space, asked: Descriptions, threads: int | None = None, progress: Progress | None = None) -> Hubs:
     """Return the five emoji that most of these queries have among their ten best, before and after the correction."""
     return unhub.worst_hubs(
-        asked.vectors, space.items, space.correction, K, COUNT, examples=SAMPLE, threads=threads, progress=progress
+        asked.vectors,
+        space.items,
+        space.correction,
+        LISTED_EMOJI,
+        HUB_COUNT,
+        examples=SAMPLED_KEYWORDS,
+        threads=threads,
+        progress=progress,
     )
 
 
@@ -43,9 +50,9 @@ def _keywords_of(hub: Hub, asked: Descriptions) -> HubKeywords:
     still = {
         query: one for query, one in zip(hub.queries, hub.still, strict=True) if asked.items[query] != hub.position
     }
-    told = _spread(list(still), SHOWN)
+    shown = _spread(list(still), SHOWN_KEYWORDS)
     return HubKeywords(
-        hub, tuple(query for query in told if not still[query]), tuple(query for query in told if still[query])
+        hub, tuple(query for query in shown if not still[query]), tuple(query for query in shown if still[query])
     )
 
 
@@ -59,7 +66,7 @@ def _spread(rows: Sequence[int], count: int) -> Iterable[int]:
 def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]:
     """Return the hubs and the queries chosen for each, for JSON."""
 
-    def told(queries: Iterable[int]) -> list[dict[str, str]]:
+    def described(queries: Iterable[int]) -> list[dict[str, str]]:
         return [{"text": asked.texts[query], "emoji": space.items.ids[asked.items[query]].item()} for query in queries]
 
     assert found.after is not None
@@ -72,8 +79,8 @@ def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]
                 "name": space.names[one.hub.position],
                 "before": one.hub.before,
                 "after": one.hub.after,
-                "no_longer_for": told(one.freed),
-                "still_for": told(one.kept),
+                "no_longer_for": described(one.freed),
+                "still_for": described(one.kept),
             }
             for one in hub_keywords(found, asked)
         ],

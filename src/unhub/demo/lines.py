@@ -36,7 +36,7 @@ def listed(parts: Iterable[str], width: int, indent: str, first: str) -> Iterato
     line, empty = first, True
     for part in parts:
         longer = f"{line}{'' if empty else ', '}{part}"
-        if not empty and cell_len(longer) >= width:  # there may be a comma to come
+        if not empty and cell_len(longer) >= width:  # a comma may follow
             yield f"{line},"
             longer = f"{indent}{part}"
         line, empty = longer, False

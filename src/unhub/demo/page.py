@@ -40,7 +40,7 @@ def write_page(
 
 
 def in_colour(emoji: str) -> str:
-    """Return an emoji as it must stand on a page to have its colours.
+    """Return an emoji in the form that a page shows in colour.
 
     Some fonts for texts draw single characters, such as faces, in black; a variation selector asks for the emoji font.
     """

@@ -64,7 +64,7 @@ def set_cells(found: SetEvaluation, intervals: bool = True) -> Table:
 
 
 def verdicts(found: SetEvaluation) -> list[bool | None]:
-    """Return for each row of `set_cells` whether the change is an improvement; None where it may be chance."""
+    """Return for each row of `set_cells` whether the change is an improvement; None if it may be chance."""
     return [
         (change.value > 0) is not measure.family.falls if change.excludes_zero else None
         for size in found.sizes

@@ -33,7 +33,7 @@ LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av")
 class Embedded:
     """What was written: the vectors, mapped from `path`, and the manifest that describes them.
 
-    already: it was complete before, and nothing had to be done.
+    already: whether it was complete before, so that nothing had to be done.
     """
 
     path: Path
@@ -48,12 +48,12 @@ class Embedded:
 
     @property
     def truncated(self) -> int:
-        """How many texts were longer than the model reads, and cut."""
+        """How many texts were cut because they were longer than the model reads."""
         return self.manifest["truncated"]
 
     def __repr__(self) -> str:
-        told = self.manifest
-        return f"<Embedded {self.path}: {told['rows']} {told['kind']}, {told['dimensions']} dimensions>"
+        manifest = self.manifest
+        return f"<Embedded {self.path}: {manifest['rows']} {manifest['kind']}, {manifest['dimensions']} dimensions>"
 
 
 def embed_images(
@@ -141,7 +141,7 @@ def embed_texts(
 
 @dataclass(frozen=True, eq=False)
 class EmbedJob:
-    """What to embed and where to: `size` inputs at a time; `settings` are those of the inputs, not of the encoder."""
+    """What to embed and where to write it, `size` inputs at a time; `settings` are those of the inputs alone."""
 
     kind: Kind
     inputs: Inputs
@@ -152,7 +152,7 @@ class EmbedJob:
 
     @property
     def task(self) -> EmbeddingTask:
-        """What decides the vectors, to compare with work that was begun or finished before."""
+        """What determines the vectors, to compare with work that was begun or finished before."""
         return {
             "format": FORMAT,
             "kind": self.kind,

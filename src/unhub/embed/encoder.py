@@ -69,7 +69,7 @@ class Encoder:
         return {"name": self.name, "type": type(self._model).__name__, "digest": content.hexdigest()}
 
     def check(self, kind: Kind) -> None:
-        """Raise where the model cannot embed inputs of this kind."""
+        """Raise if the model cannot embed inputs of this kind."""
         if not hasattr(self._model, FEATURES[kind]):
             raise ArgumentError(
                 "model",
@@ -78,7 +78,7 @@ class Encoder:
             )
 
     def settings(self, kind: Kind) -> dict[str, str | int | None]:
-        """Return what decides the vectors of a kind besides the weights."""
+        """Return what else determines the vectors of a kind, besides the weights."""
         precision: dict[str, str | int | None] = {"precision": self._precision}
         if kind == "texts":
             return {**precision, "longest": self._longest, "padding": str(self._padding)}
@@ -186,7 +186,7 @@ def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, pr
     """Load a dual encoder by its name on the Hugging Face hub or from a folder.
 
     device: where it runs, for example "cpu" or "cuda:1"; by default a GPU if there is one.
-    precision: "half" computes in float16 where that is safe (autocast), "full" in float32; "auto" is half on a GPU.
+    precision: "half" computes in float16 if that is safe (autocast), "full" in float32; "auto" is half on a GPU.
     """
     if precision not in get_args(Precision):
         raise ArgumentError("precision", f"must be one of {', '.join(get_args(Precision))}, got {precision!r}")

@@ -34,7 +34,7 @@ def open_image(path: str | os.PathLike[str]) -> list[Picture]:
 
 
 def _as_rgb(picture: Picture) -> Picture:
-    if picture.mode.startswith("I;16"):  # of which Pillow would clip every value above 255
+    if picture.mode.startswith("I;16"):  # Pillow would clip every value above 255
         picture = picture.point(lambda value: value / 256).convert("L")
     if "transparency" in picture.info:  # Pillow warns if a palette is turned into RGB directly
         picture = picture.convert("RGBA")

@@ -13,7 +13,7 @@ from unhub.files.embedded import IDS, MANIFEST, ROWS, UNFINISHED, is_embedded, r
 
 TASK, JOURNAL = "task.json", "journal.jsonl"
 OUR_FILES = {ROWS, IDS, MANIFEST, TASK, JOURNAL}
-OLD = ".old"  # ending of a folder that is being replaced
+OLD_SUFFIX = ".old"  # of a folder that is being replaced
 
 
 def unfinished(output: Path) -> Path:
@@ -22,7 +22,7 @@ def unfinished(output: Path) -> Path:
 
 
 def check_output(output: str | os.PathLike[str], inputs: object = None) -> Path:
-    """Return the folder to write, links followed; raise where it cannot be written or holds anything else.
+    """Return the folder to write, links followed; raise if it cannot be written or holds anything else.
 
     inputs: where the inputs come from; if that is a folder, the output must not be in it.
     """
@@ -47,9 +47,9 @@ def take_place(folder: Path, output: Path) -> None:
     """Rename a finished folder to the output, and then remove the folder that it replaces."""
     _check_contents(output)  # again, since the work may have taken long
     if output.exists():
-        output.rename(beside(output, OLD))
+        output.rename(beside(output, OLD_SUFFIX))
     folder.rename(output)
-    for old in strays(output, OLD):
+    for old in strays(output, OLD_SUFFIX):
         discard(old)
 
 
@@ -69,7 +69,7 @@ def stray_files(folder: Path) -> list[Path]:
 def lock(path: Path) -> BinaryIO:
     """Open a file to append to, and lock it until it is closed, so that one process at a time works in its folder.
 
-    Where the system has no such locks, the file is opened without one.
+    If the system has no such locks, the file is opened without one.
     """
     busy = ArgumentError("output", f"is in use: another process is at work in {path.parent}", "wait until it has ended")
     try:
@@ -84,7 +84,7 @@ def lock(path: Path) -> BinaryIO:
         file.close()
         raise busy from None
     except (ImportError, OSError):
-        pass  # a system or a disk without such locks
+        pass  # a system or disk without such locks
     if not _is_at(file, path):  # the other process renamed or removed it in between
         file.close()
         raise busy
@@ -99,7 +99,7 @@ def _is_at(file: BinaryIO, path: Path) -> bool:
 
 
 def _check_contents(folder: Path, begun: bool = False) -> None:
-    """Raise where a folder holds files that we did not write; only a finished folder, with a manifest, is ours."""
+    """Raise if a folder holds files that we did not write; only a finished folder, with a manifest, is ours."""
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     ours = OUR_FILES if begun or MANIFEST in held else set()
     others = held - ours - {stray.name for stray in stray_files(folder)}

@@ -125,7 +125,7 @@ def kind_of(source: Source) -> Kind:
         if path.suffix.lower() in known:
             return kind
     raise ArgumentError(
-        "kind", f"is needed, since the name {path} does not tell what it holds", "give images, texts or videos"
+        "kind", f"is needed, since the name {path} does not show what it holds", "give images, texts or videos"
     )
 
 
@@ -146,7 +146,7 @@ def _some(suffixes: Iterable[str]) -> str:
 
 
 def _size(path: Path) -> int:
-    """Return the size of a file, -1 where there is none: opening it will say why."""
+    """Return the size of a file, -1 if it cannot be read: opening it later says why."""
     try:
         return path.stat().st_size
     except OSError:

@@ -93,7 +93,7 @@ class Work:
         return {int(position): reason for line in self.lines for position, reason in line.skipped.items()}
 
     def add(self, batch: EmbedBatch) -> None:
-        """Write a batch: the rows first, so that a line of the journal never stands for rows that are not there."""
+        """Write a batch: the rows first, so that a line of the journal never refers to missing rows."""
         content = np.ascontiguousarray(batch.rows, DTYPE).tobytes()
         self._rows.write(content)
         self._rows.flush()
@@ -181,7 +181,7 @@ class Work:
 
 
 def difference(task: EmbeddingTask, other: EmbeddingTask) -> str | None:
-    """Return how another task differs from this one, None where it is the same."""
+    """Return how another task differs from this one, None if it is the same."""
     if task["kind"] != other["kind"]:
         return f"{other['kind']}, not {task['kind']}"
     if task["inputs"] != other["inputs"]:

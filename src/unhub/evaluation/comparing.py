@@ -1,4 +1,4 @@
-"""Comparing: one measure, with its interval, of many corrections in one pass, with labels or without."""
+"""Comparing: one measure, with its interval, for many corrections in one pass, with or without labels."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from unhub.fitting import fit
 from unhub.matching import checked_once
 
 SKEWNESS = "skewness"
-COUNTED_PLACES = 10  # of the best items, in which hubness is counted
-JACKKNIFE_PARTS = 20  # of the queries, each left out once for the interval of a skewness
+COUNTED_PLACES = 10  # best items of each query in which hubness is counted
+JACKKNIFE_PARTS = 20  # parts of the queries, each left out once for the interval of a skewness
 NORMAL_QUANTILE = 1.96  # standard errors on each side of a 95% interval
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """What corrections are compared by: the queries, which items answer them where that is known, and a measure.
+    """What corrections are compared by: the queries, a measure, and which items answer them, if known.
 
-    measure: None is skewness, which needs no labels. exclusion: what is not ranked for single queries.
+    measure: None is skewness, which needs no labels. exclusion: items that are not ranked for single queries.
     """
 
     queries: Vectors
@@ -56,12 +56,10 @@ class Judge:
         threads: int | None,
         exclusion: Exclusion | None = None,
     ) -> Judge:
-        """Check what a user gives; the measure is R@1 with labels and skewness without, unless it is named."""
+        """Check what a user gives; the default measure is R@1 with labels and skewness without."""
         wanted = measure if measure is not None else SKEWNESS if relevance is None else "R@1"
         if wanted != SKEWNESS and relevance is None:
-            raise ArgumentError(
-                "measure", f"{wanted!r} needs relevance", f"give it, or measure {SKEWNESS!r} without it"
-            )
+            raise ArgumentError("measure", f"{wanted!r} needs relevance", f"give relevance, or choose {SKEWNESS!r}")
         return Judge(
             checked_once(queries, "queries"),
             None if relevance is None else as_relevance(relevance),
@@ -74,7 +72,7 @@ class Judge:
 
     @property
     def name(self) -> str:
-        """The measure as one types it."""
+        """The measure as a user types it."""
         return f"{SKEWNESS}@{COUNTED_PLACES}" if self.measure is None else str(self.measure)
 
     @property
@@ -103,7 +101,7 @@ class Judge:
         progress: Progress | None = None,
         bank_items: Vectors | None = None,
     ) -> dict[str, Correction]:
-        """Fit methods, by their specs, under the similarity of this judge; they share one pass."""
+        """Fit the methods of these specs in one pass, under the similarity of this judge."""
         methods = list(dict.fromkeys(specs))
         fitted = fit(
             items,
@@ -117,20 +115,20 @@ class Judge:
         return dict(zip(methods, fitted, strict=True))
 
     def answers(self, items: Vectors) -> NDArray[np.int64]:
-        """Return the positions of the items that answer a query; none where none are labelled."""
+        """Return the positions of the items that answer some query; none without labels."""
         if self.measure is None or self.relevance is None:
             return np.empty(0, np.int64)
         return np.unique(self._truth(items, self.relevance).positions)
 
     def answered_by(self, items: Vectors) -> Judge:
-        """Return the judge that asks only the queries that these items answer; all of them where none are labelled."""
+        """Return this judge with only the queries that these items answer; with all of them without labels."""
         if self.measure is None or self.relevance is None:
             return self
         truth = self._truth(items, self.relevance)
         return dataclasses.replace(self, queries=self.queries.gather(truth.answered))
 
     def notes(self, items: Vectors) -> tuple[str, ...]:
-        """Say what is not ranked; nothing where everything is."""
+        """Say which items are not ranked, if any."""
         return () if self.exclusion is None else self._inputs(items, {}).notes
 
     def _inputs(self, items: Vectors, corrections: Mapping[str, Correction]) -> EvaluationInputs:
@@ -144,7 +142,7 @@ class Judge:
 
 
 def measured(ranked: Ranked, truth: Truth, measure: Measure, seed: int) -> list[Interval]:
-    """Return a measure of each ranking with its bootstrap interval; all share the resamples."""
+    """Return a measure of each ranking with its bootstrap interval, over the same resamples."""
     values = ranked.values(measure)
     drawn = Resamples(truth.groups[truth.answered], seed=seed)
     (resampled,) = drawn.summaries([measure], [values])
@@ -155,7 +153,7 @@ def measured(ranked: Ranked, truth: Truth, measure: Measure, seed: int) -> list[
 def skewness_of(best: NDArray[np.int32], items: int, seed: int) -> Interval:
     """Return the skewness of the counts with a 95% interval by the jackknife over 20 parts of the queries.
 
-    A bootstrap would draw some queries twice, which makes hubs of its own.
+    A bootstrap would draw some queries twice, and so create hubs.
     """
     return jackknife([best], items, seed, lambda counts: figures_of(counts[0]).skewness)
 
@@ -166,7 +164,7 @@ def jackknife(
     seed: int,
     figure: Callable[[Sequence[NDArray[np.int64]]], float],
 ) -> Interval:
-    """Return a figure of the counts of rankings with a 95% interval: the queries are left out in 20 parts, each once.
+    """Return a figure of the counts of rankings with a 95% interval: each of 20 parts of the queries is left out once.
 
     rankings: the best items of the same queries, (queries, k) each.
     """

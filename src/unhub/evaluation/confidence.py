@@ -14,7 +14,7 @@ from unhub.arrays import Float64, spans
 from unhub.evaluation.measures import Measure
 
 RESAMPLES = 1000  # as in Chowdhury et al. 2024, appendix D
-SIGN_FLIPS = 4000  # random signs of a paired test: the least p-value it can give is 1 / 4001
+SIGN_FLIPS = 4000  # of a paired test: the smallest p-value is 1 / 4001
 CONFIDENCE_LEVEL = 0.95
 FEW_GROUPS = 30  # with fewer, intervals are rough
 BLOCK_ENTRIES = 1 << 22
@@ -23,7 +23,7 @@ ROUNDING_SHARE = 1e-9  # of a sum of weights
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and its confidence interval, which has no ends (-inf, inf) where nothing is known of it."""
+    """A value and its confidence interval; an end that is not known is -inf or inf."""
 
     value: float
     low: float
@@ -52,9 +52,9 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """Groups of queries, drawn with replacement again and again, as many as there are; one for all that is compared.
+    """Bootstrap resamples of groups of queries; everything that is compared shares them.
 
-    groups: the group of each query, numbered from 0, (queries,). weights: how much each query counts, alike by default.
+    groups: the group of each query, numbered from 0, (queries,). weights: of the queries, equal by default.
     """
 
     groups: NDArray[np.int64]
@@ -64,20 +64,20 @@ class Resamples:
 
     @property
     def draws(self) -> Iterator[NDArray[np.uint8]]:
-        """How often each group is drawn, some resamples at a time, (some, groups); always the same ones."""
+        """Yield how often each group is drawn, some resamples at a time, (some, groups); every call yields the same."""
         groups = int(self.groups.max()) + 1
         generator = np.random.default_rng(self.seed)
         for start, stop in spans(self.count, max(1, BLOCK_ENTRIES // groups)):
             block = np.empty((stop - start, groups), np.uint8)
             for row in block:
                 drawn = np.bincount(generator.integers(groups, size=groups), minlength=groups)
-                row[:] = np.minimum(drawn, 255)  # which it does not reach in the life of the universe
+                row[:] = np.minimum(drawn, 255)  # in practice no count comes near 255
             yield block
 
     def summaries(self, measures: Sequence[Measure], values: Sequence[Float64]) -> list[Float64]:
         """Return each measure over each resample, (resamples, rankings).
 
-        values: for each measure those of its parts, for each ranking and query, (parts, rankings, queries).
+        values: for each measure, the values of its parts for each ranking and query, (parts, rankings, queries).
         """
         each = [
             (_medians if measure.family.summary == "median" else _means)(of_one, self.groups, self.weights)
@@ -87,7 +87,7 @@ class Resamples:
         return [np.concatenate(blocks) for blocks in zip(*drawn, strict=True)]
 
     def interval(self, value: float, resampled: Float64) -> Interval:
-        """Return the interval of a value, given it over the resamples; one group alone tells none."""
+        """Return the interval of a value from its resampled values; with a single group it is not known."""
         return interval(value, resampled) if self.groups.any() else Interval(value, -inf, inf)
 
 
@@ -116,7 +116,7 @@ def _medians(values: Float64, groups: NDArray[np.int64], weights: Float64 | None
         for row, times in enumerate(draws):
             for column, (ordered, owners, heavy) in enumerate(rising):
                 reached = np.cumsum(times[owners] * heavy)
-                # Half of the weight lies below the median; where it ends just at a value, the next one counts too.
+                # Half of the weight lies below the median; if it ends exactly at a value, the next one counts too.
                 middles = reached[-1] / 2 * np.array([1 - ROUNDING_SHARE, 1 + ROUNDING_SHARE])
                 medians[row, column] = ordered[np.searchsorted(reached, middles)].mean()
         return medians
@@ -125,7 +125,7 @@ def _medians(values: Float64, groups: NDArray[np.int64], weights: Float64 | None
 
 
 def _rising(values: Float64, groups: NDArray[np.int64], weights: Float64) -> tuple[Float64, NDArray[np.int64], Float64]:
-    """Return values in rising order, the groups they are of and their weights, equal ones of a group as one."""
+    """Return values in rising order with their groups and weights; equal values of one group are merged."""
     order = np.lexsort((groups, values))
     ordered, owners = values[order], groups[order]
     first = np.flatnonzero((np.diff(ordered, prepend=np.nan) != 0) | (np.diff(owners, prepend=-1) != 0))
@@ -159,15 +159,15 @@ def summaries(measure: Measure, values: Float64, weights: Float64 | None = None)
 
 
 def interval(value: float, resampled: Float64, level: float = CONFIDENCE_LEVEL) -> Interval:
-    """Return the interval that holds the middle of what was resampled."""
+    """Return the interval that holds the middle `level` of the resampled values."""
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))
 
 
 def paired_p_values(differences: Float64, groups: NDArray[np.int64], seed: int = 0) -> Float64:
-    """Return how often a mean difference as large comes of chance, for each row of (rows, queries).
+    """Return how often chance gives a mean difference this large, for each row of (rows, queries).
 
-    Signs are flipped at random, group by group; the same flips serve all rows.
+    Signs are flipped at random, group by group, with the same flips for all rows.
     """
     sums = group_sums(differences, groups).T
     total = sums.sum(axis=0)

@@ -30,7 +30,7 @@ DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 class Row:
     """One ranking: its measures with intervals, its gains over raw with paired intervals, and its hubness.
 
-    p_values: of a paired test that the gain is not of chance, for the measures that are means over the queries.
+    p_values: of a paired test of the gain against chance, for the measures that are means over the queries.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Row:
 class Evaluation:
     """A row for each ranking, raw first; and the rank of each answered query's best answer, (rankings, queries).
 
-    query_ids: those answered. unanswered: how many queries have no answer among the items, which count nowhere but in
-    hubness. absent: how many answers are not among the items. groups: of queries that are drawn together. remarks: what
-    must be said of what was left out, of corrections and of runs. unknown_items: how many different items are absent.
-    unknown_queries: how many queries of the relevance are not among those given.
+    query_ids: those answered. unanswered: how many queries have no answer among the items; they only count for hubness.
+    absent: how many answers are not among the items. groups: how many groups of queries are drawn together. remarks:
+    notes on what was left out, on corrections and on runs. unknown_items: how many different items are absent.
+    unknown_queries: how many queries of the relevance are not given.
     """
 
     rows: tuple[Row, ...]
@@ -66,23 +66,23 @@ class Evaluation:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"no ranking {name!r}; there are {', '.join(row.name for row in self.rows)}")
+        raise KeyError(f"no ranking is named {name!r}; the names are {', '.join(row.name for row in self.rows)}")
 
     @property
     def best(self) -> Row:
-        """The best ranking by the first measure; of equals, the first."""
+        """The best ranking by the first measure; the first of equal ones."""
         first = self.measures[0]
         sign = -1 if first.family.falls else 1
         return max(self.rows, key=lambda row: sign * row.values[str(first)].value)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know: what was left out, and what a run did not return."""
+        """Notes for the reader: what was left out, and what a run did not return."""
         counts = (self.unanswered, self.absent, self.groups, self.unknown_items, self.unknown_queries)
         return (*notes_on(*counts), *self.remarks)
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything but the ranks, as JSON can hold it."""
+        """Return everything except the ranks, as plain values for JSON."""
         return {
             "queries": len(self.query_ids),
             "unanswered": self.unanswered,
@@ -138,14 +138,14 @@ def evaluate(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Rank the items for each query, raw and with each correction, in one pass, and measure how the answers fare.
+    """Rank the items for each query, raw and with each correction, in one pass, and measure where the answers are.
 
     queries: (queries, d) or Vectors, or a Dense matrix of (queries, items) similarities, with items None.
-    relevance: which items answer which query, by id. Intervals are of 95%, by bootstrap; queries whose first answer is
-    the same item, such as the captions of one picture, are drawn together. runs: what other systems returned, by name.
-    exclude: items that are neither ranked for a query nor answers to it: "self", the item with the query's own id, or
-    an entry per query, as in `Searcher.search`: an id, several, or None. Like there, it changes no score and no gate.
-    hubness_k: of the top how many items hubness is counted; None leaves it out.
+    relevance: which items answer which query, by id. Intervals are 95% bootstrap intervals; queries whose first
+    answer is the same item, such as the captions of one picture, are drawn together. runs: what other systems returned,
+    by name. exclude: items that are neither ranked for a query nor answers to it: "self", the item with the query's own
+    id, or an entry per query, as in `Searcher.search`: an id, several, or None. It changes no score and no gate.
+    hubness_k: the number of best items in which hubness is counted; None leaves hubness out.
     """
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
@@ -192,7 +192,7 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Row, ...]:
-    """Measure several rankings of the same queries, and the gains of the later ones over the first."""
+    """Measure several rankings of the same queries, and the gain of each over the first."""
     groups = truth.groups[truth.answered]
     drawn = Resamples(groups, resamples, seed)
     every = [np.array([[part.values(one) for one in places] for part in measure.parts]) for measure in measures]
@@ -217,7 +217,7 @@ def compare(
 
 
 def row_to_dict(row: Row) -> dict[str, object]:
-    """Return a row as JSON can hold it."""
+    """Return a row as plain values for JSON."""
     return {
         "name": row.name,
         "values": {name: one.to_dict() for name, one in row.values.items()},
@@ -228,8 +228,8 @@ def row_to_dict(row: Row) -> dict[str, object]:
 
 
 def excluded_note(answers: int) -> str:
-    """Say how many answers were left out on request."""
-    return f"{counted(answers, 'answer is', 'answers are')} left out with the items excluded."
+    """Say how many answers were excluded on request."""
+    return f"{counted(answers, 'answer is', 'answers are')} left out with the excluded items."
 
 
 def notes_on(
@@ -238,15 +238,16 @@ def notes_on(
     """Say what an evaluation left out, and where its intervals are rough."""
     notes = []
     if unanswered:
+        count = "counts" if unanswered == 1 else "count"
         queries = counted(unanswered, "query has", "queries have")
-        notes.append(f"{queries} no answer among the items and count in hubness alone.")
+        notes.append(f"{queries} no answer among the items and {count} only for hubness.")
     if absent:
         named = f"; they name {counted(unknown_items, 'unknown item', 'unknown items')}"
         answers = counted(absent, "answer is", "answers are")
         notes.append(f"{answers} not among the items{named if absent > 1 else ''}.")
     if unknown_queries:
         more = counted(unknown_queries, "query that is", "queries that are")
-        notes.append(f"Relevance also names {more} not among those given.")
+        notes.append(f"Relevance also names {more} not given.")
     if groups == 1:
         notes.append("All queries have the same first answer and are drawn together, so there are no intervals.")
     elif groups < FEW_GROUPS:

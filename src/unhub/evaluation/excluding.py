@@ -1,4 +1,4 @@
-"""Excluding: items that are left out of the ranking of single queries, such as the query itself where it is an item."""
+"""Excluding: items that are left out of the ranking of single queries, such as the query itself if it is an item."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from unhub.errors import ArgumentError
 from unhub.search.hits import Excluded, listed
 
 SELF = "self"  # a text alone is never a list of ids, so it cannot be mistaken for one
-NOBODY = -1  # what stands at a place that no item is left for
+NOBODY = -1  # in a place for which no item is left
 
 
 @dataclass(frozen=True, eq=False)
 class Exclusion:
-    """Pairs of a query and an item that is not ranked for it, by id, (pairs,) each.
+    """Pairs of a query and an item that is not ranked for it, by id, both (pairs,).
 
     own: whether these are the items with the queries' own ids.
     """
@@ -60,12 +60,12 @@ class Exclusion:
                 "exclude",
                 "cannot leave out the item with the query's own id, since no item has the id of a query: the queries "
                 f"have {queries[0].item()!r}, the items have {items[0].item()!r}",
-                "give ids with both",
+                "give ids for both",
             )
         return Exclusion(queries[found], items[places[found]], own=True)
 
     def against(self, queries: Ids, items: Ids) -> LeftOut:
-        """Return the pairs as positions among these queries and items; a pair that is not there is ignored."""
+        """Return the pairs as positions among these queries and items, ignoring pairs with unknown ids."""
         owners, positions = places_of(self.query_ids, queries), places_of(self.item_ids, items)
         there = (owners >= 0) & (positions >= 0)
         codes = np.unique(owners[there] * len(items) + positions[there])
@@ -75,7 +75,7 @@ class Exclusion:
         """Say what is left out."""
         queries, touched = len(left_out.counts), int(np.count_nonzero(left_out.counts))
         if self.own:
-            some = f"{touched:,} of {queries:,} queries; no other has one"
+            some = f"{touched:,} of {queries:,} queries; no item has the id of the others"
             return f"The item with the query's own id is left out for {'every query' if touched == queries else some}."
         return f"{len(left_out.positions):,} items are left out, for {touched:,} of {queries:,} queries."
 
@@ -85,7 +85,7 @@ ExcludeLike: TypeAlias = Exclusion | Excluded
 
 @dataclass(frozen=True, eq=False)
 class LeftOut(Ragged):
-    """The positions of the items that are not ranked: those of query i are row i of `positions`."""
+    """The positions of the items that are not ranked; row i of `positions` belongs to query i."""
 
     FLAT: ClassVar = ("positions",)
 
@@ -94,7 +94,7 @@ class LeftOut(Ragged):
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """One number for each pair of a query and an item."""
+        """One number for each excluded pair of a query and an item."""
         return self.owners * self.items + self.positions
 
     def of(self, query: int) -> NDArray[np.int64]:
@@ -102,18 +102,18 @@ class LeftOut(Ragged):
         return self.positions[self.span(query, query + 1)]
 
     def within(self, span: Span) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows, counted from the first of a span of queries, and the columns that are left out."""
+        """Return the rows, from the start of a span of queries, and the columns that are left out."""
         rows = np.repeat(np.arange(span[1] - span[0]), self.counts[slice(*span)])
         return rows, self.positions[self.span(*span)]
 
     def empty_places(self, span: Span, best: NDArray[np.int32]) -> None:
-        """Write NOBODY into places of the best items, (queries of the span, k), that no item is left for."""
+        """Write NOBODY into the places of `best`, (queries of the span, k), for which no item is left."""
         left = self.items - self.counts[slice(*span)]
         if len(left) and left.min() < best.shape[1]:
             best[np.arange(best.shape[1]) >= left[:, None]] = NOBODY
 
     def without(self, truth: Truth) -> Truth:
-        """Return a truth less the answers that are left out, which are counted; some must be left."""
+        """Return a truth without the answers that are left out, and with their number; raise if none remain."""
         kept = ~np.isin(truth.owners * self.items + truth.positions, self.codes)
         if not kept.any():
             raise ArgumentError("exclude", "leaves out every answer to every query", "leave some answers in")

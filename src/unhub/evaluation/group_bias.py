@@ -25,8 +25,8 @@ from unhub.evaluation.ranked import Ranked
 class GroupBias:
     """How much a ranking favours group A over group B among the n best: (#A - #B) / n, averaged over the queries.
 
-    share_a, share_b: their mean shares of the n best. precision: the mean share of answers among the n best of the
-    queries that have any, where answers are given. All but n are fractions.
+    share_a, share_b: their mean shares of the n best. precision: the mean share of answers among the n best, over
+    the queries that have answers; None without relevance. All except n are fractions.
     """
 
     n: int
@@ -52,7 +52,7 @@ def group_bias(
 ) -> GroupBias:
     """Return how much the n best items of the queries favour one group of items, by id, over another.
 
-    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    exclude: items to leave out of the ranking of each query, as in `evaluate`.
     """
     inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
     inside = [np.zeros(len(inputs.item_ids)), np.zeros(len(inputs.item_ids))]
@@ -60,7 +60,7 @@ def group_bias(
         flags[positions_of(ids, inputs.item_ids, name)] = 1
     if np.any(inside[0] * inside[1]):
         both = inputs.item_ids[int(np.flatnonzero(inside[0] * inside[1])[0])].item()
-        raise ArgumentError("group_b", f"has items of group_a, for example {both!r}", "put each item into one group")
+        raise ArgumentError("group_b", f"shares items with group_a, such as {both!r}", "put each item into one group")
     truth = None if relevance is None else inputs.truth(relevance)
     ranked = Ranked.of(
         inputs, Resources(threads), truth, best=inputs.places(n, "n"), strength=strength, last_alone=True

@@ -20,12 +20,12 @@ from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Placed, occurrences
 from unhub.evaluation.ranked import Ranked
 
-TOP_SHARE = 0.01  # of the items: the share of all places that they take is a figure
+TOP_SHARE = 0.01  # share of the items whose places `top_share` counts
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the counts of a ranking come to, over all items, those never returned included.
+    """The figures of how often a ranking returns each item, over all items, including those never returned.
 
     skewness: third standardised moment, 0 where all counts are equal. kurtosis: fourth, less 3. mean_deviation: mean
     absolute deviation from the mean. largest: how often the worst hub is returned. anti_hubs: share of items that are
@@ -46,7 +46,7 @@ class Figures:
 class Hubness:
     """How often each item is among the k best of a query: the figures, and the counts, (items,).
 
-    notes: what a reader must know, such as what was left out.
+    notes: for the reader, such as what was left out.
     """
 
     k: int
@@ -91,18 +91,18 @@ class Hubness:
 
 
 def top_items(items: int) -> int:
-    """Return how many items are 1% of them, one at least."""
+    """Return 1% of the number of items, at least 1."""
     return max(1, round(TOP_SHARE * items))
 
 
 def top_of(items: int) -> str:
-    """Return which items `top_share` is of, in words: 1% of a small gallery is one or two of them."""
+    """Return in words which items `top_share` is about; 1% of a small gallery is one or two items."""
     top = top_items(items)
     return "the item returned most" if top == 1 else f"the {top:,} items returned most"
 
 
 def figures_of(counts: NDArray[np.int64]) -> Figures:
-    """Return what counts come to."""
+    """Return the figures of these counts."""
     mean = float(counts.mean())
     apart = counts - mean
     spread = float(np.sqrt(np.square(apart).mean()))
@@ -121,7 +121,7 @@ def figures_of(counts: NDArray[np.int64]) -> Figures:
 
 
 def hubness_of(placed: Placed, item_ids: Ids, notes: tuple[str, ...] = ()) -> Hubness:
-    """Return the hubness of a ranking that was placed with the best items of each query."""
+    """Return the hubness of a ranking from the best items of each query."""
     queries, k = placed.best.shape
     counts = occurrences(placed.best, len(item_ids))
     return Hubness(k, queries, item_ids, counts, figures_of(counts), notes)
@@ -154,7 +154,7 @@ class Hubs:
 
     @staticmethod
     def of(ranked: Ranked, count: int, examples: int) -> Hubs:
-        """Return the worst hubs of the raw ranking, and what became of them with the last one."""
+        """Return the worst hubs of the raw ranking, and their counts in the last ranking."""
         inputs, raw, last = ranked.inputs, ranked.placed[0].best, ranked.placed[-1].best
         before, *corrected = (hubness_of(one, inputs.item_ids, inputs.notes) for one in ranked.placed)
         after = corrected[-1] if corrected else None
@@ -174,7 +174,7 @@ class Hubs:
         return Hubs(tuple(hubs), before, after, inputs.query_ids)
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything but the counts of all items, as JSON can hold it; queries by id."""
+        """Return everything except the counts of all items, as plain values for JSON; queries by id."""
         return {
             "before": self.before.to_dict(),
             "after": None if self.after is None else self.after.to_dict(),
@@ -206,7 +206,7 @@ def hubness(
 ) -> Hubness:
     """Return how often each item is among the k best of a query, raw or with a correction.
 
-    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    exclude: items to leave out of the ranking of each query, as in `evaluate`.
     """
     inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
     resources = Resources(threads, progress=progress)
@@ -228,10 +228,10 @@ def worst_hubs(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Hubs:
-    """Return the items that most queries have among their k best, and with a correction how often it returns them.
+    """Return the items that most queries have among their k best, and how often a correction returns them.
 
-    examples: how many queries to name for each hub, evenly from those that have it first to those that have it last.
-    exclude: items that are not ranked for single queries, as `evaluate` takes it.
+    examples: how many queries to name for each hub, spread evenly from those that rank it first to those that rank it
+    last. exclude: items to leave out of the ranking of each query, as in `evaluate`.
     """
     for name, number, least in (("count", count, 1), ("examples", examples, 0)):
         check_whole(number, name, least)
@@ -242,7 +242,7 @@ def worst_hubs(
 
 
 def _fallen(best: NDArray[np.int32], item: int, count: int) -> NDArray[np.int64]:
-    """Return some queries that have the item among their best, evenly from the first place to the last."""
+    """Return some queries that have the item among their best, spread evenly from the first place to the last."""
     queries, places = np.nonzero(best == item)
     chosen = np.unique(np.linspace(0, len(queries) - 1, min(count, len(queries))).astype(np.int64))
     return queries[np.argsort(places, kind="stable")[chosen]]

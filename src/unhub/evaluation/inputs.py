@@ -31,9 +31,9 @@ Corrections: TypeAlias = Mapping[str, Correction] | Sequence[Correction] | Corre
 
 @dataclass(frozen=True, eq=False)
 class EvaluationInputs:
-    """What is ranked: the similarity of queries and items, their ids, and corrections, by name, in the items' order.
+    """What is ranked: the similarity of queries and items, their ids, and corrections by name, in the items' order.
 
-    left_out: the items that are not ranked for single queries. notes: on these, and on corrections that are not what
+    left_out: the items that are excluded for single queries. notes: on these, and on corrections that are not what
     their name says.
     """
 
@@ -57,7 +57,7 @@ class EvaluationInputs:
     ) -> EvaluationInputs:
         """Check what a user gives: vectors, or a Dense matrix of (queries, items) similarities and no items.
 
-        name: what errors call the queries. exclude: items that are not ranked for single queries.
+        name: what errors call the queries. exclude: items that are not ranked for a query, as `evaluate` takes it.
         """
         named = name_corrections(corrections)
         if isinstance(queries, Dense):
@@ -101,26 +101,26 @@ class EvaluationInputs:
         return EvaluationInputs.of(queries, items, corrections, similarity, threads, exclude=exclude)
 
     def rankings(self, strength: float = 1.0) -> list[Ranking]:
-        """Return the raw ranking and then that of each correction, with this much of it."""
+        """Return the raw ranking, then that of each correction at this strength."""
         check_strength(strength)
         return [raw_ranking(len(self.item_ids)), *(weighed(one, strength) for _, one in self.corrections.values())]
 
     def place(self, truth: Truth, rankings: Sequence[Ranking], workers: Workers, best: int = 0) -> list[Placed]:
-        """Return where each ranking puts the answers and the best items, those with the same contents level."""
+        """Return where each ranking puts the answers, and its best items; items with equal contents tie."""
         return place(self.similarity, truth, rankings, workers, best, self.copies, self.left_out)
 
     def truth(self, relevance: RelevanceLike) -> Truth:
-        """Return where the answers stand, but for those that are left out."""
+        """Return the positions of the answers, without those that are excluded."""
         truth = as_relevance(relevance).against(self.query_ids, self.item_ids)
         return truth if self.left_out is None else self.left_out.without(truth)
 
     def places(self, k: int, name: str = "k") -> int:
-        """Return k, which must be a whole number of at least 1, and no more than there are items."""
+        """Check that k is a whole number of at least 1, and return it, or the number of items if that is smaller."""
         return min(check_whole(k, name, 1), len(self.item_ids))
 
 
 def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
-    """Return a note where most queries are items: each finds itself, and the figures say nothing."""
+    """Return a note if most queries are items: each then finds itself, and the figures mean nothing."""
     found = int(np.isin(queries, items).sum())
     if 2 * found < len(queries):
         return ()
@@ -137,7 +137,7 @@ def _left_out(
     query_hashes: Hashes | None = None,
     item_hashes: Hashes | None = None,
 ) -> tuple[LeftOut | None, tuple[str, ...]]:
-    """Return what is not ranked, and notes on it, such as an item with the query's id and another vector."""
+    """Return what is not ranked, and notes on it, such as items that share a query's id but not its vector."""
     if exclude is None:
         return None, ()
     exclusion = Exclusion.of(exclude, queries, items)
@@ -147,21 +147,22 @@ def _left_out(
         differ = int((query_hashes[left_out.owners] != item_hashes[left_out.positions]).sum())
         if differ:
             notes.append(
-                f"{differ:,} of them are other vectors than the query: if that is a mistake, give ids for both sets."
+                f"{differ:,} of these items differ from the query with the same id: if that is a mistake, give ids for "
+                "both sets."
             )
     return left_out, tuple(notes)
 
 
 def _without_items(corrections: Mapping[str, Correction]) -> tuple[str, ...]:
-    """Return a note on the corrections that use bank items and had none."""
+    """Return a note on the corrections that use bank items but were fitted without them."""
     joint = {name: one for name, one in corrections.items() if METHODS[one.method.name].joint}
     names = [name for name, one in joint.items() if not len(one.arrays["bank_item_h"])]
-    return (f"Fitted without bank items, which makes it 'sn': {', '.join(names)}.",) if names else ()
+    return (f"Fitted without bank items, and so the same as 'sn': {', '.join(names)}.",) if names else ()
 
 
 def name_corrections(corrections: Corrections) -> dict[str, Correction]:
     """Return corrections by name: their specs, numbered where those repeat."""
-    given: object = corrections  # whatever a caller without types may give
+    given: object = corrections  # an untyped caller may give anything
     if isinstance(given, str) or not isinstance(given, Iterable | Fitted):
         raise ArgumentError("corrections", f"must be one fitted correction or several, got {given!r}", FIT_OR_LOAD)
     if isinstance(corrections, Mapping):
@@ -193,12 +194,12 @@ def _fitted(correction: object) -> Fitted:
 
 
 def _but_raw(ranked: dict[str, tuple[Correction, Ranking]]) -> dict[str, tuple[Correction, Ranking]]:
-    """Leave out a correction that is none, since the raw ranking is there anyway; it was checked like the others."""
+    """Leave out corrections that are raw, since the raw ranking is always there; they were checked like the others."""
     return {name: both for name, both in ranked.items() if name != RAW}
 
 
 def _kind(corrections: Mapping[str, Correction], similarity: Kind | None) -> Kind:
-    """Return the similarity that everything agrees on; cosine where nothing says."""
+    """Return the similarity that all corrections agree on; cosine by default."""
     if similarity is not None:
         check_similarity(similarity)
     for name, one in corrections.items():
@@ -243,6 +244,6 @@ def _ordered(correction: Correction, items: Vectors, hashes: np.ndarray) -> Rank
             "items", f"must be in the order of the fit for {correction.spec}, which looks at whole rows"
         )
     if isinstance(ranking, Rescore):
-        # The rows are those of the fit, as was seen above: `bind` would hash them once more.
+        # The hashes above show that the rows are those of the fit; `bind` would hash them again.
         ranking = dataclasses.replace(ranking, items=Vectors(correction.ids, items.rows))
     return ranking

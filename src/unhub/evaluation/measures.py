@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.errors import ArgumentError, nearest_name
 
-NOT_FOUND = 1 << 40  # items that stand before an answer which a run did not return: more than any gallery has
-GEOMETRIC_CUTOFFS = (1, 5, 10)  # the cut-offs whose recalls the geometric mean is of
+NOT_FOUND = 1 << 40  # items better than an answer that a run did not return: more than any gallery has
+GEOMETRIC_CUTOFFS = (1, 5, 10)  # the cut-offs of the recalls whose geometric mean is GM
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the answers of each query stand, a row for each set of equally scored answers of one query, best first.
+    """The places of the answers of each query: a row for each set of equally scored answers, best first.
 
-    owners: the query, starts: a query's first row, (queries + 1). better, equal: how many items stand before and how
-    many at the place. answers, gains: how many answers share it and the sum of their grades. grades, (all answers), and
-    grade_starts: each query's, falling.
+    owners: the query of each row. starts: each query's first row, (queries + 1). better, equal: how many items score
+    higher, and how many the same. answers, gains: how many answers share the place, and the sum of their grades.
+    grades, (all answers), and grade_starts: the grades of each query, highest first.
     """
 
     starts: NDArray[np.int64]
@@ -74,11 +74,11 @@ class Places:
         return self.starts[:-1]
 
     def reach(self, k: int) -> int:
-        """Return how many items stand in the first k places; k itself may be more than an int64 holds."""
+        """Return how many items are in the first k places; k itself may be too large for an int64."""
         return min(k, self.items)
 
     def per_query(self, values: Float64) -> Float64:
-        """Sum a value of each row over the rows of a query."""
+        """Return the sum of the rows' values for each query."""
         return np.add.reduceat(values, self.heads)
 
     @functools.cached_property
@@ -90,7 +90,7 @@ class Places:
 
     @property
     def answers_before(self) -> NDArray[np.int64]:
-        """How many answers of the same query stand before each row."""
+        """How many answers of the same query come before each row."""
         running = np.cumsum(self.answers) - self.answers
         return running - running[self.heads][self.owners]
 
@@ -150,7 +150,7 @@ def average_precision(places: Places, k: int) -> Float64:
 
 
 def discounted_gain(places: Places, k: int) -> Float64:
-    """Return the discounted gain of the first k, as a share of that of the best order; a gain is a grade."""
+    """Return the discounted gain of the first k as a share of the best possible one; a gain is a grade."""
     most = places.reach(k)
     discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(most) + 2))])
     reach = discounts[np.minimum(places.better + places.equal, most)] - discounts[np.minimum(places.better, most)]
@@ -163,9 +163,9 @@ def discounted_gain(places: Places, k: int) -> Float64:
 
 @dataclass(frozen=True)
 class Family:
-    """Measures that differ in the cut-off k alone.
+    """Measures that differ only in the cut-off k.
 
-    cut: whether a cut-off is "needed", "allowed" or not there (""). summary: over the queries, "mean" or "median".
+    cut: whether a cut-off is "needed", "allowed" or neither (""). summary: over the queries, "mean" or "median".
     percent: given as a percentage. falls: lower is better.
     """
 
@@ -215,16 +215,16 @@ class Measure:
 
     @property
     def parts(self) -> tuple[Measure, ...]:
-        """The measures whose values a summary is taken of: itself but for the geometric mean."""
+        """The measures whose values are summarised: itself, except for the geometric mean."""
         return tuple(Measure("R", k) for k in GEOMETRIC_CUTOFFS) if self.name == "GM" else (self,)
 
     def values(self, places: Places) -> Float64:
-        """Return the value for each query, as a percentage where it is a share, (queries,)."""
+        """Return the value for each query, as a percentage if it is a share, (queries,)."""
         return self.family.values(places, self.k or places.items) * (100 if self.family.percent else 1)
 
 
 def parse_measure(text: str | Measure, argument: str = "measure") -> Measure:
-    """Return the measure a text such as `R@10` names; errors call the argument it is of by its name."""
+    """Return the measure that a text such as `R@10` names; `argument` is the name used in errors."""
     match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]*))?", str(text))
     known = ", ".join(f"{name}@k" if family.cut else name for name, family in MEASURES.items())
     if match is None:
@@ -244,9 +244,9 @@ def parse_measure(text: str | Measure, argument: str = "measure") -> Measure:
 
 
 def parse_measures(texts: Sequence[str | Measure] | str) -> tuple[Measure, ...]:
-    """Return the measures that these texts name, each once; one text may name several, with commas."""
+    """Return the measures that these texts name, each once; one text may name several, separated by commas."""
     if not isinstance(texts, Iterable):
-        raise ArgumentError("measures", f"must be a text such as 'R@1,R@10' or a list of such, got {texts!r}")
+        raise ArgumentError("measures", f"must be a text such as 'R@1,R@10' or a list of such texts, got {texts!r}")
     several = texts.split(",") if isinstance(texts, str) else texts
     each = (parse_measure(one.strip() if isinstance(one, str) else one, "measures") for one in several)
     measures = tuple(dict.fromkeys(each))

@@ -1,4 +1,4 @@
-"""Pictures: a chart drawn once with matplotlib, for a file or for a page that may be light or dark."""
+"""Pictures: charts drawn with matplotlib, for a file or for a page in light or dark colours."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ INKS: Mapping[str, str] = {
     "third": "#00805f",
     "fourth": "#a83f7d",
 }
-LINE_INKS = ("fixed", "third", "fourth", "soft")  # of the corrections of one chart, in order
+LINE_INKS = ("fixed", "third", "fourth", "soft")  # for the corrections of one chart, in order
 SIZE_INCHES = (4.6, 3.1)
-DOTS_PER_INCH = 160  # per inch of a PNG
+DOTS_PER_INCH = 160  # of a PNG
 MOST_LEGEND_COLUMNS = 4
-LETTER_INCHES, LEGEND_LINE_INCHES = 0.075, 0.5  # of a legend: a letter, and the line with the gaps beside it
+LETTER_INCHES, LEGEND_LINE_INCHES = 0.075, 0.5  # widths in a legend: a letter, and a line with its gaps
 AXIS_INCHES = 0.4  # left of the axes
-MAKER = "unhub"  # as our pictures say
-# What a picture of ours has near its beginning.
+MAKER = "unhub"  # in the metadata of our pictures
+# Bytes near the beginning of a picture that unhub wrote.
 MARKS: Mapping[str, bytes] = {
     "png": f"tEXtSoftware\0{MAKER}".encode(),
     "svg": f"<dc:title>{MAKER}</dc:title>".encode(),
@@ -88,7 +88,7 @@ class Picture:
         return self._render(form, titled=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a .png or .svg file; it replaces an empty one or one of ours, nothing else."""
+        """Write the picture to a .png or .svg file; only an empty file or one of ours is replaced."""
         form = check_form(path)
         check_replaceable(path, MARKS[form])
         data = self.to_bytes(form)
@@ -125,12 +125,12 @@ class Picture:
 
 
 def axis_of(measured: str, falls: bool) -> str:
-    """Return the label of an axis: what is measured, with its unit, and which way is better where that is down."""
+    """Return the label of an axis: what is measured, with its unit, and a remark if lower is better."""
     return f"{measured}, lower is better" if falls else measured
 
 
 def draw_levels(axes: Axes) -> None:
-    """Draw faint level lines behind a chart."""
+    """Draw faint horizontal lines behind a chart."""
     axes.grid(axis="y", color=INKS["faint"], linewidth=0.8)
     axes.set_axisbelow(True)
 
@@ -149,7 +149,7 @@ def draw_legend(axes: Axes) -> None:
 
 
 def _legend_columns(labels: Sequence[str]) -> int:
-    """Return how many columns of a legend fit: the layout would give the axes no room beside one that does not."""
+    """Return how many columns of a legend fit; a wider legend would leave no room for the axes."""
     for columns in range(MOST_LEGEND_COLUMNS, 1, -1):
         longest = [max(map(len, part)) for part in np.array_split(np.array(labels, dtype=object), columns) if len(part)]
         if sum(longest) * LETTER_INCHES + len(longest) * LEGEND_LINE_INCHES <= SIZE_INCHES[0] - AXIS_INCHES:
@@ -158,14 +158,14 @@ def _legend_columns(labels: Sequence[str]) -> int:
 
 
 def check_drawable(path: str | os.PathLike[str]) -> str:
-    """Return the form that a file's name asks for; raise if it asks for none, or matplotlib is absent."""
+    """Return the format that a file's name asks for; raise if it is not known, or matplotlib is missing."""
     form = check_form(path)
     optional("matplotlib.figure", "plot", "a picture")
     return form
 
 
 def check_form(path: str | os.PathLike[str]) -> str:
-    """Return the form that a file's name asks for, `png` or `svg`; another is an error."""
+    """Return the format that a file's name asks for, `png` or `svg`; raise for any other."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in FORMS:
         raise ValueError(f"{path} is not the name of a picture; end it in .png or .svg")

@@ -1,4 +1,4 @@
-"""Placing: one pass over queries and items that places the answers, and the best items, under many corrections."""
+"""Placing: one pass over queries and items that finds the places of the answers under many corrections."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from unhub.kernels import plain
 from unhub.matching import not_weighed
 from unhub.search.whole_rows import whole_rows, work_of
 
-TILE_BYTES = 24 << 20  # of similarities at a time and thread: some queries against all items
-FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer starve the multiply, more bring nothing
-BIG_TILE_BYTES = 128 << 20  # what a tile may take, so as not to starve the multiply
-FEWEST_QUERIES = 8  # at a time, however many items there are
+TILE_BYTES = 24 << 20  # of similarities per thread at a time: some queries by all items
+FEW_QUERIES, MOST_QUERIES = 64, 1280  # at a time: fewer slow down the multiply, more gain nothing
+BIG_TILE_BYTES = 128 << 20  # the limit of a tile that is enlarged to FEW_QUERIES
+FEWEST_QUERIES = 8  # at a time, for any number of items
 BLOCK_ITEMS = 8192  # multiplied at a time
-READY_BYTES = 512 << 20  # items up to here are made ready to multiply once, more of them for every tile
+READY_BYTES = 512 << 20  # items up to this size are prepared once, larger ones again for every tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +43,18 @@ class Additive:
     active: NDArray[np.bool_] | None = None
 
     def weights(self, scores: Scores) -> Float32:
-        """Return 1 for each query that is corrected and 0 for each other, given its scores of all items."""
+        """Return 1 for each query that is corrected and 0 for the others, given the scores of all items."""
         if self.active is None:
             return np.ones(len(scores), np.float32)
         return np.asarray(self.active[scores.argmax(axis=1)], np.float32)
 
     @functools.cached_property
     def largest(self) -> float:
-        """How far h of an item is from 0 at most."""
+        """The largest absolute value of h."""
         return float(np.abs(self.h).max(initial=0.0))
 
     def corrected(self, scores: Float32, weights: Float32) -> Float32:
-        """Return what it ranks by, which float32 must hold."""
+        """Return the corrected scores; raise if float32 cannot hold them."""
         with np.errstate(over="ignore"):
             corrected = scores - weights[:, None] * self.h
         if self.largest > SAFE_SHIFT:
@@ -67,10 +67,10 @@ Ranking: TypeAlias = Additive | Rescore | Plan
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where a ranking puts things.
+    """Where a ranking puts the answers and the best items.
 
     better, equal: how many items are better than and equal to each answer, itself included, (answers,). best: the
-    positions of the best items of each query, (queries, k), best first, and NOBODY where no item is left.
+    positions of the best items of each query, (queries, k), best first, and NOBODY if no item is left.
     """
 
     better: NDArray[np.int64]
@@ -78,13 +78,13 @@ class Placed:
     best: NDArray[np.int32]
 
     def answers(self, truth: Truth, items: int) -> Places:
-        """Return the places of the answers, of the queries that have any."""
+        """Return the places of the answers for the queries that have any."""
         answered = truth.gather(truth.answered)
         return Places.of(answered.starts, self.better, self.equal, truth.grades, items)
 
 
 def as_ranking(correction: Correction, strength: float = 1.0) -> Ranking:
-    """Return how a correction ranks, with this much of it."""
+    """Return how a correction ranks at this strength."""
     if isinstance(correction, Bias):
         check_reach(1.0, correction.largest)
         return weighed(Additive(correction.bias.astype(np.float32), correction.active), strength)
@@ -92,7 +92,7 @@ def as_ranking(correction: Correction, strength: float = 1.0) -> Ranking:
 
 
 def weighed(ranking: Ranking, strength: float) -> Ranking:
-    """Return a ranking with this much of its bias; what has none can only be taken whole."""
+    """Return a ranking with its bias times `strength`; a ranking that is not a bias allows only strength 1."""
     if check_strength(strength) == 1:
         return ranking
     if not isinstance(ranking, Additive):
@@ -128,7 +128,7 @@ def place(
 
     All rankings share one multiply; only a Plan, which is a function of all queries at once, holds the whole matrix.
     copies: items with the same contents, whose similarities are made the same to the last bit. left_out: items that are
-    not ranked for single queries, and no answers to them either; no score changes by that, nor does a gate.
+    neither ranked for single queries nor answers to them; this changes no score and no gate.
     """
     m, n = similarity.shape
     rankings = [Additive(copies.levelled(one.h), one.active) if isinstance(one, Additive) else one for one in rankings]
@@ -194,14 +194,14 @@ def tile_rows(items: int) -> int:
 
 
 def ready_items(similarity: Similarity) -> list[Block] | None:
-    """Return the items made ready to multiply, for every tile; None where they would take too much memory."""
+    """Return the items prepared for the multiply, for use by every tile; None if they would take too much memory."""
     n = similarity.shape[1]
     small = 4 * n * similarity.width <= READY_BYTES
     return [similarity.items(span) for span in spans(n, BLOCK_ITEMS)] if small else None
 
 
 def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile: Float32, copies: Copies) -> None:
-    """Write the scores of the queries of a span and all items, those with the same contents level."""
+    """Write the scores of a span of queries with all items; items with equal contents get equal scores."""
     queries = similarity.queries(span)
     for number, (start, stop) in enumerate(spans(tile.shape[1], BLOCK_ITEMS)):
         items = similarity.items((start, stop)) if ready is None else ready[number]
@@ -212,7 +212,7 @@ def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile
 def place_tile(
     scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed, left_out: LeftOut | None = None
 ) -> None:
-    """Place the answers of the queries of a span, given their scores of all items."""
+    """Place the answers of a span of queries, given their scores of all items."""
     h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
     if isinstance(ranking, Rescore):
         scores = ranking.apply(scores)
@@ -222,7 +222,7 @@ def place_tile(
             ranking.corrected(np.asarray(scores, np.float32), weights)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
-    # The compiled kernels are for float32; what is more than a bias keeps the float64 it was computed in.
+    # The compiled kernels take float32; other rankings than a bias stay in the float64 they were computed in.
     place_rows: Callable[..., None] = kernels.choose().place_rows if scores.dtype == np.float32 else plain.place_rows
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:

@@ -1,4 +1,4 @@
-"""Ranked: the one way from checked inputs to figures. Every ranking in one pass, with where it puts the answers."""
+"""Ranked: every ranking of checked inputs in one pass, with the places of the answers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from unhub.evaluation.placing import Placed
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Rankings of the same items for the same queries, by name: raw first, and then each correction.
+    """Rankings of the same items for the same queries, by name: raw first, then each correction.
 
-    truth: where the answers are; None where no relevance was given. placed: where each ranking puts the answers, and
+    truth: where the answers are; None without relevance. placed: where each ranking puts the answers, and
     the best items of each query.
     """
 
@@ -40,9 +40,9 @@ class Ranked:
     ) -> Ranked:
         """Rank the items for every query.
 
-        truth: where the answers are, from `inputs.truth(relevance)`; None where there is no relevance.
+        truth: where the answers are, from `inputs.truth(relevance)`; None without relevance.
         best: how many of the best items of each query to keep. strength: how much of each correction to apply.
-        last_alone: leave out all rankings but the last, which is raw where there is no correction.
+        last_alone: rank only by the last correction, or by raw if there is none.
         """
         names, rankings = (RAW, *inputs.corrections), inputs.rankings(strength)
         if last_alone:
@@ -59,9 +59,9 @@ class Ranked:
 
     @functools.cached_property
     def places(self) -> tuple[Places, ...]:
-        """Where each ranking puts the answers, of the queries that have any; needs relevance."""
+        """The places of the answers in each ranking, for the queries that have any; needs relevance."""
         if self.truth is None:
-            raise RuntimeError("there is no relevance, so no answer has a place")  # a mistake of ours, not a user's
+            raise RuntimeError("there is no relevance, so no answer has a place")  # a bug, not a user's mistake
         return tuple(one.answers(self.truth, self.items) for one in self.placed)
 
     def values(self, measure: Measure) -> Float64:
@@ -70,5 +70,5 @@ class Ranked:
 
 
 def no_truth(queries: int) -> Truth:
-    """Return the answers to queries of which none are known."""
+    """Return the truth of queries without any known answer."""
     return Truth(np.zeros(queries + 1, np.int64), np.empty(0, np.int64), np.empty(0))

@@ -1,4 +1,4 @@
-"""What another system returned, judged beside the rankings of our own."""
+"""What another system returned, evaluated beside our own rankings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unhub.evaluation.placing import Placed
 
 
 def places_in(returned: Returned, truth: Truth) -> Places:
-    """Return the places of the answers among what was returned, NOT_FOUND for those that were not."""
+    """Return the places of the answers among what was returned; NOT_FOUND for answers that were not returned."""
     owners = returned.owners
     heads = returned.starts[owners]  # the first item returned for the same query
     first = np.diff(owners, prepend=-1).astype(bool) | (np.diff(returned.scores, prepend=np.nan) != 0)
@@ -34,7 +34,7 @@ def places_in(returned: Returned, truth: Truth) -> Places:
 
 
 def hubness_in(returned: Returned, k: int) -> Hubness:
-    """Return how often each item is among the first k that were returned; of ties, the first items count."""
+    """Return how often each item is among the first k that were returned; among ties, the items listed first count."""
     heads = returned.starts[returned.owners]
     first = returned.positions[np.arange(len(heads)) - heads < k]
     counts = np.bincount(first, minlength=len(returned.item_ids)).astype(np.int64)
@@ -42,25 +42,25 @@ def hubness_in(returned: Returned, k: int) -> Hubness:
 
 
 def note_on(returned: Returned, name: str, truth: Truth, places: Places) -> str | None:
-    """Say how many answers the run did not return, and what became of them; nothing where it returned all."""
+    """Say how many answers the run did not return and how they count; None if it returned all."""
     missing = int(places.answers[places.better == NOT_FOUND].sum())
     if not missing:
         return None
     return (
         f"{name} did not return {missing:,} of the {len(truth.positions):,} answers; these count as not found, "
-        f"and in MdR and MnR as of rank {len(returned.item_ids):,}."
+        f"and in MdR and MnR they have rank {len(returned.item_ids):,}."
     )
 
 
 def check_names(runs: Mapping[str, Run], taken: Collection[str]) -> Mapping[str, Run]:
-    """Return the runs, none of which may bear a name that a ranking of our own has."""
+    """Check that the runs are runs whose names no ranking of our own has, and return them."""
     if not isinstance(runs, Mapping):
         raise ArgumentError("runs", f"must be runs by name, got {type(runs).__name__}", "give them as a mapping")
     for name, run in runs.items():
         if not isinstance(name, str):
             raise ArgumentError("runs", f"must be named by texts, got the name {name!r}")
         if not isinstance(run, Run):
-            raise ArgumentError("runs", f"has {name!r}, which is no run but {type(run).__name__}", "read it as a run")
+            raise ArgumentError("runs", f"has {name!r}, a {type(run).__name__} and not a run", "read it as a run")
         if name == RAW or name in taken:
             raise ArgumentError("runs", f"has {name!r}, the name of another ranking", "choose another name")
     return runs

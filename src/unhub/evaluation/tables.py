@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# What a terminal obeys instead of showing it: control characters, line ends, marks that turn the writing round. And
-# surrogates, of file names that are not UTF-8, which no encoding has.
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Characters that a terminal acts on instead of showing: control characters, line ends, marks of writing direction. And
+# surrogates, from file names that are not UTF-8, which cannot be encoded.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*%?( \[.*\])?|")
 
 
@@ -28,13 +28,15 @@ def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def widths_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return how wide each column is."""
+    """Return the width of each column."""
     return [max(len(visible(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
 
 
 def visible(text: str) -> str:
-    """Return a text with what a terminal would obey, and not show, spelled out as Python does: \\x1b, \\n, \\u202e."""
-    return text if text.isprintable() else UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    """Return a text with unprintable characters escaped as in Python: \\x1b, \\n, \\u202e."""
+    if text.isprintable():
+        return text
+    return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -1,1 +1,1 @@
-"""Sets of queries: several descriptions of one target, by how many there are and how they are combined."""
+"""Sets of queries: search for one target with several descriptions, and evaluate how to combine them."""

@@ -16,9 +16,9 @@ from unhub.data.relevance import Truth
 
 @dataclass(frozen=True, eq=False)
 class Asked(Ragged):
-    """The sets of one size as rows of texts, (sets, size); those of target i are row i of `rows`.
+    """The sets of one size, as rows of texts, (sets, size); row i of `rows` belongs to target i.
 
-    truth: that each set looks for its item.
+    truth: the item that each set searches for.
     """
 
     FLAT: ClassVar = ("rows",)
@@ -30,9 +30,9 @@ class Asked(Ragged):
 
 @dataclass(frozen=True, eq=False)
 class Asking(Ragged):
-    """The texts of each target: those of target i are row i of `texts`.
+    """The texts of each target; row i of `texts` belongs to target i.
 
-    items: the positions of the targets, (targets,). texts: the position of each row's text. A text of two items has
+    items: the positions of the targets, (targets,). texts: the position of each row's text; a text of two items has
     two rows. sizes: the sets, as rows.
     """
 
@@ -58,7 +58,7 @@ class Asking(Ragged):
         return Asking(np.append(first, len(every)), items, every % many, sizes)
 
     def blocks(self, rows: int) -> Iterator[Span]:
-        """Yield spans of targets with at most so many rows together, but at least one target each."""
+        """Yield spans of targets with at most `rows` rows together, but at least one target each."""
         start = 0
         while start < len(self.items):
             stop = int(np.searchsorted(self.starts, self.starts[start] + rows, side="right")) - 1

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from unhub.multi.results import SetEvaluation
 
-COLOURS = ("fixed", "raw", "third", "fourth", "soft")  # of the combinations, in order
-DASHES: Sequence[tuple[float, Sequence[float]]] = (  # of the rankings, the last one first
+COLOURS = ("fixed", "raw", "third", "fourth", "soft")  # for the combinations, in order
+DASHES: Sequence[tuple[float, Sequence[float]]] = (  # for the rankings, last one first
     (0, ()),
     (0, (4, 2)),
     (0, (1, 1.5)),
@@ -57,7 +57,7 @@ def curve(found: SetEvaluation) -> Picture:
         axes.set_xlabel("queries for one target")
         axes.set_ylabel(axis_of(measure.with_unit, measure.family.falls))
         draw_levels(axes)
-        # A colour stands for a combination, a dash for a ranking.
+        # A colour shows the combination, a dash pattern the ranking.
         colours = [Line2D([], [], color=ink, linewidth=1.8, marker="o", markersize=3.6) for ink in inks.values()]
         figure.legend(colours, list(inks), loc="outside right upper")
         if len(found.rankings) > 1:

@@ -45,11 +45,11 @@ def evaluate_sets(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SetEvaluation:
-    """Search for each item with several of its texts at once, and measure how well it is found with each number.
+    """Search for each item with several of its texts at once, and measure how well each number of texts finds it.
 
     relevance: which items each text describes, by id, as in `evaluate`. sizes: how many texts are used at once; by
-    default 1, 2, 3 and 5, or those of given draws. draws: how many sets each item gets of a size (see `Draws.of`), or
-    Draws made before. combine: one way or several, as in `Searcher.search_sets`, or a mapping by name. correction:
+    default 1, 2, 3 and 5, or those of given draws. draws: how many sets of each size an item gets (see `Draws.of`), or
+    existing Draws. combine: one way or several, as in `Searcher.search_sets`, or a mapping by name. correction:
     none, one, several, or a mapping by name; the raw ranking is always measured too.
 
     A measure is the mean over the items of each item's mean over its sets. MdR is the rank with half of the weight on
@@ -57,7 +57,7 @@ def evaluate_sets(
     spread is the standard deviation over repetitions that pick one set for every item: sqrt(sum_i v_i) / n for a mean
     over n items, where v_i is the variance over the sets of an item. The mean over repetitions, which the paper's
     columns give, equals the value for a mean. For MdR and GM it differs: it is `mean_over_repetitions`, and the spread
-    is about it. Intervals are of 95%, by bootstrap over the items.
+    is about it. Intervals are 95% bootstrap intervals over the items.
     """
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
@@ -100,7 +100,7 @@ def evaluate_sets(
 
 
 def name_combinations(combine: Combine, dimensions: int) -> dict[str, Combination]:
-    """Return combinations by name: each its own, numbered where names repeat."""
+    """Return combinations by name, numbered if names repeat."""
     if isinstance(combine, Mapping):
         named = {str(name): as_combination(one, dimensions) for name, one in combine.items()}
     else:
@@ -117,7 +117,7 @@ def name_combinations(combine: Combine, dimensions: int) -> dict[str, Combinatio
 
 def _streamed(ranking: object) -> Streamed:
     if isinstance(ranking, Plan):
-        problem = f"{ranking.spec!r} balances one batch of queries, and many sets are drawn here"
+        problem = f"{ranking.spec!r} balances one batch of queries, but many sets are drawn here"
         raise ArgumentError("correction", problem, "use a method that corrects each query by itself")
     return cast("Streamed", ranking)
 
@@ -125,7 +125,7 @@ def _streamed(ranking: object) -> Streamed:
 def _drawn(
     setting: EvaluationInputs, captions: Captions, sizes: Iterable[int] | None, draws: int | Draws, seed: int
 ) -> Draws:
-    """Return the draws to use, new or given, of the sizes asked for; some item must have texts enough."""
+    """Return the draws to use, new or given, of these sizes; raise if no item has enough texts."""
     asked = None if sizes is None else check_sizes(sizes)
     ids = setting.query_ids, setting.item_ids
     if isinstance(draws, Draws):

@@ -15,7 +15,7 @@ from unhub.multi.scoring import RECALL, Area
 def notes_on_sets(
     draws: Draws, captions: Captions, truth: Truth, areas: Sequence[Area], measures: Sequence[Measure]
 ) -> tuple[str, ...]:
-    """Return what a reader must know."""
+    """Return notes for the reader."""
     return (*_left_out(draws, captions, truth), *_drawn(draws), *_areas(draws, areas, measures))
 
 

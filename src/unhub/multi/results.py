@@ -17,8 +17,8 @@ from unhub.multi.scoring import Area, SetRow
 class SetEvaluation:
     """A row for each size, combination and ranking, and areas under the curves.
 
-    rankings: raw, then each correction by name. items: in the gallery. targets: how many items each size is measured
-    on; left_out: how many have texts, but fewer than the size. draws: which texts were used together.
+    rankings: raw, then each correction by name. items: the size of the gallery. targets: how many items each size is
+    measured on; left_out: how many have fewer texts than the size. draws: which texts were used together.
     """
 
     rows: tuple[SetRow, ...]
@@ -43,20 +43,22 @@ class SetEvaluation:
             if (row.combination, row.ranking, row.size) == key:
                 return row
         raise KeyError(
-            f"no row {key!r}; there are combinations {', '.join(self.combinations)}, rankings "
+            f"no row {key!r}; it has the combinations {', '.join(self.combinations)}, rankings "
             f"{', '.join(self.rankings)} and sizes {', '.join(map(str, self.sizes))}"
         )
 
     def area(self, combination: str, ranking: str, size: int, measure: str | None = None) -> Area:
-        """Return the area under a recall, the first one by default, against 1 to `size` queries."""
+        """Return the area under a recall, by default the first measured, over 1 to `size` queries."""
         for one in self.areas:
             asked = (one.combination, one.ranking, one.size) == (combination, ranking, size)
             if asked and measure in (None, one.measure):
                 return one
-        raise KeyError(f"no area up to {size} of {combination}, {ranking}; areas are of R@k, from 1 query to each size")
+        raise KeyError(
+            f"no area up to {size} for {combination}, {ranking}; there are areas of R@k, from 1 query to each size"
+        )
 
     def to_dict(self) -> dict[str, object]:
-        """Return every figure, as JSON can hold it."""
+        """Return every figure as plain values for JSON."""
         return {
             "items": self.items,
             "combinations": list(self.combinations),
@@ -94,7 +96,7 @@ class SetEvaluation:
         return heads, lines
 
     def area_cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads and rows of text of the areas under the first recall; no rows where there are none."""
+        """Return heads and rows of text of the areas under the first recall; no rows without areas."""
         shown = [area for area in self.areas if area.measure == self.areas[0].measure]
         names = list(dict.fromkeys(area.name for area in shown))
         by_line: dict[str, list[str]] = {}

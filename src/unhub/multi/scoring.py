@@ -14,7 +14,7 @@ from unhub.evaluation.measures import Measure, Places
 from unhub.multi.set_places import Counts
 from unhub.multi.set_spread import repetitions
 
-RECALL = "R"  # whose area under the curve is given
+RECALL = "R"  # the measures whose area under the curve is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class SetRow:
     """One combination under one ranking, at one size: its measures with 95% intervals over the items, and their spread.
 
     mean_over_repetitions: each repetition picks one set for every item. For a mean it equals the value; for MdR and GM
-    it does not, since their value is over all sets at once. spread: the standard deviation about it; None where an item
+    it does not, since their value is over all sets at once. spread: the standard deviation about it; None if an item
     has a single draw. over_raw: the gain over the same combination without a correction, paired; over_first: the gain
     over the first combination under the same ranking.
     """
@@ -37,7 +37,7 @@ class SetRow:
     over_first: dict[str, Interval]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the row as JSON can hold it."""
+        """Return the row as plain values for JSON."""
         return {
             "combination": self.combination,
             "ranking": self.ranking,
@@ -54,7 +54,7 @@ class SetRow:
 class Area:
     """The area under a recall against 1 to `size` queries, divided by size - 1: the mean height of the curve.
 
-    items: those it is over, which have at least `size` texts, so that the curve is of the same items everywhere.
+    items: how many have at least `size` texts; the curve is over these items at every size.
     """
 
     combination: str
@@ -72,7 +72,7 @@ class Area:
         return f"AUC_{self.size} of {self.measure}"
 
     def to_dict(self) -> dict[str, object]:
-        """Return the area as JSON can hold it."""
+        """Return the area as plain values for JSON."""
         return {
             "combination": self.combination,
             "ranking": self.ranking,
@@ -87,13 +87,13 @@ class Area:
 
 @dataclass(frozen=True)
 class Contenders:
-    """What is compared: every combination under every ranking, raw first, in this order."""
+    """What is compared: every combination under every ranking, raw first."""
 
     combinations: tuple[str, ...]
     rankings: tuple[str, ...]
 
     def __iter__(self) -> Iterator[tuple[int, str, str, int | None, int | None]]:
-        """Yield each number, combination and ranking, and the numbers of what its gains are over."""
+        """Yield each number, combination and ranking, and the numbers of the contenders its gains are over."""
         for at, combination in enumerate(self.combinations):
             for place, ranking in enumerate(self.rankings):
                 raw = at * len(self.rankings) if place else None
@@ -102,7 +102,7 @@ class Contenders:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How sets are scored: what is compared, among how many items, by which measures, and how the bootstrap draws."""
+    """How sets are scored: the contenders, the number of items, the measures, and the bootstrap."""
 
     contenders: Contenders
     items: int
@@ -114,8 +114,8 @@ class Scoring:
 def rows_of(size: int, drawn: Drawn, counts: Counts, scoring: Scoring) -> list[SetRow]:
     """Measure every contender at one size.
 
-    A mean is over the items of each item's mean over its sets; a median is the rank with half of the weight on each
-    side, where an item weighs one and its sets share that equally. Intervals are by bootstrap over the items.
+    A mean is the mean over the items of each item's mean over its sets; a median is the rank with half of the weight on
+    each side, where an item weighs one and its sets share that equally. Intervals are by bootstrap over the items.
     """
     weights = 1 / drawn.counts[drawn.owners]
     measures = scoring.measures
@@ -175,7 +175,7 @@ def areas_of(drawn: Mapping[int, Drawn], counts: Mapping[int, Counts], scoring: 
 
 
 def _areas(areas: Float64, measure: str, size: int, scoring: Scoring) -> Iterator[Area]:
-    """Yield the areas of the contenders from those of each item, (contenders, items)."""
+    """Yield the areas of the contenders, given the areas of each item, (contenders, items)."""
     mean = Measure("MnR")  # any measure that is a plain mean would do
     over_items = Resamples(np.arange(areas.shape[1]), scoring.resamples, scoring.seed)
     whole, (resampled,) = areas.mean(axis=1), over_items.summaries([mean], [areas[None]])

@@ -44,7 +44,7 @@ def place_sets(
 ) -> dict[int, Counts]:
     """Return, for each size, where each combination puts the item of each set under each ranking."""
     n = similarity.shape[1]
-    # Numbered anew: a text of two items is there twice.
+    # Renumbered, since a text of two items occurs twice.
     rows = Vectors(np.arange(len(asking.texts)), Gathered(similarity.query_vectors.rows, asking.texts))
     single = Dot(rows, similarity.item_vectors, similarity.kind)
     ready = ready_items(single)
@@ -98,7 +98,7 @@ class Block:
                 self._place(combined, span, asked, out[size])
 
     def by_rank(self, how: Combination, out: Out) -> None:
-        """Place the sets by the mean of the ranks, equal ones by the mean of the scores; one text alone as it is."""
+        """Place the sets by the mean rank, ties by the mean score; a single text keeps its ranking."""
         for size, asked in self.asking.sizes.items():
             if size == 1:
                 for span in self._spans(asked, tile_rows(self.tile.shape[1])):
@@ -152,7 +152,7 @@ class Block:
     def _count(
         self, asked: Asked, span: Span, ranks: Float64, scores: Scores, better: Positions, equal: Positions
     ) -> None:
-        """Count the items with a better and with an equal mean rank, and of those by the mean score."""
+        """Count the items with a better and with an equal mean rank; ties go by the mean score."""
         rows = asked.rows[slice(*span)] - self._first
         answers = asked.truth.positions[slice(*span)]
         for some, mine in self._each_target(asked, span):
@@ -185,14 +185,14 @@ class Cancelled(Exception):
 
 
 def spread_over(weights: Float64, places: Positions, width: int) -> Float64:
-    """Return weights (sets, k) at these places of rows of zeros, (sets, width)."""
+    """Return rows of zeros, (sets, width), with the weights, (sets, k), at these places."""
     out = np.zeros((len(weights), width))
     np.put_along_axis(out, places, weights, axis=1)
     return out
 
 
 def corrected(scores: Float32, ranking: Streamed) -> Scores:
-    """Return what a ranking ranks by, given the scores of all items."""
+    """Return the corrected scores of a ranking, given the scores of all items."""
     if isinstance(ranking, Rescore):
         return ranking.apply(scores)
     return ranking.corrected(scores, ranking.weights(scores))

@@ -2,7 +2,7 @@
 
 A repetition picks one set for every item, all equally likely, independently of the other items. The mean of a
 repetition has the variance sum_i v_i / n^2 over n items, where v_i is that of the item's value over its sets: over all
-of them where they are enumerated (divided by their number), estimated from the draws where they are drawn (divided by
+of them if they are enumerated (divided by their number), estimated from the draws if they are drawn (divided by
 one less). Its expectation is the mean over the items of each item's mean. A median or a geometric mean has no such
 formula, so repetitions are drawn for it.
 """
@@ -23,7 +23,7 @@ REPETITIONS = 200
 
 @dataclass(frozen=True)
 class Repeated:
-    """The mean over repetitions and their standard deviation; None where an item has a single draw."""
+    """The mean over repetitions and their standard deviation; None if an item has a single draw."""
 
     mean: float
     spread: float | None

@@ -1,1 +1,1 @@
-"""The parts of a report: what was found, what it comes to, and the page that shows it."""
+"""Reports: the findings, the verdict, and the page that shows them."""

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.evaluation.excluding import NOBODY
-from unhub.reports.findings import SHOWN, Findings
+from unhub.reports.findings import SHOWN_PLACES, Findings
 
 HUB_COUNT = 8
 QUERIES_PER_HUB = 3
-EXAMPLE_COUNT = 4  # of the queries that gained, and as many of those that lost
+EXAMPLE_COUNT = 4  # queries that gained, and as many that lost
 
 HUB_RULE = (
     f"The {HUB_COUNT} items that the raw ranking returns most often. Below each are up to {QUERIES_PER_HUB} queries "
@@ -21,11 +21,11 @@ HUB_RULE = (
 UNLABELLED_HUB_RULE = HUB_RULE.replace(" that it answers wrongly", "")
 EXAMPLE_RULE = (
     "These are not hand-picked. Up to {count} each are drawn at random (seed {seed}) from the {came:,} queries that "
-    "have their answer {reached} now and did not before, and from the {left:,} that lost it there."
+    "have their answer {reached} now and did not before, and from the {left:,} that lost it."
 )
 UNLABELLED_EXAMPLE_RULE = (
     "These are not hand-picked. Up to {count} are drawn at random (seed {seed}) from the {came:,} queries whose first "
-    "{shown} items changed. Without relevance, nobody knows which of them are better or worse."
+    "{shown} items changed. Without relevance, it is not known which are better or worse."
 )
 
 
@@ -33,7 +33,7 @@ UNLABELLED_EXAMPLE_RULE = (
 class ShownHub:
     """An item that is returned often: its position, its counts before and after, and queries that return it.
 
-    after: None where nothing is compared with the raw ranking.
+    after: None if nothing is compared with the raw ranking.
     """
 
     item: int
@@ -92,13 +92,13 @@ def examples(findings: Findings, seed: int = 0) -> list[ShownQuery]:
 
 
 def changed(findings: Findings) -> NDArray[np.int64]:
-    """Return the queries whose first items are other items with the correction."""
-    before, after = (np.sort(best[:, :SHOWN], axis=1) for best in findings.best[:2])
+    """Return the queries whose first items change with the correction."""
+    before, after = (np.sort(best[:, :SHOWN_PLACES], axis=1) for best in findings.best[:2])
     return np.flatnonzero((before != after).any(axis=1))
 
 
 def _example(findings: Findings, query: int) -> ShownQuery:
-    firsts = (best[query, :SHOWN] for best in findings.best[:2])
+    firsts = (best[query, :SHOWN_PLACES] for best in findings.best[:2])
     before, after = (tuple(first[first != NOBODY].tolist()) for first in firsts)
     if findings.truth is None:
         return ShownQuery(query, before, after, None)

@@ -19,15 +19,15 @@ from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.ranked import Ranked
 
-SIDES = ("raw", "corrected")  # what the first two rankings are called beside each other
-SHOWN = 5  # first places of a query that the page shows
+SIDES = ("raw", "corrected")  # the names of the first two rankings, side by side
+SHOWN_PLACES = 5  # first places of a query that the page shows
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
     """Rankings by name, raw first and then the one shown beside it, if any; and what was measured of each.
 
-    truth is None, and rows and ranks are empty, where no relevance was given. ranks: of the best answer of each
+    truth is None, and rows and ranks are empty, without relevance. ranks: of the best answer of each
     answered query, (rankings, queries). best: positions of the first items, (queries, places), for each ranking.
     """
 
@@ -49,7 +49,7 @@ class Findings:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Findings:
-        """Rank in one pass, raw and with every correction of the setting, and measure."""
+        """Rank in one pass, raw and with every correction, and measure."""
         chosen = parse_measures(measures)
         truth = None if relevance is None else setting.truth(relevance)
         ranked = Ranked.of(setting, Resources(threads, progress=progress), truth, best=setting.places(COUNTED_PLACES))
@@ -68,12 +68,12 @@ class Findings:
 
     @property
     def alone(self) -> bool:
-        """Whether there is nothing but the raw ranking."""
+        """Whether there is only the raw ranking."""
         return len(self.names) == 1
 
     @property
     def shown(self) -> str:
-        """The correction that is shown beside the raw ranking: the first one; raw itself where it is alone."""
+        """The correction that is shown beside the raw ranking: the first one, or raw if it is alone."""
         return self.names[0 if self.alone else 1]
 
     @property
@@ -93,8 +93,8 @@ class Findings:
 
     @property
     def reach(self) -> int:
-        """How many first places an answer may come into: those of the first measure, such as R@1, or those shown."""
-        return self.measures[0].k or SHOWN
+        """How many first places count as found: those of the first measure, such as R@1, or those shown."""
+        return self.measures[0].k or SHOWN_PLACES
 
     @property
     def reached(self) -> str:

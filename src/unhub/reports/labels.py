@@ -1,4 +1,4 @@
-"""Labels: what stands for an item or a query on a page: its text, its picture made small, or else its id."""
+"""Labels: what shows an item or a query on a page: its text, a thumbnail of its picture, or its id."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 ByIdOrRow: TypeAlias = Mapping[int | str, T] | Mapping[int, T] | Mapping[str, T] | Sequence[T]
 Paths: TypeAlias = ByIdOrRow[str | os.PathLike[str]]
 
-MOST_LETTERS = 240  # of a text that is shown
+MOST_LETTERS = 240  # of a text on the page
 SIDE_PIXELS = 176  # at most: twice what is shown, for sharp screens
 JPEG_QUALITY = 72
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Texts and paths of pictures of some rows, where there are any: in the order of the rows, or by id."""
+    """Texts and picture paths of some rows, if given: in the order of the rows, or by id."""
 
     what: str
     ids: Ids
@@ -45,9 +45,9 @@ class Labels:
             raise ArgumentError(argument, problem)
         if not isinstance(given, Mapping) and len(given) != len(self.ids):
             problem = f"has {len(given)} entries for {len(self.ids)} rows"
-            raise ArgumentError(argument, problem, "give one per row, None where there is none")
+            raise ArgumentError(argument, problem, "give one per row, None for a row without one")
         if isinstance(given, Mapping) and not any(one in given for one in self.ids.tolist()):
-            problem = f"names none of the ids, which are such as {self.ids[0].item()!r}"
+            problem = f"names none of the ids, such as {self.ids[0].item()!r}"
             raise ArgumentError(argument, problem, "name rows by their ids")
         for one in given.values() if isinstance(given, Mapping) else given:
             if one is not None and not isinstance(one, kind):
@@ -61,7 +61,7 @@ class Labels:
         return found if len(found) <= MOST_LETTERS else f"{found[: MOST_LETTERS - 1].rstrip()}…"
 
     def picture(self, row: int) -> str | None:
-        """Return the path of a row's picture, or None where it has none."""
+        """Return the path of a row's picture, or None if it has none."""
         found = self._find(self.pictures, row)
         return None if found is None else os.fspath(found)
 
@@ -74,7 +74,7 @@ class Labels:
 
 
 class Thumbnails:
-    """Makes each picture small once, to be put into the page itself, and remembers those that could not be read."""
+    """Makes a thumbnail of each picture once, to embed in the page, and remembers pictures that could not be read."""
 
     def __init__(self) -> None:
         self._made: dict[str, str | None] = {}
@@ -85,7 +85,7 @@ class Thumbnails:
         return sorted(path for path, made in self._made.items() if made is None)
 
     def source(self, path: str) -> str | None:
-        """Return the picture as a data URI, or None where it cannot be read."""
+        """Return the picture as a data URI, or None if it cannot be read."""
         if path not in self._made:
             self._made[path] = _data_uri(path)
         return self._made[path]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 
 class Markup(str):
-    """Text that is HTML and is put into a page as it is."""
+    """Text that is HTML already and is not escaped."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ Child: TypeAlias = str | Markup | None
 
 
 def text(child: Child) -> Markup:
-    """Return a child as markup: escaped unless it is that already, and nothing for None."""
+    """Return a child as markup: escaped unless it is markup already, empty for None."""
     if child is None:
         return Markup("")
     return child if isinstance(child, Markup) else Markup(escape(child))
@@ -28,7 +28,7 @@ def join(*children: Child) -> Markup:
 
 
 def tag(name: str, *children: Child, **attributes: str | None) -> Markup:
-    """Return an element; an attribute that is None is left out, and `kind` stands for class."""
+    """Return an element; an attribute that is None is left out, and `kind` is the class."""
     pairs = {"class" if key == "kind" else key.replace("_", "-"): value for key, value in attributes.items()}
     inside = "".join(f' {key}="{escape(value)}"' for key, value in pairs.items() if value is not None)
     return Markup(f"<{name}{inside}>{join(*children)}</{name}>")
@@ -40,7 +40,7 @@ def breakable(spec: str) -> Markup:
 
 
 def table(heads: list[Child], rows: list[list[Child]], kind: str | None = None) -> Markup:
-    """Return a table that scrolls inside the page where it is too wide; the first cell of a row is its head."""
+    """Return a table that scrolls if it is too wide for the page; the first cell of a row is its head."""
     top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))) if any(heads) else Markup("")
     body = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows]
     # A region that scrolls must be reachable by keyboard.

@@ -18,7 +18,7 @@ from unhub.reports.findings import Findings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST_IN_SHARES = 4.0  # returns in an equal share: with fewer, items are grouped by their plain counts
+FEWEST_IN_SHARES = 4.0  # returns in an equal share: with fewer, items are grouped by their counts
 SIDE_INKS = {"raw": "raw", "corrected": "fixed"}
 SAMPLE_SIZE = 20  # queries in the picture of similarities, and as many items beside the hubs
 
@@ -52,7 +52,7 @@ def occurrences(findings: Findings) -> Picture:
 
 
 def shares(findings: Findings) -> Picture:
-    """Draw how many items are returned never, less and more often than an equal share."""
+    """Draw how many items are never returned, and how many less or more often than an equal share."""
     edges, names = _bins(findings.fair_share)
     counted = {name: np.histogram(one.counts, bins=edges)[0] for name, one in findings.sides.items()}
 
@@ -78,7 +78,7 @@ def shares(findings: Findings) -> Picture:
 
 
 def _bins(fair: float) -> tuple[list[float], list[str]]:
-    """Return edges of counts and what each bin is called; in equal shares where one is several returns."""
+    """Return the edges of the bins and their names; in equal shares if a share is several returns."""
     if fair >= FEWEST_IN_SHARES:
         edges = [0.0, 0.5, *(times * fair for times in (0.5, 1, 2, 4, 8)), np.inf]
         return edges, ["never", "under ½", "½ to 1", "1 to 2", "2 to 4", "4 to 8", "over 8"]
@@ -88,7 +88,7 @@ def _bins(fair: float) -> tuple[list[float], list[str]]:
 def similarities(findings: Findings, seed: int = 0) -> list[Picture]:
     """Draw the scores of some queries, raw and corrected: with the worst hubs, and with their answers or other items.
 
-    Only a bias leaves scores on one scale with the raw ones; of other corrections only the raw scores are drawn.
+    Only a bias keeps scores on the scale of the raw ones; for other corrections only the raw scores are drawn.
     """
     queries, columns, hubs = sample(findings, seed)
     scores = {"raw": scores_of(findings, queries, columns)}
@@ -151,7 +151,7 @@ def sample(findings: Findings, seed: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def raw_best(findings: Findings, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the raw best of all items for each query, including those excluded from its ranking."""
+    """Return the best item of each query by raw score, including items excluded from its ranking."""
     best: NDArray[np.int64] = findings.best[0][queries, 0].astype(np.int64)
     left_out = findings.setting.left_out
     if left_out is None:

@@ -17,7 +17,7 @@ LIBRARIES = ("unhub", "numpy", "matplotlib")
 def facts(
     inputs: ReportInputs, corrections: Mapping[str, Correction], command: str | None = None
 ) -> list[tuple[str, str]]:
-    """Return what one needs to make the report again, as (name, value) for people."""
+    """Return what is needed to make the report again, as pairs (name, value)."""
     used = len(inputs.study_queries), len(inputs.study_bank)
     return [
         *((name, _data(inputs, name)) for name in ("items", "bank", "queries")),

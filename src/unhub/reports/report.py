@@ -36,7 +36,7 @@ from unhub.studies.data_studies import study_bank_size
 from unhub.studies.setting_studies import study_temperature
 from unhub.studies.study import Study
 
-MOST_BALANCED_SIMILARITIES = 10**8  # of bank and items: the temperature of 'sn' is not studied over more
+MOST_BALANCED_SIMILARITIES = 10**8  # of bank and items: above this, the temperature of 'sn' is not studied
 TITLE = "Hubness report"
 STEMS = ("occurrences", "shares", "similarities-raw", "similarities-corrected", "temperature", "bank-size")
 PAGE_MARK = b'<meta name="generator" content="unhub">'  # near the beginning of every page
@@ -54,7 +54,7 @@ class Report:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the verdict and the figures as JSON can hold them."""
+        """Return the verdict and the figures as plain values for JSON."""
         findings = self.findings
         return {
             "verdict": self.verdict.word,
@@ -173,7 +173,7 @@ def _studies(inputs: ReportInputs, steps: Steps) -> tuple[Study, ...]:
 
 
 def _left_out(inputs: ReportInputs) -> tuple[str, ...]:
-    """Say which queries and answers count nowhere."""
+    """Say which queries and answers are left out."""
     truth = inputs.truth
     if truth is None:
         return ()
@@ -186,7 +186,7 @@ def _excluded(inputs: ReportInputs) -> str | None:
 
 
 def check_figures(folder: Path) -> None:
-    """Raise unless charts can be written into a folder, which may have to be made, and would replace charts alone."""
+    """Raise unless charts can be written into a folder, which may not exist yet, and would replace only charts."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder for the charts")
     existing = folder if folder.is_dir() else folder.parent

@@ -27,7 +27,7 @@ MOST_STUDY_QUERIES, MOST_STUDY_BANK_QUERIES = 5_000, 20_000
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """The sets of a report and how they are compared; whatever the report calls takes them from here."""
+    """The sets of a report and how they are compared."""
 
     items: Vectors
     bank: Vectors
@@ -40,12 +40,12 @@ class ReportInputs:
 
     @functools.cached_property
     def matched(self) -> Matched:
-        """The three sets held against each other, with a hash of each row."""
+        """The three sets, checked against each other, with a hash of each row."""
         return Matched.of(self.bank, self.items, self.queries, self.similarity, self.threads)
 
     @functools.cached_property
     def truth(self) -> Truth | None:
-        """Which items answer which query, but for those that are excluded; None without relevance."""
+        """Which items answer which query, without excluded items; None without relevance."""
         if self.relevance is None:
             return None
         truth = self.relevance.against(self.queries.ids, self.items.ids)
@@ -82,7 +82,7 @@ def _at_most(vectors: Vectors, count: int, seed: int) -> Vectors:
 class Chosen:
     """The corrections of a report by name, the one to show first; whether it is advised; and why.
 
-    reason: None where the caller gave the corrections.
+    reason: None if the caller gave the corrections.
     """
 
     corrections: dict[str, Correction]
@@ -97,11 +97,11 @@ class Chosen:
         if self.advised:
             return f"The correction was chosen without looking at labels. {self.reason}"
         shown = next(iter(self.corrections))
-        return f"tune advises against a correction; {shown} is shown for comparison. {self.reason}"
+        return f"Tuning advises against a correction; {shown} is shown for comparison. {self.reason}"
 
 
 def given_or_chosen(inputs: ReportInputs, corrections: Corrections | None, progress: Progress | None) -> Chosen:
-    """Return the corrections that were given, by name, or else what `tune` chooses."""
+    """Return the given corrections by name, or what `tune` chooses."""
     if corrections is None:
         return choose(inputs, progress)
     named = name_corrections(corrections)
@@ -111,9 +111,9 @@ def given_or_chosen(inputs: ReportInputs, corrections: Corrections | None, progr
 
 
 def choose(inputs: ReportInputs, progress: Progress | None = None) -> Chosen:
-    """Choose by the hubness of the queries, without labels, so that the labels measure what they did not choose.
+    """Choose by the hubness of the queries, without labels, so that the labels can measure the choice fairly.
 
-    Where `tune` advises against a correction, a usual one is shown, so that there is something to compare.
+    If `tune` advises against a correction, a usual one is shown for comparison.
     """
     if inputs.exclusion is not None:
         problem = "cannot be used while a correction is chosen, since all items are ranked for that"

@@ -15,7 +15,7 @@ from unhub.reports.sections import Shown
 from unhub.reports.verdict import Verdict
 from unhub.studies.study import Study
 
-WORDS = {
+BADGES = {
     "gain": ("good", "a gain beyond chance"),
     "harm": ("bad", "it does harm"),
     "unsure": ("warn", "no sure gain"),
@@ -62,7 +62,7 @@ class Page:
 
     def _head(self) -> Markup:
         findings = self.findings
-        kind, word = WORDS[self.verdict.word]
+        kind, word = BADGES[self.verdict.word]
         counts = f"{findings.queries:,} queries, {len(findings.setting.item_ids):,} items. "
         method = tag("code", breakable(findings.shown))
         lead = join(counts, "“Before” is the raw ranking; “after” is corrected with ", method, ".")
@@ -112,9 +112,9 @@ class Page:
     def _studies(self) -> Markup:
         if not self.studies:
             return Markup("")
-        note = "These curves use the queries of this report: do not pick a setting here and then report its figure."
+        note = "These curves use the queries of this report: do not choose a setting here and then report its figure."
         return section(
-            "How much depends on the settings",
+            "How much the settings matter",
             tag("p", note, kind="note"),
             tag("div", *(figure(study.chart, numbers(study)) for study in self.studies), kind="pair"),
         )

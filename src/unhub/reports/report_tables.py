@@ -21,11 +21,11 @@ HUBNESS: dict[str, Callable[[Figures | Chance], str]] = {
     "places taken by {top}": lambda one: f"{one.top_share:.1%}",
     "places to move for equal shares": lambda one: f"{one.robin_hood:.1%}",
 }
-CHANCE = "by chance"  # the head of the column with what items returned at random would give
+CHANCE = "by chance"  # the head of the column for items returned at random
 
 
 def tiles(findings: Findings) -> Markup:
-    """Return the main figures, before and after; only raw where there is no after."""
+    """Return the main figures, before and after; only raw if there is no after."""
     shown: list[Markup] = []
     for measure in dict.fromkeys((findings.measures[0], findings.measures[len(findings.measures) // 2])):
         if findings.rows:

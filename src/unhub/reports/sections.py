@@ -18,7 +18,7 @@ from unhub.reports.before_after import (
     examples,
     worst_hubs,
 )
-from unhub.reports.findings import SHOWN, Findings
+from unhub.reports.findings import SHOWN_PLACES, Findings
 from unhub.reports.labels import Labels, Thumbnails
 from unhub.reports.markup import Child, Markup, tag
 
@@ -72,10 +72,10 @@ class Shown:
         came, left = (len(queries) for queries in self.findings.moved())
         labelled = self.findings.truth is not None
         rule = EXAMPLE_RULE if labelled else UNLABELLED_EXAMPLE_RULE
-        told = rule.format(
+        note = rule.format(
             came=came if labelled else len(changed(self.findings)),
             left=left,
-            shown=SHOWN,
+            shown=SHOWN_PLACES,
             count=EXAMPLE_COUNT,
             seed=self.seed,
             reached=self.findings.reached,
@@ -84,7 +84,7 @@ class Shown:
             "section",
             tag("h2", "The same queries, before and after"),
             _tally(came, left, self.findings.ranks.shape[1], self.findings.reached) if labelled else None,
-            tag("p", told, kind="note"),
+            tag("p", note, kind="note"),
             tag("div", *map(self._example, found), kind="examples"),
             *self._notes(),
         )
@@ -119,8 +119,8 @@ class Shown:
         badges = [tag("span", "✓" if small else "✓ answer", kind="badge good", title="an answer")] if answer else []
         if item in self._hub_items:
             times = f"{self.findings.hubness[0].counts[item]:,}×"
-            told = f"returned {times} by the raw ranking; among its {len(self._hub_items):,} most returned items"
-            badges.append(tag("span", "hub" if small else f"hub, {times}", kind="badge warn", title=told))
+            title = f"returned {times} by the raw ranking; among its {len(self._hub_items):,} most returned items"
+            badges.append(tag("span", "hub" if small else f"hub, {times}", kind="badge warn", title=title))
         words, kind = self.items.text(item), "answer" if answer else None
         if small:
             return tag("li", self._thumbnail(item), *badges, tag("span", words, kind="words"), kind=kind)
@@ -169,6 +169,8 @@ def _tally(came: int, left: int, queries: int, reached: str) -> Markup:
         "left": (left, f"{left:,} lost it", "bad"),
     }
     spans = [tag("span", kind=kind, style=f"flex:{count}") for kind, (count, _, _) in parts.items() if count]
-    told = [tag("span", tag("i", style=f"background:var(--{ink})"), words) for count, words, ink in parts.values()]
+    legend = [tag("span", tag("i", style=f"background:var(--{ink})"), words) for count, words, ink in parts.values()]
     label = ", ".join(words for _, words, _ in parts.values())
-    return tag("div", tag("div", *spans, kind="tally", role="img", aria_label=label), tag("div", *told, kind="legend"))
+    return tag(
+        "div", tag("div", *spans, kind="tally", role="img", aria_label=label), tag("div", *legend, kind="legend")
+    )

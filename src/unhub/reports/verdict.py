@@ -13,7 +13,9 @@ UNLABELLED = (
     "No relevance was given, so this page cannot say whether the right items are found more often: label some queries, "
     "a few hundred if you can, and run the report again with them."
 )
-ALONE = "There is nothing to compare: give a correction that changes the ranking, or give none to have one chosen."
+NOTHING_TO_COMPARE = (
+    "There is nothing to compare: give a correction that changes the ranking, or give none to have one chosen."
+)
 LEAK_NOTE = (
     "{leaked:,} of the {queries:,} queries are also in the bank. A correction fitted on it has seen them, so its "
     "figures, and those of the curves, are better than they will be on new queries: take these queries out of the "
@@ -25,7 +27,7 @@ LEAK_NOTE = (
 class Verdict:
     """Three sentences and a word for them: `gain`, `unsure`, `harm`, `unknown` without labels, `none` for raw alone.
 
-    leaked: how many queries are also in the bank, which flatters a correction.
+    leaked: how many queries are also in the bank, which makes a correction look too good.
     """
 
     word: str
@@ -87,23 +89,21 @@ def _effect(findings: Findings) -> str:
 
 def _advice(findings: Findings, advised: bool, leaked: int) -> tuple[str, str]:
     if findings.alone:
-        return "none", ALONE
-    leak = (
-        f"{leaked:,} of the {findings.queries:,} queries are also in the bank, which flatters a correction fitted on it"
-    )
+        return "none", NOTHING_TO_COMPARE
+    seen = f"{leaked:,} of the {findings.queries:,} queries are also in the bank"
+    leak = f"{seen}, so a correction fitted on it looks too good"
     asides = [leak] if leaked else []
     if not findings.rows:
         word, advice = ("unknown", UNLABELLED) if advised else ("unsure", NOT_ADVISED)
         return word, "; ".join([advice.removesuffix("."), *asides]) + "."
     if not advised:
-        asides = ["tune, which saw no labels, advises against a correction", *asides]
+        asides = ["tuning without labels advises against a correction", *asides]
     measure = findings.measures[0]
     gain = findings.rows[1].gains[str(measure)]
     low, high = (-gain.high, -gain.low) if measure.family.falls else (gain.low, gain.high)
     came, left = (len(queries) for queries in findings.moved())
     tally = (
-        f"of {len(findings.ranks[0]):,} queries, {came:,} have their answer {findings.reached} that did not before, "
-        f"and {left:,} no longer have it there"
+        f"of {len(findings.ranks[0]):,} queries, {came:,} gained their answer {findings.reached} and {left:,} lost it"
     )
     word, advice = "unsure", "The difference may be chance, so keep the raw ranking or label more queries"
     if low > 0:

@@ -1,1 +1,1 @@
-"""Studies: one call, one table, one picture."""
+"""Studies: vary one setting and show what it does, as a table and a picture."""

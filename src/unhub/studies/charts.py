@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from unhub.studies.study import Study
 
 
-FRAME = (("#ffffff", 4.4), ("#111111", 1.8))  # black inside white, to be seen on light cells and on dark ones
-DASHES = (4, 2.4)  # dash and gap: two dashes and the gap between them fill the line of a legend
-TICK_DISTANCE_SHARE = 0.16  # of the axis: the least distance between two settings that are named on it
+FRAME = (("#ffffff", 4.4), ("#111111", 1.8))  # colour and width: black inside white, visible on light and dark cells
+DASHES = (4, 2.4)  # lengths of a dash and a gap: two dashes and a gap fill the line of a legend
+TICK_DISTANCE_SHARE = 0.16  # of the axis: the smallest distance between two labelled settings
 
 
 def curves(study: Study) -> Picture:
@@ -96,7 +96,7 @@ def grid(study: Study) -> Picture:
         axes.set_xlabel(study.parameter)
         axes.set_ylabel(study.lines_of)
         bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
-        if np.any(values != raw):  # else the bar has no length
+        if np.any(values != raw):  # otherwise the bar has no length
             bar.ax.set_ylim(min(float(values.min()), raw), max(float(values.max()), raw))
         bar.ax.axhline(raw, color="#111111", linewidth=1.2)
         bar.set_label(f"{_measured(study)}; the line is raw, {raw:{form}}")
@@ -109,13 +109,13 @@ CHARTS: Mapping[str, Callable[[Study], Picture]] = {"curves": curves, "bars": ba
 
 
 def _inks(lines: Mapping[str, Sequence[Interval]]) -> list[str]:
-    """Return a colour for each line, with raw in its own; after the last colour they start again."""
+    """Return a colour for each line; raw has its own, and the others repeat after the last one."""
     named = [name for name in lines if name != RAW]
     return [RAW if name == RAW else LINE_INKS[named.index(name) % len(LINE_INKS)] for name in lines]
 
 
 def _columns(values: Sequence[Interval]) -> Float64:
-    """Return the values, the low and the high ends, (3, values); where an end is not known, the value itself."""
+    """Return the values, their low and their high ends, (3, values); an unknown end is the value itself."""
     columns = np.array([(one.value, one.low, one.high) for one in values]).T
     return np.where(np.isfinite(columns), columns, columns[0])
 
@@ -126,12 +126,12 @@ def _draw_raw(axes: Axes, raw: Interval | None) -> None:
 
 
 def tick_settings(axes: Axes, settings: Sequence[float | str]) -> None:
-    """Put the settings themselves on a log scale: the least, the greatest, and as many others as there is room for."""
+    """Label a log scale with the settings: the smallest, the largest, and as many others as fit."""
     values = sorted({float(one) for one in settings})
     first, last = np.log(values[0]), np.log(values[-1])
     kept = values[:1]
     for value in values[1:]:
-        # Where there is no room, the greatest takes the place of the one before it, unless that is the least.
+        # If there is no room, the largest replaces the one before it, unless that is the smallest.
         if value == values[-1] and len(kept) > 1 and np.log(value / kept[-1]) < TICK_DISTANCE_SHARE * (last - first):
             kept.pop()
         if value == values[-1] or np.log(value / kept[-1]) >= TICK_DISTANCE_SHARE * (last - first):

@@ -18,13 +18,13 @@ from unhub.evaluation.inputs import RAW
 from unhub.matching import checked_once
 from unhub.methods import parse
 from unhub.studies.seeds import Spread
-from unhub.studies.study import OVER_QUERIES, Study
+from unhub.studies.study import QUERY_INTERVAL, Study
 from unhub.studies.study_inputs import StudyInputs, check_bank_items, full_specs, whole_numbers
 from unhub.tuning.grid import within
 
 SMALLEST_BANK_SIZE = 10
 GALLERY_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
-USUAL = ("is", "nnn")  # what the usual methods are called where their parameters differ from bank to bank
+USUAL_NAMES = ("is", "nnn")  # of the usual methods, whose parameters differ from bank to bank
 
 
 def study_bank_size(
@@ -46,8 +46,8 @@ def study_bank_size(
 ) -> Study:
     """Fit on random parts of the bank, several of each size, and give their mean and standard deviation.
 
-    methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k over a size is cut to it.
-    bank_items: all of them are used at every size, since only the bank of queries changes. exclude: items to leave out
+    methods: by default `is` at the spread of the similarities, and `nnn:k=32,alpha=0.5`; a k above a size is
+    cut to it. bank_items: all are used at every size, since only the bank queries change. exclude: items to leave out
     of the ranking of each query, as in `evaluate`.
     """
     resources = Resources(threads, progress=progress)
@@ -111,7 +111,7 @@ def study_bank_source(
     """Fit on each of several banks, given by name, and measure all of them on the same queries.
 
     methods: by default `is` at the spread of the similarities of each bank, and `nnn:k=32,alpha=0.5`.
-    bank_items: the same ones beside every bank. exclude: as in `evaluate`.
+    bank_items: the same for every bank. exclude: as in `evaluate`.
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
@@ -121,7 +121,7 @@ def study_bank_source(
     steps = inputs.steps(len(banks) + 1)
     fitted: dict[str, Correction] = {}
     notes = []
-    labels = methods or USUAL
+    labels = methods or USUAL_NAMES
     beside = None if bank_items is None else checked_once(bank_items, "bank_items")
     for name, bank in banks.items():
         past = checked_once(bank, f"bank {name!r}")
@@ -141,7 +141,7 @@ def study_bank_source(
         judge.falls,
         {label: tuple(values[f"{label} {name}"] for name in banks) for label in labels},
         values[RAW],
-        OVER_QUERIES,
+        QUERY_INTERVAL,
         chooses=True,
         form="bars",
         notes=(*notes, *judge.notes(gallery)),
@@ -168,9 +168,9 @@ def study_growth(
 ) -> Study:
     """Let the gallery grow in random order, refit at each size, and measure the raw and the corrected rankings.
 
-    With relevance, items that answer a query come first, and the queries at every size are those that the smallest
-    gallery answers, so that only the number of other items changes. bank_items: the same ones beside every gallery.
-    exclude: as in `evaluate`.
+    With relevance, items that answer a query come first, and every size uses the queries that the smallest gallery
+    answers, so only the number of other items changes. bank_items: the same for every gallery. exclude: as in
+    `evaluate`.
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
@@ -199,23 +199,23 @@ def study_growth(
         judge.falls,
         {name: tuple(line) for name, line in lines.items()},
         None,
-        OVER_QUERIES,
+        QUERY_INTERVAL,
         chooses=False,
         log=True,
-        notes=(f"{len(followed.queries):,} queries are asked at every size.", *followed.notes(gallery)),
+        notes=(f"{len(followed.queries):,} queries are used at every size.", *followed.notes(gallery)),
         specs=full_specs(specs),
         measured=inputs.measured,
     )
 
 
 def _usual_sizes(bank: int) -> tuple[int, ...]:
-    """Return sizes in steps of about three, up to the whole bank."""
+    """Return sizes that grow by a factor of about three, up to the whole bank."""
     steps = [round(SMALLEST_BANK_SIZE * 10 ** (step / 2)) for step in range(16)]
     return (*(size for size in steps if size <= 0.7 * bank), bank)
 
 
 def _over_draws(values: Sequence[float]) -> Interval:
-    """Return the mean, less and plus one standard deviation; a single value has none."""
+    """Return the mean, minus and plus one standard deviation; a single value has none."""
     spread = Spread.of(values)
     apart = spread.deviation or 0.0
     return Interval(spread.mean, spread.mean - apart, spread.mean + apart)

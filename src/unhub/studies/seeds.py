@@ -1,4 +1,4 @@
-"""Seeds: how much depends on the bank that was drawn, as the mean and standard deviation over several draws."""
+"""Seeds: how much the result depends on the bank drawn: mean and standard deviation over several random banks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from unhub.methods import Method
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean over the banks and the standard deviation (of a sample, n - 1); None where no bank was drawn."""
+    """The mean over the banks and the sample standard deviation (n - 1); None if no bank was drawn."""
 
     mean: float
     deviation: float | None
@@ -50,7 +50,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class SeedRow:
-    """One ranking, over the banks: its measures, its gains over raw, and the skewness of how often items are found."""
+    """One ranking over the banks: its measures, its gains over raw, and its skewness."""
 
     name: str
     values: dict[str, Spread]
@@ -62,7 +62,7 @@ class SeedRow:
 class OverSeeds:
     """A row for each ranking, raw first, over banks of `size` queries drawn with `seeds`.
 
-    evaluation: each bank by itself.
+    evaluation: the evaluation of each single bank.
     """
 
     rows: tuple[SeedRow, ...]
@@ -74,7 +74,7 @@ class OverSeeds:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(f"no ranking {name!r}; there are {', '.join(row.name for row in self.rows)}")
+        raise KeyError(f"no ranking is named {name!r}; the names are {', '.join(row.name for row in self.rows)}")
 
     @property
     def best(self) -> SeedRow:
@@ -85,12 +85,12 @@ class OverSeeds:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Notes for the reader: how many banks there were, and what the evaluation left out."""
         drawn = f"Means and standard deviations over {len(self.seeds)} random banks of {self.size:,} queries."
         return (drawn, *self.evaluation.notes)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the means and deviations, and under `banks` every single ranking, as JSON can hold them."""
+        """Return the means and deviations, and under `banks` every single ranking, as plain values for JSON."""
         return {
             "bank_size": self.size,
             "seeds": list(self.seeds),
@@ -149,8 +149,8 @@ def over_seeds(
 ) -> OverSeeds:
     """Fit methods on several random banks of `size` queries, and evaluate all of them in one pass.
 
-    seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated as they
-    are. bank_items: all of them are used with every bank. exclude: as in `evaluate`.
+    seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated once.
+    bank_items: all are used with every bank. exclude: as in `evaluate`.
     """
     count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
     drawn = tuple(range(first, first + count))
@@ -171,12 +171,12 @@ def over_seeds(
             progress=steps.next(),
         )
         for name, correction in name_corrections(several).items():
-            if correction.spec != RAW:  # raw has its row already
+            if correction.spec != RAW:  # raw always has a row
                 fitted.setdefault(name, {})[f"{name} (seed {one})"] = correction
     taken = fitted.keys() & fixed.keys()
     if taken:
-        problem = f"cannot be told apart: another ranking is named {min(taken)!r}"
-        raise ArgumentError("corrections", problem, "give them as a mapping with other names")
+        problem = f"has one named {min(taken)!r}, the name of another ranking"
+        raise ArgumentError("corrections", problem, "give it another name")
     check_names(runs or {}, {*fitted, *fixed})
     alone = {name: correction for several in fitted.values() for name, correction in several.items()}
     evaluation = evaluate(

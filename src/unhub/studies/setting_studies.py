@@ -12,12 +12,12 @@ from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
 from unhub.matching import checked_once
-from unhub.studies.study import OVER_QUERIES, Study, show
+from unhub.studies.study import QUERY_INTERVAL, Study, show
 from unhub.studies.study_inputs import StudyInputs, check_bank_items, numbers, whole_numbers
 from unhub.tuning.grid import ALPHAS, NEIGHBOURS
 
 WITH_TEMPERATURE, DUAL = ("is", "sn"), "dbsn"
-SPREAD_MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # the temperatures, over the spread of the similarities
+SPREAD_MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures over the spread of the similarities
 
 
 def study_temperature(
@@ -36,7 +36,7 @@ def study_temperature(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Try temperatures, by default from a quarter of the spread of the similarities to four times it.
+    """Try temperatures, by default from 0.25 to 4 times the spread of the similarities.
 
     methods: names of methods with a `tau`; by default `is` and `sn`, and with bank_items also `dbsn`. measure: for
     example R@1, which needs relevance, or skewness, which does not. exclude: items to leave out of the ranking of each
@@ -70,7 +70,7 @@ def study_temperature(
         judge.falls,
         {method: tuple(values[f"{method}:tau={tau!r}"] for tau in tried) for method in names},
         values[RAW],
-        OVER_QUERIES,
+        QUERY_INTERVAL,
         chooses=True,
         log=True,
         notes=(*notes, *judge.notes(gallery)),
@@ -93,7 +93,7 @@ def study_k_and_alpha(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Try every k with every alpha of `nnn`; k is by default from 1 to 512, but never over the size of the bank.
+    """Try every k with every alpha of `nnn`; by default k is from 1 to 512, up to the size of the bank.
 
     exclude: items to leave out of the ranking of each query, as in `evaluate`.
     """
@@ -116,7 +116,7 @@ def study_k_and_alpha(
         judge.falls,
         {name: tuple(values[specs[k, alpha]] for k in tried) for name, alpha in named},
         values[RAW],
-        OVER_QUERIES,
+        QUERY_INTERVAL,
         chooses=True,
         form="grid",
         lines_of="alpha",

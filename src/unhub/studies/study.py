@@ -11,18 +11,18 @@ from unhub.evaluation.pictures import Picture
 from unhub.evaluation.tables import as_text
 from unhub.studies.charts import CHARTS
 
-OVER_QUERIES = "95% interval over the queries"
-PICKED_HERE = "The best was picked on these very queries: measure it on others before you trust its figure."
+QUERY_INTERVAL = "95% interval over the queries"
+CHOSEN_HERE_NOTE = "The best was chosen on these same queries: measure it on others before you trust its figure."
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
     """A value of the measure for each setting of a parameter: `lines[name][i]` is of `settings[i]`.
 
-    raw: without a correction; None where it changes with the settings and is a line itself. falls: lower is better.
-    ranges: what an interval spans. chooses: the settings are there to choose from, so there is a best one to name.
-    lines_of: what the lines differ in. form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale.
-    specs: lines that are methods named in short, with all their parameters. measured: the measure with its unit.
+    raw: without a correction; None if it changes with the settings and is a line itself. falls: lower is better.
+    ranges: what an interval spans. chooses: whether to name the best setting. lines_of: what the lines differ in.
+    form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale. specs: the full specs of lines that
+    have short names. measured: the measure with its unit.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Study:
         return heads, rows
 
     def label(self, line: str) -> str:
-        """Return a line's name as a reader needs it: a method with all its parameters."""
+        """Return a line's full name: a method with all its parameters."""
         return self.specs.get(line, line)
 
     def _cell(self, value: Interval) -> str:
@@ -72,7 +72,7 @@ class Study:
         return f"{value.value:.2f}" if self.form == "grid" else str(value)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the numbers as JSON can hold them."""
+        """Return the numbers as plain values for JSON."""
         return {
             "study": self.name,
             "parameter": self.parameter,
@@ -101,11 +101,11 @@ class Study:
 
     @property
     def _caution(self) -> list[str]:
-        return [PICKED_HERE] if self.chooses else []
+        return [CHOSEN_HERE_NOTE] if self.chooses else []
 
     @property
     def sentences(self) -> list[str]:
-        """The lines below the table: raw, the best where there is one to choose, and what the figures are."""
+        """The lines below the table: raw, the best setting if there is a choice, and what the figures are."""
         raw = [] if self.raw is None else [f"raw: {self.raw}"]
         best = [f"best: {self.best_words}"] if self.chooses else []
         return [*raw, *best, f"In brackets: {self.ranges}.", *self._caution, *self.notes]
@@ -122,6 +122,6 @@ class Study:
 
 
 def show(settings: Sequence[float | str]) -> list[str]:
-    """Return settings as a person writes them, with four digits unless two would then look the same."""
+    """Return settings as text, with four digits, or more if two would look the same."""
     short = [f"{one:,}" if isinstance(one, int) else one if isinstance(one, str) else f"{one:.4g}" for one in settings]
     return short if len(set(short)) == len(set(settings)) else [str(one) for one in settings]

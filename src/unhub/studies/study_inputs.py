@@ -22,7 +22,7 @@ from unhub.tuning.spread import spread, usual_methods
 
 @dataclass(frozen=True, eq=False)
 class StudyInputs:
-    """What every study is given, as the caller gave it; `gallery` and `judge` are the same, checked once.
+    """The inputs of every study, unchecked; `gallery` and `judge` are the same, checked once.
 
     measure: None is R@1 with relevance and skewness without.
     """
@@ -55,7 +55,7 @@ class StudyInputs:
         return self.judge.name if self.judge.measure is None else self.judge.measure.with_unit
 
     def checked(self, value: VectorsLike, name: str) -> Vectors:
-        """Return vectors whose parts are fitted or measured by themselves: every row is checked here, once."""
+        """Return vectors whose parts are fitted or measured later; every row is checked here, once."""
         return checked_now(value, name, self.similarity, self.resources.threads)
 
     def steps(self, count: int) -> Steps:
@@ -73,10 +73,10 @@ class StudyInputs:
 
 
 def check_bank_items(methods: Sequence[str], bank_items: VectorsLike | None) -> Vectors | None:
-    """Return the bank items of a study, which must be given if and only if one of the methods uses them."""
+    """Return the bank items of a study; they must be given exactly if one of the methods uses them."""
     users = [one.name for one in map(parse, methods) if one.dual or one.joint]
     if users and bank_items is None:
-        alone = ", or study 'sn', which it is without them" if METHODS[users[0]].joint else ""
+        alone = ", or study 'sn', which is the same without them" if METHODS[users[0]].joint else ""
         raise ArgumentError(
             "bank_items", f"are missing: {users[0]!r} needs them", f"give the training items beside the bank{alone}"
         )
@@ -87,7 +87,7 @@ def check_bank_items(methods: Sequence[str], bank_items: VectorsLike | None) -> 
 
 
 def full_specs(methods: Iterable[str]) -> dict[str, str]:
-    """Return methods as they were named, each with all its parameters: `dbsn` is `dbsn:tau=0.01,iterations=10`."""
+    """Return the full spec of each method by the name given: `dbsn` is `dbsn:tau=0.01,iterations=10`."""
     return {method: parse(method).spec for method in methods}
 
 

@@ -11,11 +11,11 @@ from unhub.data.captions import Captions
 from unhub.data.ragged import Positions
 from unhub.training.settings import Settings
 
-NOBODY = -1  # in the place of a caption that a set does not have
+NOBODY = -1  # in the place of a missing caption
 
 
 class Batch(NamedTuple):
-    """Items (targets,) and the captions of each, (targets, k), as positions; -1 where a target has fewer captions."""
+    """Items (targets,) and the captions of each, (targets, k), as positions; -1 if a target has fewer captions."""
 
     items: Positions
     texts: Positions
@@ -29,7 +29,9 @@ def batches(captions: Captions, settings: Settings, epoch: int) -> Iterator[Batc
     """
     generator = np.random.default_rng([settings.seed, epoch])
     order = generator.permutation(len(captions))
-    for part in np.array_split(order, -(-len(captions) // settings.batch)):  # of nearly one size, so that none is tiny
+    for part in np.array_split(
+        order, -(-len(captions) // settings.batch)
+    ):  # of nearly equal sizes, so that none is tiny
         wanted = np.full(len(part), settings.queries)
         if settings.combination:
             wanted[generator.random(len(part)) < 0.5] = 1
@@ -37,7 +39,7 @@ def batches(captions: Captions, settings: Settings, epoch: int) -> Iterator[Batc
 
 
 def validation_sets(captions: Captions, size: int, seed: int) -> Batch:
-    """Return disjoint sets of `size` captions of each item, drawn once; all of them where an item has fewer."""
+    """Return disjoint sets of `size` captions of each item, drawn once; all captions of an item that has fewer."""
     generator = np.random.default_rng([seed, size])
     counts = captions.counts
     mixed = _drawn(captions, np.arange(len(captions)), counts, generator)
@@ -49,7 +51,7 @@ def validation_sets(captions: Captions, size: int, seed: int) -> Batch:
 
 
 def _drawn(captions: Captions, part: Positions, wanted: Positions, generator: np.random.Generator) -> Positions:
-    """Return `wanted` captions of each of these items in random order, (part, most of them); -1 fills up."""
+    """Return `wanted` captions of each of these items in random order, (part, largest wanted), padded with -1."""
     counts = captions.counts[part]
     keys = generator.random((len(part), int(counts.max())))
     places = np.arange(keys.shape[1])

@@ -38,7 +38,7 @@ class Current:
 class State:
     """The progress of a training: the rates that are done, the weights of the best of them, and the rate being tried.
 
-    initial: the weights that each rate starts from, kept where there are several rates.
+    initial: the weights that each rate starts from, kept if there are several rates.
     """
 
     tried: list[Tried] = field(default_factory=list)
@@ -96,7 +96,13 @@ class Checkpoint:
     def _content(self) -> dict[str, Any]:
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
-        except (RuntimeError, OSError, EOFError, KeyError, pickle.UnpicklingError) as error:  # by where it is damaged
+        except (
+            RuntimeError,
+            OSError,
+            EOFError,
+            KeyError,
+            pickle.UnpicklingError,
+        ) as error:  # depending on where it is damaged
             reason = str(error).partition("\n")[0]
             raise ArgumentError(
                 "checkpoint", f"{self.path} is damaged or not a checkpoint ({reason})", "name another file"

@@ -21,7 +21,7 @@ from unhub.model.head_forward import (
 
 
 class Weighing(nn.Module):
-    """A head: one unit vector from several, their weighted sum; the mask `here`, (sets, k), tells which exist."""
+    """A head: one unit vector from several, their weighted sum; the mask `here`, (sets, k), says which exist."""
 
     def scores(self, queries: Tensor, here: Tensor) -> Tensor:
         """Return a score for each query, (sets, k), from (sets, k, d) unit queries."""

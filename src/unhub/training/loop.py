@@ -72,7 +72,7 @@ def learn(
 
 
 def best_of(tried: Sequence[Tried]) -> Tried | None:
-    """Return the rate with the highest R@1 on validation, the first of equals; None if all failed."""
+    """Return the rate with the highest R@1 on validation, the first of equal ones; None if all failed."""
     return max((one for one in tried if not one.failed), key=_recall, default=None)
 
 
@@ -110,7 +110,7 @@ class _Lap:
             ([one for one in learnt if id(one) not in of_head], self.peak),
             ([one for one in learnt if id(one) in of_head], settings.head_peak(self.peak)),
         )
-        # The fused optimiser, where the weights allow it, is several times faster on a CPU.
+        # The fused optimiser, if the weights allow it, is several times faster on a CPU.
         fused = all(one.is_floating_point() and one.device.type in ("cpu", "cuda") for one in learnt)
         groups = [{"params": part, "lr": peak, "peak": peak} for part, peak in parts if part]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=fused)

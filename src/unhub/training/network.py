@@ -18,7 +18,7 @@ from unhub.training.rows import TrainingRows
 from unhub.training.settings import Settings
 from unhub.training.towers import Side, encoded
 
-RANKED_SETS = 512  # at a time
+RANKED_SETS = 512  # ranked at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,13 +76,13 @@ def _rows(rows: VectorsLike, name: str, kind: str) -> TrainingRows:
 
 
 def check_alike(data: Data, judged: Data | None, kind: str) -> None:
-    """Raise where rows that must have one shape do not."""
+    """Raise if rows that must have the same shape do not."""
     shapes = {"texts": data.texts.source.shape[1:], "items": data.items.source.shape[1:]}
     if kind == "none" and shapes["texts"] != shapes["items"]:
         raise ArgumentError(
             "texts",
-            f"has {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; without towers both must be in one",
-            "use the towers 'linear' or 'mlp', which bring them into one",
+            f"has {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; without towers they must be equal",
+            "use the towers 'linear' or 'mlp', which map both into one space",
         )
     if judged is None or kind == "modules":
         return
@@ -108,14 +108,14 @@ def describe(data: Data, judged: Data | None) -> dict[str, dict[str, object]]:
 
 
 def sameness(data: Data, described: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
-    """Return a note where the texts or items of validation are those trained on, by the hashes in `described`."""
+    """Return a note if the texts or items of validation are those trained on, by the hashes in `described`."""
     if "validation" not in described:
         return ()
     judged, trained = described["validation"], described["training"]
     return tuple(
         f"the {name} of validation are those trained on: R@1 on them says nothing about other items"
         for name, rows in (("texts", data.texts), ("items", data.items))
-        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # others are hashed by their ids alone
+        if rows.held and judged[f"{name}_hash"] == trained[f"{name}_hash"]  # other rows are hashed only by their ids
     )
 
 
@@ -151,7 +151,7 @@ def build(
             raise ArgumentError(
                 "towers",
                 f"do not match: the text module returns {widths[0]} dimensions, the item module {widths[1]}",
-                "make both return as many",
+                "make both return the same number",
             )
         settings = replace(settings, dimensions=widths[0])
     network = Network.of(sides[0], sides[1], HEADS[settings.head](settings.dimensions))

@@ -12,7 +12,7 @@ from unhub.arrays import Ids, spans
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, VectorsLike, as_vectors, take
 
 STORED_TYPES = (np.ndarray, Gathered, Stacked)  # in memory or mapped
-HASHED_ROWS = 4096  # at a time
+HASHED_ROWS = 4096  # hashed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,11 @@ class TrainingRows:
 
 
 def as_rows(value: VectorsLike, name: str) -> TrainingRows:
-    """Return rows of any shape for the user's own module; numbered from 0 where they have no ids."""
+    """Return rows of any shape for the user's own module; numbered from 0 if they have no ids."""
     if isinstance(value, Vectors):
         return TrainingRows(value.ids, value.rows)
     if hasattr(value, "shape") and len(getattr(value, "shape", ())) > 2:
         ids = np.arange(value.shape[0])
-        return TrainingRows(ids, Vectors(ids, value).rows)  # type: ignore[arg-type]  # an array, or what slices as one
+        return TrainingRows(ids, Vectors(ids, value).rows)  # type: ignore[arg-type]  # an array, or an object with its slices
     given = as_vectors(value, name)
     return TrainingRows(given.ids, given.rows)

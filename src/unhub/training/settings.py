@@ -16,8 +16,8 @@ from unhub.model import HEADS
 
 Rates: TypeAlias = float | Sequence[float] | NDArray[np.number]
 
-RATES = (3e-4, 1e-3, 3e-3)  # tried where none is given and there is validation
-RATE = 1e-3  # used where none is given and there is no validation
+RATES = (3e-4, 1e-3, 3e-3)  # tried if none is given and there is validation
+RATE = 1e-3  # used if none is given and there is no validation
 TRANSFORMER_RATE = 1e-4  # the highest for cg-wf: at the rates of small towers it gives all queries equal weights
 
 
@@ -27,10 +27,10 @@ class Settings:
 
     towers: `linear`, `mlp`, `none`, or `modules` for the user's own pair. dimensions: of the joint space. hidden: size
     of the hidden layer of `mlp`. dropout: of its input and its hidden layer. root: whether to take a signed square root
-    of the features first; None takes it where no feature is negative. head_rate: the highest rate for the weights of
+    of the features first; None does so if no feature is negative. head_rate: the highest rate for the weights of
     the head; None is 0.0001 for `cg-wf` with trained towers, else no limit. warmup: the share of the steps in which the
-    rate rises. patience: give up a rate after so many epochs without a better validation; None never does. Numbers of
-    numpy become Python's, for JSON.
+    rate rises. patience: give up a rate after this many epochs without a better validation; None never does. NumPy
+    numbers become Python numbers, for JSON.
     """
 
     head: str = "cg-wf"
@@ -93,7 +93,7 @@ class Settings:
 
 
 def rates_of(given: Rates | None, validated: bool) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """Return the rates to try, and a note where the default is used because there is no validation to choose by."""
+    """Return the rates to try, and a note if the default is used for lack of validation data."""
     if given is None:
         return (RATES, ()) if validated else ((RATE,), (f"no validation to choose a rate by: it is {RATE:g}",))
     listed: object = given.tolist() if isinstance(given, np.ndarray) else given

@@ -19,7 +19,7 @@ from unhub.training.heads import arrays_of
 from unhub.training.rows import TrainingRows, as_rows
 from unhub.training.settings import Settings
 
-ENCODED_ROWS = 256  # at a time
+ENCODED_ROWS = 256  # encoded at a time
 
 
 class Linear(nn.Module):
@@ -86,7 +86,8 @@ class Side:
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(positions):
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ArgumentError(
-                "towers", f"must return vectors of shape ({len(positions)}, dimensions) for as many rows, got {shape}"
+                "towers",
+                f"must return vectors of shape ({len(positions)}, dimensions) for {len(positions)} rows, got {shape}",
             )
         return normalize(out.float(), dim=1)
 
@@ -105,7 +106,9 @@ class ModuleTower:
         vectors = encoded(self.side, given).cpu().numpy()
         lost = np.flatnonzero(~(np.abs(vectors).max(axis=1) > 0))  # nan too
         if len(lost):
-            raise ArgumentError(name, f"has row {lost[0]}, for which the module returns zeros or numbers not finite")
+            raise ArgumentError(
+                name, f"has row {lost[0]}, for which the module returns only zeros or a number that is not finite"
+            )
         return Vectors(given.ids, vectors)
 
 

@@ -81,7 +81,7 @@ def train(
         raise ArgumentError("rate", "must be given for modules of your own", "try 3e-6 for a whole CLIP")
     rates, notes = rates_of(rate, validation is not None)
     if patience is not None and validation is None:
-        raise ArgumentError("patience", "needs validation, to tell which epoch is better", "give validation data too")
+        raise ArgumentError("patience", "needs validation, to decide which epoch is better", "give validation data too")
     where = prepare.device_of(device)
     settings = Settings(
         head=head,

@@ -1,1 +1,1 @@
-"""Tuning: which method, at which setting, with labels or without."""
+"""Tuning: choose a method and its setting, with or without labels."""

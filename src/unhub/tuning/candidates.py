@@ -21,14 +21,14 @@ from unhub.fitting import centred, fit
 from unhub.methods import Method
 from unhub.methods.method import stream
 
-GROUP_SIZE = 32  # candidates placed in one pass: enough to share a multiply, few enough to stop between two groups
+GROUP_SIZE = 32  # candidates placed in one pass: enough to share a multiply, few enough to stop in time
 FIRST_GROUP_SIZE = 4  # doubled each time, so that even a short time is enough for the most robust settings
-SINKHORN_GROUP_SIZE = 4  # fits by Sinkhorn take longer, and those not yet placed are lost when the time runs out
+SINKHORN_GROUP_SIZE = 4  # Sinkhorn fits take longer, and fits that are not yet placed are lost when the time is up
 
 
 @dataclass(frozen=True, eq=False)
 class FittingSets:
-    """What candidates are fitted on."""
+    """The items and banks that candidates are fitted on."""
 
     items: Vectors
     bank: Vectors
@@ -45,8 +45,7 @@ class FittingSets:
 class Candidate:
     """A method and how it ranks.
 
-    seconds: what its fit took, of a shared pass its share. again: what a fit of it alone, on twice the bank, will
-    take.
+    seconds: its fit, or its share of a shared pass. again: the expected seconds of fitting it alone on twice the bank.
     """
 
     method: Method
@@ -56,14 +55,14 @@ class Candidate:
 
 
 def count_steps(methods: Sequence[Method]) -> int:
-    """Return how many steps fitting and placing take of a clock, at the most."""
+    """Return the largest number of clock steps that fitting and placing can take."""
     shared, balanced, others = _sorted(methods)
     groups = len(shared) // GROUP_SIZE + 4 + len(balanced) // SINKHORN_GROUP_SIZE + 2 + len(others)
     return bool(shared) + len(balanced) + len(others) + groups
 
 
 def fitted(methods: Sequence[Method], sets: FittingSets, clock: Clock) -> Iterator[list[Candidate]]:
-    """Yield the candidates in groups to be placed together; those that share a pass come first."""
+    """Yield the candidates in groups to place together; those fitted in a shared pass come first."""
     shared, balanced, others = _sorted(methods)
     bank = sets.similarities
     if shared:
@@ -80,7 +79,7 @@ def _grouped(several: Iterator[Candidate], size: int, most: int) -> Iterator[lis
 
 
 def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Method], list[Method]]:
-    """Return those that share the streaming pass, those of Sinkhorn, and those to be fitted one by one."""
+    """Return the methods that share the streaming pass, those of Sinkhorn, and those fitted one by one."""
     balanced = [one for one in methods if one.iterates]
     shared = [one for one in methods if not one.solves and one.kind == "bias"]
     return shared, balanced, [one for one in methods if one not in balanced and one not in shared]
@@ -90,7 +89,7 @@ def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[C
     began = clock.seconds
     streamed = stream(methods, bank, False, clock.workers())
     took = clock.seconds - began
-    again = 2 * took / len({method.name for method in methods})  # their settings cost little beside each other
+    again = 2 * took / len({method.name for method in methods})  # more settings of a method cost little
     for method in methods:
         outcome = method.finish(bank, streamed, False)
         active = cast("NDArray[np.bool_] | None", outcome.arrays.get("active"))

@@ -1,4 +1,4 @@
-"""Grid: the settings worth trying, those of the papers and those tied to the data, the cheap and robust ones first."""
+"""Grid: the settings worth trying, from the papers and tied to the data, the cheap and robust ones first."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from unhub.tuning.spread import ROBUST_ALPHA, ROBUST_K
 ALPHAS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5)  # of Chowdhury et al. 2024
 NEIGHBOURS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 TAUS = (0.05, 0.02, 0.01)  # of Bogolin et al. 2022 and Wang et al. 2023, for the similarities of CLIP
-SHARES = (1.0, 1.5, 2.0, 3.0, 4.0, 0.75, 0.5)  # of the spread of the similarities: temperatures that fit the data
+TAU_MULTIPLES = (1.0, 1.5, 2.0, 3.0, 4.0, 0.75, 0.5)  # temperatures over the spread of the similarities
 LAMBDAS = (0.5, 0.25, 0.75)
-GATES = (1, 3, 10)  # top items of a bank query that open the gate of dis
-DUAL_SHARES = (1.0, 2.0, 4.0)
-DUAL_RATIOS = (0.25, 0.5, 1.0)  # of beta_target to beta_query: the item bank weighs no more than the query bank
+GATES = (1, 3, 10)  # how many top items of each bank query open the gate of 'dis'
+DUAL_MULTIPLES = (1.0, 2.0, 4.0)  # 1 / beta over the spread of the similarities
+DUAL_RATIOS = (0.25, 0.5, 1.0)  # beta_target / beta_query: the item bank weighs no more than the query bank
 
 
 @dataclass(frozen=True)
 class DataScale:
-    """What a grid must fit: the spread of the similarities, how many bank queries and items, and a second bank."""
+    """What a grid depends on: the spread of the similarities, the sizes of bank and gallery, and bank items."""
 
     spread: float
     bank: int
     items: int
     dual: bool
 
-    def temperatures(self, shares: Sequence[float] = SHARES) -> list[float]:
-        """Return those tied to the spread, three digits long, and then those of the papers."""
-        tied = [float(f"{share * self.spread:.3g}") for share in shares]
+    def temperatures(self, multiples: Sequence[float] = TAU_MULTIPLES) -> list[float]:
+        """Return the temperatures tied to the spread, with three digits, then those of the papers."""
+        tied = [float(f"{one * self.spread:.3g}") for one in multiples]
         return list(dict.fromkeys([*tied, *TAUS]))
 
 
 def _neighbours(scale: DataScale) -> list[str]:
     pairs = [(k, alpha) for k, alpha in itertools.product(NEIGHBOURS, ALPHAS) if k <= scale.bank]
-    # Close to the setting that is robust everywhere first, in case the time runs out.
+    # Settings close to the robust one come first, in case the time runs out.
     pairs.sort(key=lambda pair: abs(pair[0].bit_length() - ROBUST_K.bit_length()) + 8 * abs(pair[1] - ROBUST_ALPHA))
     return [f"nnn:k={k},alpha={alpha}" for k, alpha in pairs]
 
@@ -66,12 +66,12 @@ def _balanced(name: str) -> Callable[[DataScale], list[str]]:
 
 
 def _dual(scale: DataScale) -> list[str]:
-    betas = [float(f"{1 / (share * scale.spread):.3g}") for share in DUAL_SHARES]
+    betas = [float(f"{1 / (one * scale.spread):.3g}") for one in DUAL_MULTIPLES]
     tied = [(beta, float(f"{ratio * beta:.3g}")) for beta, ratio in itertools.product(betas, DUAL_RATIOS)]
     return [f"dualis:beta_query={query},beta_target={target}" for query, target in [(20.0, 10.0), *tied]]
 
 
-# What "all" tries, in this order. gc and dualdis look at whole rows, are slow and ride in no index: only if named.
+# What "all" tries, in this order. 'gc' and 'dualdis' need whole rows, are slow and fit into no index: only if named.
 GRID: Mapping[str, Callable[[DataScale], list[str]]] = {
     "nnn": _neighbours,
     "csls": _local_scaling,
@@ -86,9 +86,9 @@ GRID: Mapping[str, Callable[[DataScale], list[str]]] = {
 
 
 def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
-    """Return what a user asks to be tried: "all", names with or without parameters, in a list or with commas."""
+    """Return the methods to try: "all", or names with or without parameters, in a list or separated by commas."""
     if isinstance(methods, str):
-        # A comma also stands between the parameters of one method: nnn:k=32,alpha=0.5
+        # A comma also separates the parameters of one method: nnn:k=32,alpha=0.5
         listed: list[str] = []
         for part in methods.split(","):
             if "=" in part and ":" not in part and listed:
@@ -104,7 +104,7 @@ def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
     for one in named:
         method = parse(one)
         if method.name == RAW:
-            raise ArgumentError("methods", f"has {RAW!r}, which every other is compared with anyway", "name another")
+            raise ArgumentError("methods", f"has {RAW!r}, which every method is compared with anyway", "name another")
         if method.kind == "plan":
             raise ArgumentError(
                 "methods", f"has {method.name!r}, which is solved over a whole batch of queries and cannot be chosen"
@@ -119,13 +119,13 @@ def _needs_items(name: str) -> bool:
 
 
 def candidates(named: Sequence[str], scale: DataScale) -> list[Method]:
-    """Return the methods to try, each once: the grid of a bare name, and one with parameters as it is."""
+    """Return the methods to try, each once: the grid of a bare name, a spec with parameters unchanged."""
     specs = [spec for one in named for spec in (GRID[one](scale) if one in GRID else [one])]
     return list(dict.fromkeys(parse(spec) for spec in specs))
 
 
 def within(method: Method, bank: int) -> Method:
-    """Return the method with no larger k than there are bank queries, where k counts those."""
+    """Return the method with k limited to the number of bank queries, if k counts these."""
     counts = method.bank_count
     if counts and (getattr(method, counts) or 0) > bank:
         return dataclasses.replace(method, **{counts: bank})

@@ -1,4 +1,4 @@
-"""Choosing with labels: among rankings, on some of the queries, with the gain on those that did not choose."""
+"""Choosing with labels: the best ranking, and its gain by cross-validation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from unhub.evaluation.confidence import Interval, Resamples, summaries
 from unhub.evaluation.measures import Measure
 
 FOLDS = 5
-FEWEST_GROUPS = 20  # of queries: with fewer, an interval says little of what is to come
+FEWEST_GROUPS = 20  # of queries: with fewer, an interval says little about new queries
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The best ranking on all queries, 0 being raw, and the gain over raw of choosing, on queries that did not choose.
+    """The best ranking on all queries (0 is raw), and the gain over raw on queries that had no part in the choice.
 
-    gain: of the measure as it is, so that for one that falls, such as MdR, a gain is below 0.
-    sure: whether the interval of the gain lies wholly on the better side.
+    gain: the change of the measure, so an improvement is below 0 for measures such as MdR.
+    sure: whether the whole interval of the gain is an improvement.
     """
 
     winner: int
@@ -31,8 +31,8 @@ class Choice:
 def choose(values: Float64, measure: Measure, groups: NDArray[np.int64], seed: int = 0) -> Choice:
     """Choose among rankings, the first of which is raw.
 
-    values: of the measure's parts, for each ranking and query, (parts, rankings, queries). groups: of queries that
-    belong together, such as the captions of one picture, numbered from 0, (queries,): a group is in one fold.
+    values: of the measure's parts for each ranking and query, (parts, rankings, queries). groups: the group of each
+    query, numbered from 0, (queries,); queries of one group, such as the captions of one picture, are in one fold.
     """
     fold = fold_of(groups, seed)
     held_out = np.empty((len(values), 1, values.shape[2]))
@@ -56,7 +56,7 @@ def fold_of(groups: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
 
 
 def _best(values: Float64, measure: Measure) -> int:
-    """Return the best ranking; of equals the first. Where nobody is left to choose, raw."""
+    """Return the best ranking, the first of equal ones; raw if no query is left to choose by."""
     if values.shape[2] == 0:
         return 0
     whole = summaries(measure, values)

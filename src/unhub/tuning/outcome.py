@@ -1,4 +1,4 @@
-"""The outcome: what was tried, how each fared, what was chosen and why."""
+"""The outcome: what was tried, how each setting did, what was chosen and why."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from unhub.evaluation.confidence import Interval
 from unhub.evaluation.hubness import Figures
 from unhub.evaluation.tables import as_text
 
-SHOWN_ROWS = 10  # of what was tried
+SHOWN_ROWS = 10  # settings in the printed table
 
 
 @dataclass(frozen=True)
 class TriedSetting:
-    """One setting: its value by the measure where there are labels, the hubness of its ranking, and its share of time.
+    """One setting: its value by the measure, None without labels, the hubness of its ranking, and its share of the time.
 
-    value: over all labelled queries, among them those that chose, so the best one's is too good to be true.
+    value: over all labelled queries, including those used to choose, so that of the best setting is too high.
     """
 
     spec: str
@@ -27,13 +27,13 @@ class TriedSetting:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """The correction to use, `raw` where no gain is sure; everything that was tried; and why.
+    """The correction to use, `raw` if no gain is certain; everything that was tried; and why.
 
-    table: by the measure, the best first, and without labels by the Robin Hood index, the least first, from which the
-    choice may keep a distance; empty where the bank, or the time, forbids to try anything.
-    gain: over raw, by the measure, on queries that did not choose; None without labels. left_out: the settings that
-    there was no time for. judges: how many queries the settings were compared on. notes: which queries were left out,
-    and what was tried otherwise than asked for.
+    table: sorted by the measure, best first; without labels by the Robin Hood index, lowest first, and the chosen
+    setting need not be the first. Empty if the bank or the time did not allow any trial.
+    gain: over raw, by the measure, on queries that had no part in the choice; None without labels. left_out: the
+    settings that there was no time for. judges: how many queries the settings were compared on. notes: which queries
+    were left out, and which settings were changed before they were tried.
     """
 
     best: Correction
@@ -48,11 +48,11 @@ class Tuning:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time was up before any setting could be compared: `best` is raw, but nothing speaks for it."""
+        """Whether the time was up before any setting could be compared; then `best` is raw by default."""
         return not self.table and bool(self.left_out)
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything but the correction itself, as JSON can hold it."""
+        """Return everything except the correction, as plain values for JSON."""
         return {
             "best": self.best.spec,
             "reason": self.reason,
@@ -71,7 +71,14 @@ class Tuning:
     def cells(self, most: int = SHOWN_ROWS) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text: the best of what was tried, and raw; the chosen one is marked."""
         labelled = any(row.value is not None for row in self.table)
-        heads = ["setting", *([self.measure] if labelled else []), "Robin Hood", "skewness", "never found", "seconds"]
+        heads = [
+            "setting",
+            *([self.measure] if labelled else []),
+            "Robin Hood",
+            "skewness",
+            "never returned",
+            "seconds",
+        ]
         shown = [row for place, row in enumerate(self.table) if place < most or row.spec in ("raw", self.best.spec)]
         return heads, [
             [

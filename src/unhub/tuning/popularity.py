@@ -1,4 +1,4 @@
-"""Popularity: are the items that are returned most asked for by queries that are alike, as popular items are?"""
+"""Popularity: whether the items returned most are asked for by similar queries, as popular items are."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from numpy.typing import NDArray
 from unhub.arrays import Kind, rows_per_block, spans
 from unhub.data.vectors import Vectors
 
-TOP_SHARE = 0.02  # of the items, those that most queries reach first
-FEWEST_PAIRS = 100  # of queries that share a first item: of fewer, the mean says little
-# A hub is returned to queries that have little in common, a popular item to queries that are alike. On good data it was
-# 0.31 to 0.73, and where the demand on val fell as 1 / rank, which costs answers, 0.77 or more. Chosen on Flickr8k, on
-# val, extra, two galleries of the bank split and val with train, in two spaces; docs/tuning/tune.md has what it does.
+TOP_SHARE = 0.02  # share of the items: those that most queries reach first
+FEWEST_PAIRS = 100  # of queries that share a first item: with fewer, the mean says little
+# A hub is returned for queries that have little in common, a popular item for similar queries. On good data the figure
+# was 0.31 to 0.73; with demand on val that falls as 1 / rank, where a correction costs answers, it was 0.77 or more.
+# Chosen on Flickr8k, on val, extra, two galleries of the bank split and val with train, in two spaces; see
+# docs/tuning/tune.md.
 MOST_ALIKE = 0.75
 
 
 def alikeness(queries: Vectors, firsts: NDArray[np.int32], items: int, kind: Kind) -> float | None:
-    """Return the mean cosine of two queries, less the centre, that share one of the most returned first items.
+    """Return the mean cosine, after centring, of pairs of queries that share one of the most returned first items.
 
     firsts: the item each query reaches first, (queries,). The centre is the mean query, in which each first item counts
-    once, so that popular ones do not draw it to them. None where under 100 pairs of queries share one. The cosines of k
-    rows of length one sum to |their sum|^2 - k, so that it costs two readings of the queries.
+    once, so that popular items do not dominate it. None if under 100 pairs of queries share an item. The cosines of k
+    rows of length one sum to |their sum|^2 - k, so the queries are read only twice.
     """
     counts = np.bincount(firsts, minlength=items)
     top = np.argsort(-counts, kind="stable")[: max(1, round(TOP_SHARE * items))]

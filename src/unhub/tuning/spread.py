@@ -1,4 +1,4 @@
-"""The spread of the similarities, which a temperature is tied to, and the methods to fit when none are named."""
+"""The spread of the similarities, which sets the temperatures, and the methods to fit if none are named."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from unhub.compute.nearest import BiasedQueries, nearest
 from unhub.compute.workers import Resources
 from unhub.data.vectors import VectorsLike, as_vectors
 
-SAMPLE_QUERIES = 2000  # bank queries that are enough to tell the spread
+SAMPLE_QUERIES = 2000  # bank queries that are enough to measure the spread
 BEST_ITEMS = 10
-ROBUST_K, ROBUST_ALPHA = 32, 0.5  # of nnn: what kept most of the best gain over spaces and directions
+ROBUST_K, ROBUST_ALPHA = 32, 0.5  # of 'nnn': kept most of the best gain in all spaces and directions
 
 
 def spread(
     items: VectorsLike, bank: VectorsLike, *, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None
 ) -> float:
-    """Return by how much the best item of a bank query stands out: its score less the mean of the ten best, averaged.
+    """Return how far the best item of a bank query stands out: its score minus the mean of the ten best, averaged.
 
-    Of a large bank, 2,000 queries drawn with the seed are looked at.
+    From a large bank, 2,000 queries are drawn with the seed.
     """
     gallery, asked = as_vectors(items, "items"), as_vectors(bank, "bank")
     if len(asked) > SAMPLE_QUERIES:
@@ -27,7 +27,7 @@ def spread(
     ready: Float32 = asked.unit_block(0, len(asked), similarity)
     scores, _ = nearest(BiasedQueries(ready), gallery, similarity, min(BEST_ITEMS, len(gallery)), Resources(threads))
     apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
-    # Items that all score alike have no spread, and a temperature must be above 0.
+    # Items with equal scores have no spread, but a temperature must be above 0.
     return apart if apart > 0 else float(np.finfo(np.float32).eps)
 
 

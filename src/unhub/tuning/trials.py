@@ -1,4 +1,4 @@
-"""Trials: rank the items for some queries by every candidate, within the time there is, and keep what it came to."""
+"""Trials: rank the items for some queries by every candidate, until the time is up, and keep the figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from unhub.tuning.outcome import TriedSetting
 
 @dataclass(frozen=True, eq=False)
 class TrialQueries:
-    """The queries that rankings are compared on, all of them answered, and by what; without labels by hubness alone."""
+    """The queries that rankings are compared on, with their answers and the measure; without labels, neither."""
 
     queries: Vectors
     truth: Truth
@@ -56,7 +56,7 @@ class Trials:
     """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
 
     unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
-    deviation of h, infinite where a ranking is more than a bias. left_out: what there was no time for.
+    deviation of h, infinite if a ranking is not just a bias. left_out: the methods that there was no time for.
     """
 
     methods: list[Method]
@@ -68,7 +68,7 @@ class Trials:
     left_out: list[Method]
 
     def table(self, order: NDArray[np.int64], values: Float64 | None = None) -> tuple[TriedSetting, ...]:
-        """Return what was tried, in this order, with the value of each by the measure where there are labels."""
+        """Return what was tried in this order, with the value of the measure if there are labels."""
         return tuple(
             TriedSetting(
                 self.methods[row].spec,
@@ -89,9 +89,9 @@ def try_all(
     refits: float,
     after: float = 0.0,
 ) -> Trials:
-    """Fit every method and rank by it, group by group, until the time is up but for what comes after.
+    """Fit every method and rank by it, group by group, while there is time for what comes after.
 
-    refits: how many fits on twice the bank come after it. after: the seconds that the rest of it takes.
+    refits: how many fits on twice the bank come after. after: the seconds that the rest takes.
     """
     bank = sets.similarities
     wanted = list(dict.fromkeys(method.resolve(bank)[0] for method in methods))
@@ -131,7 +131,7 @@ def try_all(
 
 
 def specs_of(methods: Sequence[Method]) -> tuple[str, ...]:
-    """Return methods as a user types them."""
+    """Return the specs of methods, as a user types them."""
     return tuple(method.spec for method in methods)
 
 
@@ -146,15 +146,15 @@ def without_gate(ranking: Additive) -> Additive:
 
 
 def uneven(placed: Sequence[Placed], items: int) -> float:
-    """Return the Robin Hood index that a ranking is judged by, given how it places, and how it does without its gate.
+    """Return the Robin Hood index that a ranking is judged by, given its places with and without its gate.
 
-    A gate mixes two rankings, the raw one and the corrected one. Their hubs are different items, so that the mixture
-    looks more even than either, whatever becomes of the answers: the gate must not be chosen for that. It counts as no
-    more even than its correction is for all queries.
+    A gate mixes the raw ranking and the corrected one. Their hubs are different items, so the mixture looks more even
+    than either, even if the answers get worse, and must not be chosen for that. A gated ranking therefore counts as no
+    more even than its correction applied to all queries.
     """
     return max(figures_of(occurrences(one.best, items)).robin_hood for one in placed)
 
 
 def strength(ranking: Ranking) -> float:
-    """Return the standard deviation of a ranking's h; infinite where it is more than a bias."""
+    """Return the standard deviation of a ranking's h; infinite if it is not just a bias."""
     return float(ranking.h.std(dtype=np.float64)) if isinstance(ranking, Additive) else inf

@@ -1,4 +1,4 @@
-"""Tune: try the settings worth trying and choose one, with labels or without, or none where no gain is sure."""
+"""Tune: try the settings worth trying and choose one, with or without labels, or none if no gain is certain."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from unhub.tuning.spread import spread
 from unhub.tuning.trials import TrialQueries, gated, specs_of, try_all, without_gate
 from unhub.tuning.unlabelled import HubnessChange, change, least_drop, most_even, objection
 
-STEPS_BESIDES_TRIALS = 6  # a look at the bank, raw, fits of the chosen setting, a check
-MOST_TRIAL_QUERIES = 20_000  # without labels: bank queries to compare settings on, and queries
+STEPS_BESIDES_TRIALS = 6  # judging the bank, ranking by raw, fitting the chosen setting, the final check
+MOST_TRIAL_QUERIES = 20_000  # bank queries, and queries, that settings are compared on without labels
 
 
 def tune(
@@ -55,27 +55,29 @@ def tune(
     memory: int | str | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
-    """Try many methods and settings on a bank and return the one to use, or `raw` where no gain is sure.
+    """Try many methods and settings on a bank and return the one to use, or `raw` if no gain is certain.
 
-    With queries and relevance, the best by the measure; its gain is measured on queries that did not choose it.
-    Without relevance, the one that leaves the items returned most evenly to bank queries that it was not fitted on;
-    queries without labels then show whether the bank suits them.
-    methods: "all", or names, with a grid of settings each, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
+    With queries and relevance, it is the best by the measure; the gain is measured on queries that had no part in the
+    choice. Without relevance, it is the setting that returns the items most evenly to bank queries it was not fitted
+    on; queries without labels then show whether the bank suits them.
+    methods: "all", or names, each tried over its grid, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
     time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():
         if isinstance(value, Dense):
-            raise ArgumentError(name, "must be vectors, not a Dense matrix, since parts of the bank judge the others")
+            raise ArgumentError(name, "must be vectors, got a matrix of similarities", "give the vectors themselves")
     if relevance is not None and queries is None:
-        raise ArgumentError("queries", "is missing, and relevance says what answers them", "give the queries too")
+        raise ArgumentError("queries", "is missing, but relevance is given", "give the queries that it is about")
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
     matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
     sets = _sets(matched)
     notes = [*matched.notes]
-    scale = DataScale(1.0, len(sets.bank), len(sets.items), True)  # the spread decides temperatures, not how many
+    scale = DataScale(
+        1.0, len(sets.bank), len(sets.items), True
+    )  # the spread changes the temperatures, not their number
     clock.plan(STEPS_BESIDES_TRIALS + count_steps(candidates(named, scale)))
     if relevance is None or matched.queries is None:
         tuning = _without_labels(sets, _asked(matched, seed, notes), named, seed, clock, notes)
@@ -87,25 +89,28 @@ def tune(
 
 
 def _sets(matched: Matched) -> FittingSets:
-    """Return what to fit on."""
+    """Return the items and banks to fit on."""
     gallery = cast("Vectors", matched.items)
     copies = Copies.among(gallery, matched.hashes["items"])
     return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
-    """Return which queries are not in the bank, number for number: those would flatter what was fitted on it."""
+    """Return the queries that are not in the bank: a correction fitted on a query looks too good on it."""
     hashes = matched.hashes["queries"]
     fresh = np.flatnonzero(~np.isin(hashes, matched.hashes["bank"]))
     if len(fresh) == 0:
-        raise ArgumentError("queries", "are all in the bank, so they cannot judge it", "give other ones, or none")
+        raise ArgumentError("queries", "are all in the bank, so they cannot judge it", "give other queries, or none")
     if len(fresh) < len(hashes):
         notes.append(f"{len(hashes) - len(fresh):,} of {len(hashes):,} queries are in the bank and were left out.")
     return fresh
 
 
 def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
-    """Return the queries that judge the bank without labels: each once, or it would look far off; some of very many."""
+    """Return the queries that judge the bank without labels: each once, and at most MOST_TRIAL_QUERIES of them.
+
+    Repeated queries would make the bank look unlike them.
+    """
     if matched.queries is None:
         return None
     fresh = _unseen(matched, notes)
@@ -113,7 +118,7 @@ def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
     if len(once) < len(fresh):
         notes.append(f"{len(fresh) - len(once):,} queries repeat another one and were left out.")
     if len(once) > MOST_TRIAL_QUERIES:
-        notes.append(f"Of {len(once):,} queries {MOST_TRIAL_QUERIES:,}, drawn at random, were looked at.")
+        notes.append(f"{MOST_TRIAL_QUERIES:,} of {len(once):,} queries, drawn at random, were used.")
         once = np.sort(once)[random_positions(len(once), MOST_TRIAL_QUERIES, seed)]
     return matched.queries if len(once) == len(matched.queries) else matched.queries.gather(np.sort(once))
 
@@ -130,7 +135,7 @@ def _labelled_queries(
         raise ArgumentError(
             "queries",
             "with labels are all in the bank, so they cannot judge it",
-            "label other ones, or leave them out of the bank",
+            "label other queries, or take these out of the bank",
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
@@ -140,7 +145,7 @@ def _labelled_queries(
 def _with_labels(
     sets: FittingSets, judged: TrialQueries, named: Sequence[str], measure: Measure, seed: int, clock: Clock
 ) -> Tuning:
-    """Choose by the measure, and believe it only if the gain holds on queries that did not choose."""
+    """Choose by the measure; keep the choice only if the gain holds on queries that had no part in it."""
     trials = try_all(candidates(named, _scale(sets, seed, clock)), sets, judged, clock, refits=0.5)
     if len(trials.methods) < 2:
         return _nothing_tried(sets, clock, str(measure), too_short(clock), trials.left_out)
@@ -158,7 +163,7 @@ def _with_labels(
 def _without_labels(
     sets: FittingSets, queries: Vectors | None, named: Sequence[str], seed: int, clock: Clock, notes: list[str]
 ) -> Tuning:
-    """Choose what leaves the items returned most evenly, unless the bank is unfit or the queries see no fewer hubs."""
+    """Choose what returns the items most evenly, unless the bank is unfit or the queries see no fewer hubs."""
     fitting, judging = halves(len(sets.bank), seed)
     half = dataclasses.replace(sets, bank=sets.bank.gather(fitting))
     methods = _for_half(candidates(named, _scale(half, seed, clock)), sets, half, notes)
@@ -184,7 +189,7 @@ def _without_labels(
     judged = TrialQueries.without_labels(sets.bank.gather(judging))
     last = judged if queries is None else TrialQueries.without_labels(queries)
     refits = 1.5 if queries is None else 1.0
-    # The bank was judged by ranking for the same queries, or for the bank's, so that the last look takes about as long.
+    # Judging the bank ranked the items for as many queries, so the final check takes about as long.
     trials = try_all(methods, half, judged, clock, refits=refits, after=looked)
     if len(trials.methods) < 2:
         return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), trials.left_out)
@@ -201,7 +206,7 @@ def _without_labels(
 
 
 def _for_half(methods: Sequence[Method], sets: FittingSets, half: FittingSets, notes: list[str]) -> list[Method]:
-    """Return methods, which must be right for the whole bank, as they can be tried on a half of it."""
+    """Check methods against the whole bank, and return them as they can be tried on half of it."""
     tried = []
     for method in methods:
         method.resolve(sets.similarities)
@@ -212,7 +217,7 @@ def _for_half(methods: Sequence[Method], sets: FittingSets, half: FittingSets, n
 
 
 def _seen(correction: Correction, judged: TrialQueries, sets: FittingSets, seed: int, clock: Clock) -> HubnessChange:
-    """Return what these queries see of a correction."""
+    """Return how much a correction changes the hubness that these queries see."""
     items, ranking = len(sets.items), as_ranking(correction)
     forms = [ranking, without_gate(ranking)] if gated(ranking) else [ranking]
     raw, *corrected = judged.place([raw_ranking(items), *forms], sets, clock, limited=False)
@@ -226,7 +231,7 @@ def _seen(correction: Correction, judged: TrialQueries, sets: FittingSets, seed:
 
 
 def halves(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of bank queries to fit on and of those that judge, drawn with the seed, in rising order."""
+    """Return the positions of the bank queries to fit on and of those to judge by, at random, each in rising order."""
     order = np.random.default_rng(seed).permutation(count)
     middle = (count + 1) // 2
     return np.sort(order[:middle]), np.sort(order[middle:][:MOST_TRIAL_QUERIES])
@@ -240,6 +245,6 @@ def _scale(sets: FittingSets, seed: int, clock: Clock) -> DataScale:
 def _nothing_tried(
     sets: FittingSets, clock: Clock, measure: str, reason: str, left_out: Sequence[Method] = ()
 ) -> Tuning:
-    """Return raw, with the reason why there is nothing to compare it with."""
+    """Return raw, with the reason why nothing was tried."""
     best = fit_whole(parse(RAW), sets, clock, limited=False)
     return Tuning(best, (), reason, measure, None, 0, specs_of(left_out), clock.seconds)

@@ -1,4 +1,4 @@
-"""Choosing without labels: which ranking to take by its evenness, and reasons to leave the raw one as it is."""
+"""Choosing without labels: which ranking to take by its evenness, and when to keep the raw one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from unhub.evaluation.confidence import Interval
 from unhub.evaluation.hubness import figures_of
 from unhub.tuning.popularity import MOST_ALIKE
 
-# A bank with one of these looks good to itself: the hubness that its own queries see falls while the answers get worse.
+# With one of these problems, the hubness that bank queries see falls while the answers get worse.
 HARMFUL_PROBLEMS = ("tiny", "off-domain", "thin")
-# On the val split of Flickr8k, banks that did harm, however a setting was chosen by the hubness of real queries, let
-# their Robin Hood index fall by less than this, and good banks by 0.07 or more; of what is above chance, see below.
+# On the val split of Flickr8k, harmful banks lowered the Robin Hood index of real queries by less than this, whatever
+# setting was chosen, and good banks by 0.07 or more. It is a share of what is above chance: see `least_drop`.
 LEAST_DROP = 0.03
 
 
 @dataclass(frozen=True)
 class HubnessChange:
-    """What some queries see of a correction: how the Robin Hood index changes, and how alike they are.
+    """How a correction changes the Robin Hood index that some queries see, and how similar the queries are.
 
     least: the smallest fall that matters for this many queries and items. alike: see `popularity.alikeness`;
-    None where they are too few to tell.
+    None if there are too few queries.
     """
 
     change: Interval
@@ -37,17 +37,17 @@ class HubnessChange:
 
     @property
     def falls(self) -> bool:
-        """Whether there are enough queries, and the index falls surely, and by enough to matter."""
+        """Whether the index certainly falls, by enough to matter, for enough queries."""
         return self.queries >= FEWEST_QUERIES and self.change.high < 0 and self.change.value <= -self.least
 
     @property
     def too_few(self) -> bool:
-        """Whether more queries might show a fall that matters, since these rule none out."""
+        """Whether more queries might show a fall that matters."""
         return not self.falls and (self.queries < FEWEST_QUERIES or self.change.low <= -self.least)
 
     @property
     def popular(self) -> bool:
-        """Whether the items returned most may be popular, and no hubs."""
+        """Whether the items returned most may be popular items rather than hubs."""
         return self.alike is not None and self.alike > MOST_ALIKE
 
     @property
@@ -56,7 +56,7 @@ class HubnessChange:
 
 
 def objection(report: BankReport) -> str | None:
-    """Return why no correction should be fitted on this bank without labels, with what to do; None if nothing is."""
+    """Return why no correction should be fitted on this bank without labels, and what to do; None if it is fit."""
     found = [problem for problem in report.problems if problem in HARMFUL_PROBLEMS]
     if not found:
         return None
@@ -64,10 +64,10 @@ def objection(report: BankReport) -> str | None:
 
 
 def least_drop(places: int, items: int) -> float:
-    """Return the smallest fall of the Robin Hood index that matters, given how many places there are for the items.
+    """Return the smallest fall of the Robin Hood index that matters, given the numbers of places and items.
 
-    No ranking can do better than chance, and where there are few places for many items chance alone is near 1, so the
-    limit is a share of what is above it: 1 - P(X = floor(m)) for X of Poisson's law with the mean m = places / items.
+    No ranking can do better than chance, and with few places for many items the index under chance is near 1. So the
+    limit is LEAST_DROP times 1 - chance, where chance = P(X = floor(m)) for a Poisson X with mean m = places / items.
     """
     mean = places / items
     chance = exp(floor(mean) * log(mean) - mean - lgamma(floor(mean) + 1))
@@ -87,17 +87,17 @@ def change(raw: NDArray[np.int32], corrected: NDArray[np.int32], items: int, see
     )
 
 
-# The ranking that returns the items most evenly is corrected a little too much for the answers' good, and below it the
-# differences are of chance. Of those that come this near to it, as a share of its lead over raw, the weakest is taken.
-# Chosen on Flickr8k, on val and two galleries of the bank split, in two spaces and both directions;
-# docs/tuning/tune.md has what it kept.
+# The ranking that returns the items most evenly corrects a little too much, and small differences in evenness are
+# chance. So among the rankings this close to it, as a share of its lead over raw, the weakest is chosen. The share was
+# set on Flickr8k, on val and two galleries of the bank split, in two spaces and both directions; see
+# docs/tuning/tune.md.
 TOLERANCE_SHARE = 0.1
 
 
 def most_even(unevenness: Sequence[float], strengths: Sequence[float]) -> int:
     """Return the weakest of the rankings that return the items about as evenly as any; the first one is raw.
 
-    unevenness: Robin Hood indices. strengths: the standard deviations of h, 0 of raw.
+    unevenness: Robin Hood indices. strengths: the standard deviations of h, 0 for raw.
     """
     values = np.array(unevenness)
     least = values.min()
