@@ -32,13 +32,15 @@ MOST_PROSE_COLUMNS = 100  # also of a text that is piped
 def demo(
     query: Annotated[
         list[str] | None,
-        typer.Option(help="Answer this description and end; put ; between several of one emoji; repeatable."),
+        typer.Option(
+            metavar="TEXT", help="Search for this description and exit; put ; between several of one emoji; repeatable."
+        ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Also write the report on the emoji, for example demo.html (extra plot).")
+        Path | None, typer.Option(help="Also write a report on the emoji, for example demo.html; needs the extra plot.")
     ] = None,
     files: Annotated[
-        Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and end.")
+        Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and exit.")
     ] = None,
     overwrite: Overwrite = False,
     threads: Threads = None,

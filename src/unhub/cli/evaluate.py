@@ -52,7 +52,8 @@ def evaluate(
     query_ids: QueryIds = None,
     correction: SavedList = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable."),
     ] = None,
     bank: OptionalBank = None,
     bank_items: BankItems = None,
@@ -63,10 +64,12 @@ def evaluate(
         int | None,
         typer.Option(min=2, help="Number of random parts (default: 3); without --bank-size each is half of the bank."),
     ] = None,
-    run: Annotated[list[Path] | None, typer.Option(help="A TREC run of another system; repeatable.")] = None,
+    run: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A TREC run of another system; repeatable.")
+    ] = None,
     measures: Measures = MEASURES,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="Let the items ask and search the queries; the bank holds past items.")
+        bool, typer.Option("--reverse", help="Search the queries with the items; --bank then holds past items.")
     ] = False,
     exclude_self: ExcludeSelf = False,
     similarity: CompareAsFitted = None,
@@ -78,7 +81,7 @@ def evaluate(
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
-    """Measure how well queries find their answers: raw first, the best marked, gains over raw with intervals."""
+    """Measure how well queries find their answers, raw and corrected, with intervals and gains over raw."""
     import unhub
     from unhub import files
     from unhub.evaluation.evaluate import Evaluation

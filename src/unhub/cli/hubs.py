@@ -55,10 +55,10 @@ def hubs(
     exclude_self: ExcludeSelf = False,
     similarity: CompareAsFitted = None,
     threads: Threads = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show the hubs alone, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the hubs, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
+    """Show the worst hubs, how often each is returned, raw and corrected, and queries that return it."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.hubness import worst_hubs
@@ -124,7 +124,7 @@ def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
 
 
 def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: list[str] | None) -> list[str]:
-    """Return a hub as lines: what it is, how often it is returned, and queries that fall into it."""
+    """Return a hub as lines: what it is, how often it is returned, and queries that return it."""
     corrected = "" if hub.after is None else f", {hub.after:,} once corrected"
     lines = [
         f"{number:>3}. {_name(hub.id, hub.position, said)}",

@@ -49,12 +49,15 @@ def report(
     query_ids: QueryIds = None,
     item_texts: ItemTexts = None,
     item_images: Annotated[
-        Path | None, typer.Option(help="Pictures of the items: a folder of files named by id, or a file of paths.")
+        Path | None, typer.Option(help="Images of the items: a folder of files named by id, or a file of paths.")
     ] = None,
     query_texts: QueryTexts = None,
     correction: SavedList = None,
     exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out; needs --correction.")
+        bool,
+        typer.Option(
+            "--exclude-self", help="Leave the item with the query's own id out of its ranking; needs --correction."
+        ),
     ] = False,
     figures: Annotated[Path | None, typer.Option(help="Folder for the charts, as PNG and SVG files.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
