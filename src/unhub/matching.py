@@ -193,8 +193,8 @@ def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> t
     if not named and len(fitted) > 1 and np.array_equal(hashes[: len(fitted)], fitted.item_hashes):
         raise ArgumentError(
             "new_items",
-            f"begins with the {len(fitted)} items the correction has already",
-            f"give the new ones alone, from row {len(fitted)} on",
+            f"begins with the {len(fitted)} items that the correction already has",
+            f"give only the new ones, from row {len(fitted)} on",
         )
     order = np.argsort(hashes)  # of the few new ones, not of the many old ones
     places = np.minimum(np.searchsorted(hashes, fitted.item_hashes, sorter=order), len(hashes) - 1)
@@ -211,7 +211,9 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
     gallery = as_vectors(items, "items")
     check_dimensions(fitted, gallery, "items")
     if len(gallery) != len(fitted):
-        raise ArgumentError("items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
+        raise ArgumentError(
+            "items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}", "give the items of the fit"
+        )
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
         raise ArgumentError("items", "has other ids, or another order, than the correction was fitted on")
     differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
@@ -248,7 +250,9 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
     if stored is None:
         return  # raw may do without
     if given.count != stored.count:
-        raise ArgumentError(name, f"has {given.count} rows, the correction was fitted on {stored.count}")
+        raise ArgumentError(
+            name, f"has {given.count} rows, the correction was fitted on {stored.count}", "give those of the fit"
+        )
     if given != stored:
         raise ArgumentError(name, "has other contents, or another order, than the one the correction was fitted on")
 

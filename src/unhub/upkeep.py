@@ -140,9 +140,9 @@ def merge(
     if (is_all or old_bank.count > 1) and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
         raise ArgumentError(
             "more_bank",
-            f"{'is' if is_all else 'begins with'} the very bank of {old_bank.count} queries that the correction was "
+            f"{'is' if is_all else 'begins with'} the bank of {old_bank.count} queries that the correction was "
             "fitted on",
-            f"give the new queries alone{'' if is_all else f', from row {old_bank.count} on'}",
+            f"give only the new queries{'' if is_all else f', from row {old_bank.count} on'}",
         )
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
     new = vector_bank(gallery, more, targets, kind_of(fitted))
@@ -212,7 +212,7 @@ def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: V
         return False
     missing = [f"the {name}" for name, given in (("items", items), ("bank", bank)) if given is None]
     if missing:
-        problem = f"asks for {warm} iterations of {method.name!r}, which go over everything"
+        problem = f"is {warm}, and iterations of {method.name!r} go over the whole bank and all items"
         raise ArgumentError("warm", problem, f"give {' and '.join(missing)} too")
     return True
 

@@ -334,7 +334,7 @@ def test_ids_that_repeat_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_texts_in_memory_may_have_ids(tmp_path: Path) -> None:
     made = unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "captions", ids=["r", "b"])
     assert made.vectors.ids.tolist() == ["r", "b"]
-    with pytest.raises(ValueError, match="ids has 1 ids, 2 are needed"):
+    with pytest.raises(ValueError, match="ids has 1 id, 2 are needed"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", ids=["r"])
     with pytest.raises(ValueError, match="only a table has columns"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", column="caption")

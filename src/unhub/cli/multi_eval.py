@@ -147,10 +147,10 @@ def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json:
 
 
 def _numbers(text: str) -> list[int]:
-    """Return whole numbers with commas between them."""
+    """Return whole numbers that are separated by commas."""
     try:
         return [int(one) for one in text.split(",")]
     except ValueError:
         raise ArgumentError(
-            "sizes", f"must be whole numbers with commas between, such as 1,2,3,5, got {text!r}"
+            "sizes", f"must be whole numbers separated by commas, such as 1,2,3,5, got {text!r}"
         ) from None

@@ -63,7 +63,10 @@ def train(
     seed: Seed = 0,
     rate: Annotated[
         list[float] | None,
-        typer.Option(metavar="NUMBER", help="Peak learning rate; repeatable, to choose by validation."),
+        typer.Option(
+            metavar="NUMBER",
+            help="Peak learning rate; repeatable (default: 0.001, or the best of three by validation).",
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the items.")] = 30,
     batch: Annotated[int, typer.Option(min=2, help="Number of items in one step.")] = 48,

@@ -22,8 +22,8 @@ def one_of(choices: type[StrEnum], *names: str, help: str) -> Any:
 
 
 def one_argument_of(choices: type[StrEnum], metavar: str, help: str) -> Any:
-    """Return an argument that takes one of these choices, which the help ends with."""
-    return typer.Argument(parser=_parser(choices), metavar=metavar, help=f"{help}: {', '.join(choices)}.")
+    """Return an argument that takes one of these choices; a wrong one is answered with the nearest."""
+    return typer.Argument(parser=_parser(choices), metavar=metavar, help=help)
 
 
 def _parser(choices: type[StrEnum]) -> Callable[[str], StrEnum]:

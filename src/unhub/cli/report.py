@@ -80,7 +80,7 @@ def report(
     if exclude_self and not correction:
         raise ArgumentError(
             "--exclude-self",
-            "needs a correction to show: one is chosen with every item ranked",
+            "needs a correction to show, since no item is left out when one is chosen",
             "give --correction too",
         )
     inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)

@@ -44,7 +44,7 @@ class Which(StrEnum):
 
 
 def study(
-    which: Annotated[Which, one_argument_of(Which, "STUDY", help="What to vary")],
+    which: Annotated[Which, one_argument_of(Which, "STUDY", help="What to vary.")],
     items: Items,
     bank: Annotated[
         list[str],
@@ -87,9 +87,7 @@ def study(
     check_outputs([("--output", output)], overwrite, *inputs)
     for option, given in (("--method", method), ("--bank-items", bank_items)):
         if given and which is Which.k_alpha:
-            raise ArgumentError(
-                option, "has no effect: k-alpha studies 'nnn' alone, which has one bank", "leave it out"
-            )
+            raise ArgumentError(option, "has no effect: k-alpha studies only 'nnn'", "leave it out")
     check_methods(method or [], "--method")
     banks = {name: read_given(path, "--bank") for name, path in paths.items()}
     with argument("--relevance"):
@@ -133,14 +131,14 @@ def study(
 def _banks(given: list[str], several: bool) -> dict[str, Path]:
     """Return the files of banks, each by the name before its equals sign, or by that of its file."""
     if len(given) > 1 and not several:
-        raise ArgumentError("--bank", f"is given {len(given)} times", "give one; several are for bank-source")
+        raise ArgumentError("--bank", f"is given {len(given)} times", "only bank-source takes several banks")
     banks: dict[str, Path] = {}
     for one in given:
         name, equals, path = one.partition("=")
         named = bool(equals) and not Path(one).exists()
         name, file = (name, Path(path)) if named else (Path(one).stem, Path(one))
         if name in banks:
-            remedy = f"name them, for example --bank first={file}"
+            remedy = f"give each a name, for example --bank first={file}"
             raise ArgumentError("--bank", f"names two banks {name!r}", remedy)
         banks[name] = file
     return banks

@@ -68,7 +68,7 @@ def tune(
         if isinstance(value, Dense):
             raise ArgumentError(name, "must be vectors, not a Dense matrix, since parts of the bank judge the others")
     if relevance is not None and queries is None:
-        raise ArgumentError("queries", "is missing, and relevance says what answers them", "give the queries too")
+        raise ArgumentError("queries", "must be given with relevance, which says what answers each of them")
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
