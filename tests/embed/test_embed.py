@@ -358,7 +358,7 @@ def test_what_a_folder_holds_is_told_by_the_names_in_it(tmp_path: Path) -> None:
         assert kind_of(tmp_path / name) == kind
     (tmp_path / "e.xyz").touch()
     with pytest.raises(
-        ValueError, match=r"kind is needed, since the name .* does not tell what it holds; give images, texts or videos"
+        ValueError, match=r"kind is needed, since the name .* does not say what it holds; give images, texts or videos"
     ):
         kind_of(tmp_path / "e.xyz")
     with pytest.raises(FileNotFoundError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, progress, table
-from unhub.cli.errors import argument, saying_how_to_go_on
+from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.options import Json, one_of
 from unhub.errors import ArgumentError
 from unhub.evaluation.tables import visible
@@ -102,7 +102,7 @@ def embed(
         "texts": partial(embed_texts, source, column=column, id_column=id_column),
         "videos": partial(embed_videos, source, frames=frames or FRAMES),
     }
-    with saying_how_to_go_on(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
+    with saying_how_to_continue(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
         made = calls[chosen](
             model=model,
             output=output,

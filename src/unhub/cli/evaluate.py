@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEEDS = 3  # random parts of the bank, if only their size is given
 REVERSED = "with --reverse, --queries are searched and --items ask"
+REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
 
 
 def evaluate(
@@ -118,7 +119,7 @@ def evaluate(
     kind: Kind | None = None if similarity is None else similarity.value
     shown: Evaluation | OverSeeds
     if past is not None and size is not None:
-        with _telling(reverse), progress("evaluate", quiet) as advance:
+        with _naming_roles(reverse), progress("evaluate", quiet) as advance:
             shown = over_seeds(
                 asked,
                 gallery,
@@ -139,7 +140,7 @@ def evaluate(
         evaluation = shown.evaluation
     else:
         if method:
-            with _telling(reverse), progress("fit", quiet) as advance:
+            with _naming_roles(reverse), progress("fit", quiet) as advance:
                 fitted = unhub.fit(
                     gallery,
                     past,
@@ -150,7 +151,7 @@ def evaluate(
                     progress=advance,
                 )
             corrections |= name_corrections(fitted)
-        with _telling(reverse), progress("evaluate", quiet) as advance:
+        with _naming_roles(reverse), progress("evaluate", quiet) as advance:
             shown = evaluation = unhub.evaluate(
                 asked,
                 gallery,
@@ -191,13 +192,15 @@ def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
 
 
 @contextmanager
-def _telling(reverse: bool) -> Iterator[None]:
-    """Say who asks and who is searched in front of what goes wrong, which speaks of items that are searched."""
+def _naming_roles(reverse: bool) -> Iterator[None]:
+    """With --reverse, name the option that holds what an error calls items or queries."""
     try:
         yield
     except ValueError as error:
         if not reverse:
             raise
+        if isinstance(error, ArgumentError) and error.name in REVERSED_ROLES:
+            raise error.of(f"{REVERSED_ROLES[error.name]} (with --reverse, the {error.name})") from error
         raise ValueError(f"{REVERSED}: {error}") from error
 
 
@@ -217,7 +220,7 @@ def _check_reversed(saved: Mapping[str, Correction], searched: Vectors, queries:
 
 def _write_ranks(evaluation: Evaluation, path: Path) -> None:
     """Write a line for each answered query: its id, and the rank of its best answer under each ranking."""
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # of an id that is not UTF-8
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # for ids that are not UTF-8
         writer = csv.writer(file)
         writer.writerow(["query_id", *(row.name for row in evaluation.rows)])
         writer.writerows(

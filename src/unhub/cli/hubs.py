@@ -97,7 +97,7 @@ def hubs(
 
 
 def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
-    """Return the texts of vectors with these ids, each on one line; None where there are none."""
+    """Return the texts of vectors with these ids, each on one line; None without a file."""
     from unhub import files
 
     with argument(option):
@@ -145,7 +145,7 @@ def _cut(line: str, width: int) -> str:
 
 
 def _as_json(found: Hubs, said: list[str] | None, meant: list[str] | None) -> dict[str, object]:
-    """Return what the library returns, with texts by place beside the ids where there are any."""
+    """Return what the library returns, with the texts, if any, in the order of the ids."""
     texts: dict[str, object] = {}
     if said is not None:
         texts["item_texts"] = [said[hub.position] for hub in found.hubs]

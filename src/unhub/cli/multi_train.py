@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, model_facts, progress, table
-from unhub.cli.errors import argument, saying_how_to_go_on
+from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.inputs import check_outputs, read_named, write_picture
 from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, RelevanceFile, Seed, Threads, one_of
 from unhub.errors import ArgumentError
@@ -106,7 +106,7 @@ def train(
             check_drawable(curve)
     outputs = [("--output", output), ("--curve", curve)]
     check_outputs(outputs, overwrite, *inputs)
-    # The training itself refuses to start on a checkpoint that is there.
+    # The training itself refuses to start on an existing checkpoint.
     check_outputs([*outputs, ("--checkpoint", checkpoint)], True, *inputs)
     if resume and checkpoint is None:
         raise ArgumentError("--resume", "needs a checkpoint to continue from", "give --checkpoint too")
@@ -114,7 +114,7 @@ def train(
         pairs = files.read_relevance(relevance)
     captions, gallery = read_named(texts, text_ids, "--texts", "--text-ids"), read_named(items, item_ids)
     judged = _validation(validation_relevance, validation_texts, validation_items, captions, gallery)
-    with saying_how_to_go_on(lambda: _how_to_go_on(checkpoint)), progress("train", quiet) as advance:
+    with saying_how_to_continue(lambda: _how_to_continue(checkpoint)), progress("train", quiet) as advance:
 
         def watch(step: Step) -> None:
             recall = "" if step.recall is None else f", R@1 {step.recall:.1f}"
@@ -155,7 +155,7 @@ def train(
         table(("wrote", str(output)), model_facts(manifest))
 
 
-def _how_to_go_on(checkpoint: Path | None) -> str:
+def _how_to_continue(checkpoint: Path | None) -> str:
     """Return how to continue a training that was stopped; nothing if no epoch of it was kept."""
     kept = checkpoint is not None and checkpoint.exists()
     return f"run the same command with --resume to continue from {checkpoint}" if kept else ""

@@ -96,7 +96,7 @@ def report(
     past = read_given(bank, "--bank")
     with argument("--item-images"):
         pictures = None if item_images is None else files.find_pictures(item_images, gallery.ids)
-    # The page takes its place last, so that a page that is there has all its charts.
+    # The page is put in place last, so that an existing page has all its charts.
     with files.replacing(output) as page, progress("report", quiet) as advance:
         made = write_report(
             gallery,

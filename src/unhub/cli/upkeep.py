@@ -45,7 +45,7 @@ def extend(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Add items to a saved correction, at the cost of the new items alone."""
+    """Add items to a saved correction, at the cost of only the new items."""
     from unhub import upkeep
 
     fitted = _opened(correction, output, overwrite, new_items, new_item_ids, bank, bank_items, items, item_ids)
@@ -130,7 +130,7 @@ def remove(
 
 
 def _opened(correction: Path, output: Path, overwrite: bool, *inputs: Path | None) -> Correction:
-    """Load the correction, which may be replaced by the result, once it is sure that this can be written."""
+    """Load the correction after checking that the result can be written, possibly in its place."""
     from unhub import files
 
     check_outputs([("--output", output)], overwrite, *inputs)
