@@ -147,9 +147,7 @@ def test_a_stopped_training_goes_on_from_its_checkpoint(folder: Path) -> None:
     assert here(folder, *TRAIN, *options, "--resume").returncode == 0
 
 
-def test_ctrl_c_says_how_to_go_on_once_there_is_something_to_go_on_from(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_says_how_to_continue_once_there_is_a_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--rate", "0.01", "--checkpoint", "state", "--quiet")
     kept: list[Path] = []
 

@@ -44,7 +44,8 @@ def embed(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table."
+            metavar="SOURCE",
+            help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table.",
         ),
     ],
     model: Annotated[

@@ -58,7 +58,7 @@ def train(
     queries: Annotated[int, typer.Option(min=1, help="Number of captions of an item in one step.")] = 5,
     combination: Annotated[bool, typer.Option(help="Train with one caption as often as with all.")] = True,
     towers: Annotated[
-        Kinds, one_of(Kinds, "--towers", help="Towers that bring the features into one space.")
+        Kinds, one_of(Kinds, "--towers", help="Towers that map the features into one space.")
     ] = Kinds.mlp,
     seed: Seed = 0,
     rate: Annotated[
