@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TEMPORARY = ".tmp"
+TEMPORARY_SUFFIX = ".tmp"
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -30,15 +30,15 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary file beside `path`, which takes its place once it is complete and on disk.
+    """Yield a temporary file beside `path`, which replaces it once it is complete and on disk.
 
-    After any exception, an interrupt included, the temporary is gone and what stood at `path` still stands there.
+    After any exception, including an interrupt, the temporary file is removed and `path` is unchanged.
     """
     target = check_target(path)
     temporary = beside(target)
     try:
         temporary.touch(exist_ok=False)
-        # A library may write its files for the owner alone: the mode is the old file's, or the user's default.
+        # Some libraries write files that only the owner can read: keep the old file's mode, or the user's default.
         mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
         yield temporary
         os.chmod(temporary, mode)
@@ -47,28 +47,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no such help
+    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no sync
         _sync(target.parent, os.O_RDONLY)
 
 
 def remove_strays(path: str | os.PathLike[str]) -> None:
-    """Remove the temporaries that writers of `path` left when they were killed; nobody may be writing it now."""
+    """Remove temporary files that killed writers of `path` left; nothing may be writing it now."""
     for stray in strays(check_target(path)):
         stray.unlink(missing_ok=True)
 
 
-def strays(target: Path, ending: str = TEMPORARY) -> list[Path]:
-    """Return the files that `beside` named for this target and ending; a name of the user's own is not ours."""
+def strays(target: Path, ending: str = TEMPORARY_SUFFIX) -> list[Path]:
+    """Return the files that `beside` named for this target and ending, and no others."""
     return [*target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}{ending}")]
 
 
-def beside(target: Path, ending: str = TEMPORARY) -> Path:
+def beside(target: Path, ending: str = TEMPORARY_SUFFIX) -> Path:
     """Return a new name beside a file or folder."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}{ending}")
 
 
 def _sync(path: Path, flags: int) -> None:
-    """Wait until what was written to this file or folder is on disk."""
+    """Wait until this file or folder is on disk."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What goes wrong before any work begins, as values: an argument that cannot be taken, a library that is missing."""
+"""Errors as values: an argument that is wrong, a library that is missing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 
-PACKAGES = {"ot": "POT", "PIL": "Pillow"}  # modules that are not named as what a user installs
+PACKAGES = {"ot": "POT", "PIL": "Pillow"}  # modules whose package has another name
 
 
 class ArgumentError(ValueError):
-    """An argument that cannot be taken.
+    """An argument that is wrong.
 
     name: the argument, as a caller of the library writes it. problem: what is wrong, with the value seen, as the rest
-    of a sentence that begins with the name: "must be at least 1, got 0". remedy: what to do about it, or nothing.
+    of a sentence that begins with the name: "must be at least 1, got 0". remedy: what to do about it; may be empty.
 
-    A shell renders the fields in its own words, such as `--bank-items` for bank_items. Nobody reads the text again.
+    A shell renders the fields in its own words, such as `--bank-items` for bank_items. No code parses the text.
     """
 
     def __init__(self, name: str, problem: str, remedy: str = "") -> None:
@@ -34,13 +34,13 @@ class ArgumentError(ValueError):
         return f"{self.name} {self.problem}" + (f"; {self.remedy}" if self.remedy else "")
 
     def of(self, name: str) -> ArgumentError:
-        """Return the same error of an argument that is called otherwise, by a function or a shell."""
+        """Return the same error with the name that a function or a shell uses for the argument."""
         return ArgumentError(name, self.problem, self.remedy)
 
 
 @contextmanager
 def naming_file() -> Iterator[None]:
-    """Raise an ArgumentError whose name is a file as a plain ValueError: it is no argument, so no shell renames it."""
+    """Raise an ArgumentError named after a file as a plain ValueError, which no shell renames."""
     try:
         yield
     except ArgumentError as error:
@@ -48,7 +48,7 @@ def naming_file() -> Iterator[None]:
 
 
 def unknown(argument: str, value: object, names: Iterable[str], plural: str) -> ArgumentError:
-    """Return the error of a value that is none of the known names: the nearest of them, and all of them.
+    """Return the error for a value that is not a known name; it lists the names, the nearest first.
 
     plural: what the names are, for example "methods".
     """
@@ -65,16 +65,16 @@ def nearest_name(value: object, names: Iterable[str]) -> str | None:
 
 
 def optional(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import a module of an extra, or raise an ImportError with the line that installs it; `purpose` needs it."""
+    """Import a module that `purpose` needs, or raise an ImportError with the command that installs its extra."""
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:  # one that is there but broken has its own words
+    except ModuleNotFoundError as error:  # a broken installation keeps its own error
         name = module.partition(".")[0]
         raise ImportError(f"{purpose} needs {PACKAGES.get(name, name)}: {install_line(extra)}") from error
 
 
 def install_line(extra: str) -> str:
-    """Return the command that adds an extra to the very Python that runs, wherever unhub was installed from."""
+    """Return the command that installs an extra into the Python that is running."""
     try:
         metadata.distribution("unhub")
         source = "unhub"
@@ -84,12 +84,12 @@ def install_line(extra: str) -> str:
 
 
 def check_whole(value: int, name: str, least: int, why: str = "") -> int:
-    """Return a number as an int; raise unless it is whole and large enough."""
+    """Return a number as an int; raise unless it is whole and at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ArgumentError(name, f"must be a whole number of at least {least}{why}, got {value!r}")
     return int(value)
 
 
 def check_seed(seed: int) -> int:
-    """Return a seed as an int; raise unless numpy takes it."""
+    """Return a seed as an int; raise unless numpy accepts it."""
     return check_whole(seed, "seed", 0)

@@ -213,7 +213,9 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
     gallery = as_vectors(items, "items")
     check_dimensions(fitted, gallery, "items")
     if len(gallery) != len(fitted):
-        raise ArgumentError("items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}")
+        raise ArgumentError(
+            "items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}", "give the items of the fit"
+        )
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
         raise ArgumentError("items", "has other ids, or another order, than the items of the fit")
     differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
@@ -252,7 +254,9 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
     if stored is None:
         return  # 'raw' needs no bank
     if given.count != stored.count:
-        raise ArgumentError(name, f"has {given.count} rows, the correction was fitted on {stored.count}")
+        raise ArgumentError(
+            name, f"has {given.count} rows, the correction was fitted on {stored.count}", "give those of the fit"
+        )
     if given != stored:
         raise ArgumentError(name, "has other contents, or another order, than in the fit")
 

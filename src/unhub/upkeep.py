@@ -140,7 +140,7 @@ def merge(
     if (is_all or old_bank.count > 1) and Fingerprint.of(hashes[: old_bank.count]) == old_bank:
         raise ArgumentError(
             "more_bank",
-            f"{'is' if is_all else 'begins with'} the same bank of {old_bank.count} queries that the correction was "
+            f"{'is' if is_all else 'begins with'} the bank of {old_bank.count} queries that the correction was "
             "fitted on",
             f"give only the new queries{'' if is_all else f', from row {old_bank.count} on'}",
         )
@@ -214,7 +214,7 @@ def _warms(correction: Correction, warm: int, items: VectorsLike | None, bank: V
         return False
     missing = [f"the {name}" for name, given in (("items", items), ("bank", bank)) if given is None]
     if missing:
-        problem = f"asks for {warm} iterations of {method.name!r}, which need all items and the whole bank"
+        problem = f"is {warm}, and iterations of {method.name!r} go over the whole bank and all items"
         raise ArgumentError("warm", problem, f"give {' and '.join(missing)} too")
     return True
 

@@ -39,17 +39,24 @@ def fitted(folder: Path) -> Path:
         (("--items", "none.npy"), r"--items: .*none\.npy"),
         (("--items", "names.txt"), r"--items: names\.txt: no reader for files named \*\.txt"),
         (("--bank", "none.npy"), r"--bank: .*none\.npy"),
-        (("--bank", "small.npy"), "^--bank has 3 dimensions, the items 8"),
-        (("--bank", "nan.npy"), "^--bank holds nan in row 1"),
-        (("--bank", "zero.npy"), "^--bank has only zeros in row 2.* use dot similarity$"),
-        (("--method", "dualis", "--bank-items", "small.npy"), "^--bank-items has 3 dimensions"),
-        (("--item-ids", "few.txt"), r"^--item-ids: few\.txt has \d+ ids, 40 are needed"),
+        (("--bank", "small.npy"), "^--bank has 3 dimensions, the items 8; embed both with one model$"),
+        (("--bank", "nan.npy"), "^--bank holds nan in row 1; every number must be finite in float32$"),
+        (
+            ("--bank", "zero.npy"),
+            "^--bank has only zeros in row 2, which has no direction under cosine; "
+            "remove the row or use dot similarity$",
+        ),
+        (
+            ("--method", "dualis", "--bank-items", "small.npy"),
+            "^--bank-items has 3 dimensions, the items 8; embed both with one model$",
+        ),
+        (("--item-ids", "few.txt"), r"^--item-ids: few\.txt has 2 ids, 40 are needed; give one id for each$"),
         (("--item-ids", "none.txt"), r"^--item-ids: .*none\.txt"),
         (("--bank-items", "none.npy"), r"--bank-items: .*none\.npy"),
-        (("--method", "nn"), "^--method 'nn' is unknown; did you mean 'nnn'"),
-        (("--method", "NNN"), "^--method 'NNN' is unknown; did you mean 'nnn'"),
-        (("--method", "nnn", "--set", "j=3"), "^--set 'nnn' has no parameter 'j'"),
-        (("--method", "is:tau=0"), "^--method 'is' needs tau to be"),
+        (("--method", "nn"), r"^--method 'nn' is unknown; did you mean 'nnn'\? the methods are raw, is, "),
+        (("--method", "NNN"), r"^--method 'NNN' is unknown; did you mean 'nnn'\? the methods are raw, is, "),
+        (("--method", "nnn", "--set", "j=3"), "^--set 'nnn' has no parameter 'j'; it takes k, alpha$"),
+        (("--method", "is:tau=0"), "^--method 'is' needs tau to be a finite number above 0, got 0$"),
         (("--method", "is:tau"), "^--method 'is:tau' holds 'tau', which is not of the form name=value"),
         (("--method", "nnn", "--set", "k"), "--set: 'k' is not of the form name=value"),
         (("--method", "nnn", "--method", "is"), "--method is given 2 times; a file holds one correction"),
@@ -57,17 +64,24 @@ def fitted(folder: Path) -> Path:
             ("--method", "nnn", "--set", "k=91"),
             "^--method 'nnn' has k=91, which is over the 90 bank queries; give k <= 90$",
         ),
-        (("--set", "tau=0"), "^--set 'is' needs tau to be"),
-        (("--set", "tau=0.1", "--set", "beta=3"), "^--set 'is' has beta and tau, two names"),
-        (("--method", "dualis"), "^--bank-items must be given for 'dualis'"),
+        (("--set", "tau=0"), "^--set 'is' needs tau to be a finite number above 0, got 0$"),
+        (
+            ("--set", "tau=0.1", "--set", "beta=3"),
+            "^--set 'is' has beta and tau, two spellings of one thing; give one of them$",
+        ),
+        (("--method", "dualis"), "^--bank-items must be given for 'dualis'; give the training items beside the bank$"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "'--threads'"),
-        (("--memory", "lots"), "^--memory must be"),
+        (("--memory", "lots"), "^--memory must be a number of bytes or a text such as '2GB', got 'lots'$"),
         (("-o", "nowhere/out.unhub"), "--output: .*there is no folder .*nowhere"),
         (("-o", "."), "--output: .* is a folder"),
         (("-o", "bank.npy"), r"--output: bank\.npy is an input of this command"),
-        (("-o", "few.txt"), r"--output: few\.txt exists and is not a file that unhub saved; give --overwrite"),
-        (("-o", "/dev/null"), "--output: /dev/null is a pipe or a device"),
+        (
+            ("-o", "few.txt"),
+            r"--output: few\.txt exists and is not a file that unhub saved; "
+            "give --overwrite to replace it, or name another file$",
+        ),
+        (("-o", "/dev/null"), "--output: /dev/null is a pipe or a device, not a plain file; name a file to write$"),
         (("--nonsense",), "--nonsense"),
     ],
 )
@@ -85,21 +99,31 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         (("none.npy",), r"--queries: .*none\.npy"),
         (("queries.npy", "--format", "xml"), "'--format'"),
         (("queries.npy", "-k", "0"), "'-k'"),
-        (("queries.npy", "--index", "nonsense"), "^--index 'nonsense' is unknown; the indexes are exact, faiss"),
-        (("zero.npy",), "^--queries has only zeros in row 1.* use dot similarity$"),
+        (("queries.npy", "--index", "nonsense"), "^--index 'nonsense' is unknown; the indexes are exact, faiss$"),
+        (
+            ("zero.npy",),
+            "^--queries has only zeros in row 1, which has no direction under cosine; "
+            "remove the row or use dot similarity$",
+        ),
         (("queries.npy", "--correction", "none.unhub"), r"--correction: .*none\.unhub"),
         (
             ("queries.npy", "--correction", "items.npy"),
             r"--correction: items\.npy: truncated, or not a file that unhub",
         ),
-        (("queries.npy", "--items", "bank.npy"), r"^--item-ids: names\.txt has \d+ ids, 90 are needed"),
+        (
+            ("queries.npy", "--items", "bank.npy"),
+            r"^--item-ids: names\.txt has 40 ids, 90 are needed; give one id for each$",
+        ),
         (("queries.npy", "--items", "other.npy"), "^--items has other contents in row 0, item "),
         (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense' is not a factory string"),
         (("queries.npy", "--strength", "nan"), "^--strength must be finite"),
-        (("queries.npy", "--strength", "-0.5"), "^--strength must be at least 0, got -0.5"),
+        (
+            ("queries.npy", "--strength", "-0.5"),
+            "^--strength must be at least 0, got -0.5; 0 is no correction, 1 is all of it$",
+        ),
         (("missing.parquet",), r"^--queries: No such file or directory: missing\.parquet$"),
         (("ending",), "^--queries: ending: no reader for a file whose name has no suffix; there are"),
-        (("queries.npy", "--json", "--format", "table"), "^--json contradicts --format table; give one"),
+        (("queries.npy", "--json", "--format", "table"), "^--json contradicts --format table; give one of them$"),
         (("queries.npy", "-o", "nowhere/hits.json"), "--output: .*there is no folder"),
     ],
 )
@@ -245,9 +269,11 @@ def test_an_input_is_never_replaced(fitted: Path, command: str, overwrite: tuple
         for target in (name, "link"):
             option = next(iter(OPTIONS.get(command, {"-o": ""})))
             said = fail(fitted, *OUTPUTS[command], option, target, *overwrite)
-            assert (
-                f"{target} is an input of this command; name another file" in said or "end it in .png or .svg" in said
-            )
+            named = "--output" if option == "-o" else option
+            if command == "study":  # which writes to no other name
+                assert said == f"{named}: {target} is not the name of a picture; end it in .png or .svg"
+            else:
+                assert said == f"{named}: {target} is an input of this command; name another file"
         (fitted / "link").unlink()
         assert (fitted / name).read_bytes() == before
 

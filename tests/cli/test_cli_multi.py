@@ -174,7 +174,10 @@ def test_encoded_items_are_of_the_space_of_a_model(folder: Path, model: Model) -
         line = fail(folder, *command, "--encoded-items")
         assert line == "--encoded-items needs the model that encoded them; give --model too"
         line = fail(folder, *command, "--encoded-items", "--model", "model.safetensors")
-        assert line.startswith("--items has 8 dimensions, the space of --model 4; give what")
+        assert line.startswith(
+            "--items has 8 dimensions, the space of --model 4; "
+            "give what `unhub multi encode` wrote, or leave out --encoded-items"
+        )
 
 
 def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,14 +200,14 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
     ("change", "words"),
     [
         (("--save-draws", "one.png", "--curve", "./one.png"), "--curve: one.png is the file of --save-draws too"),
-        (("--sizes", "1;2"), "--sizes must be whole numbers with commas between, such as 1,2,3,5, got '1;2'"),
+        (("--sizes", "1;2"), "--sizes must be whole numbers separated by commas, such as 1,2,3,5, got '1;2'"),
         (("--sizes", "0"), "--sizes must be a whole number of at least 1, got 0"),
-        (("--sizes", "9"), "--sizes must not all be over 4, the most texts that an item has, got 9"),
+        (("--sizes", "9"), "--sizes is 9 or more, but no item has more than 4 texts; give a smaller size"),
         (
             ("--combine", "max"),
             "--combine 'max' is unknown; the combinations, besides a trained model, are sa, ra, mf, ts-wf",
         ),
-        (("--measures", "nope"), "--measures 'nope' is unknown"),
+        (("--measures", "nope"), "--measures 'nope' is unknown; the measures are R@k, GM, MdR"),
         (("--relevance", "sets.csv"), "has columns ['set_id', 'query_id']; `item_id` is required"),
         (("--correction", "items.npy"), "--correction: items.npy: truncated"),
         (("--model", "fitted.unhub"), "--model: fitted.unhub"),
@@ -214,8 +217,11 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--curve", "curve.jpg"), "--curve: curve.jpg is not the name of a picture; end it in .png or .svg"),
         (("--curve", "nowhere/curve.png"), "--curve: cannot write nowhere/curve.png: there is no folder"),
         (("--save-draws", "truth.csv"), "--save-draws: truth.csv is an input of this command"),
-        (("--text-ids", "names.txt"), "--text-ids: names.txt has 40 ids, 100 are needed"),
-        (("--texts", "bank.npy", "--text-ids", "texts.txt"), "--text-ids: texts.txt has 100 ids, 90 are needed"),
+        (("--text-ids", "names.txt"), "--text-ids: names.txt has 40 ids, 100 are needed; give one id for each"),
+        (
+            ("--texts", "bank.npy", "--text-ids", "texts.txt"),
+            "--text-ids: texts.txt has 100 ids, 90 are needed; give one id for each",
+        ),
     ],
 )
 def test_a_mistake_in_eval_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
@@ -229,8 +235,11 @@ def test_draws_of_other_captions_are_refused(folder: Path) -> None:
     write_rows(folder / "moved.csv", ("query_id", "item_id"), [*moved.items()])
     changed = [one if one != "truth.csv" else "moved.csv" for one in EVAL]
     line = fail(folder, *changed, "--load-draws", "stale.draws")
-    assert "but by this" in line and line.endswith("draw again, or give the relevance of the draws")
-    assert line.startswith(f"--load-draws were made when text {TEXT_NAMES[2]!r} did not describe item {NAMES[0]!r}")
+    assert line == (
+        f"--load-draws differs from the relevance in 2 pairs: text {TEXT_NAMES[2]!r} did not describe item "
+        f"{NAMES[0]!r} "
+        "and now does; draw again, or give the relevance of the draws"
+    )
 
 
 def test_draws_are_either_loaded_or_made(folder: Path) -> None:
@@ -298,18 +307,23 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
         (("--queries", "wide.npy"), "--queries has 9 dimensions, --items 8; embed both with one model"),
         (
             ("--queries", "wide.npy", "--model", "model.safetensors"),
-            "--queries has 9 dimensions, this tower was trained on 8",
+            "--queries has 9 dimensions, this tower was trained on 8; give the features of the same encoder",
         ),
         (("--sets", "strange.csv"), "--sets: strange.csv: 1 query id is not among the queries, for example 'no text'"),
         (("--sets", "wrong.csv"), "--sets: wrong.csv: has columns ['set', 'query_id']; `set_id` is required"),
         (("--sets", "texts.txt"), "--sets: texts.txt: sets are read from .csv, .tsv, .jsonl, .parquet files"),
         (("--sets", "none.csv"), "--sets: "),
-        (("--combine", "SA"), "--combine 'SA' is unknown; did you mean 'sa'?"),
+        (
+            ("--combine", "SA"),
+            "--combine 'SA' is unknown; "
+            "did you mean 'sa'? the combinations beside a trained model are sa, ra, mf, ts-wf",
+        ),
         (
             ("--combine", "lg-wf"),
-            "--combine 'lg-wf' is a head with trained weights; give --model, a file written by",
+            "--combine 'lg-wf' is a head with trained weights; "
+            "give --model, a file written by `unhub multi train --head lg-wf`",
         ),
-        (("--strength", "-1"), "--strength must be at least 0, got -1"),
+        (("--strength", "-1"), "--strength must be at least 0, got -1; 0 is no correction, 1 is all of it"),
         (("-o", "sets.csv"), "--output: sets.csv is an input of this command"),
         (("--queries", "names.txt"), "--queries: names.txt: no reader"),
         (("-k", "0"), "'-k'"),

@@ -91,16 +91,19 @@ def test_too_little_time_leaves_the_correction_that_stands_there(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--relevance", "truth.csv"), r"--queries\b"),
-        (("--query-ids", "truth.csv"), "--query-ids has no queries to name; give --queries"),
-        (("--time", "soon"), "--time must be a number of seconds"),
-        (("--methods", "nnm"), "--methods 'nnm' is unknown"),
-        (("--methods", "is:tau=0"), "--methods 'is' needs tau to be"),
-        (("--methods", ""), "--methods is empty"),
-        (("--methods", "raw"), r"--methods\b.*raw"),
-        ((*LABELS, "--measure", "recall"), r"--measure\b.*'recall'"),
-        (("--queries", "none.npy"), "--queries: "),
-        (("-o", "bank.npy"), "--output: "),
+        (("--relevance", "truth.csv"), "--queries must be given with relevance, which says what answers each of them$"),
+        (("--query-ids", "truth.csv"), "--query-ids has no queries to name; give --queries too$"),
+        (
+            ("--time", "soon"),
+            "--time must be a number of seconds above 0, or a text with s, m or h such as .*, got 'soon'$",
+        ),
+        (("--methods", "nnm"), r"--methods 'nnm' is unknown; did you mean 'nnn'\? the methods are raw, is, "),
+        (("--methods", "is:tau=0"), "--methods 'is' needs tau to be a finite number above 0, got 0$"),
+        (("--methods", ""), "--methods is empty; name some, for example 'is,nnn', or 'all'$"),
+        (("--methods", "raw"), "--methods has 'raw', which all others are compared with anyway; name another method$"),
+        ((*LABELS, "--measure", "recall"), "--measure 'recall' is unknown; the measures are R@k, GM, MdR, "),
+        (("--queries", "none.npy"), r"--queries: No such file or directory: none\.npy$"),
+        (("-o", "bank.npy"), r"--output: bank\.npy is an input of this command; name another file$"),
     ],
 )
 def test_mistakes_are_one_line_and_nothing_is_written(

@@ -139,9 +139,9 @@ def test_draws_for_other_texts_or_items_are_refused(texts: object, items: object
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({2: 1}, "text 2 described item 0, but in this relevance it does not, and 1 more pairs differ; draw again"),
-        ({2: [0, 1]}, "text 2 did not describe item 1, but in this relevance it does, and 0 more pairs differ"),
-        ({2: []}, "text 2 described item 0, but in this relevance it does not, and 0 more pairs differ; draw again"),
+        ({2: 1}, "2 pairs: text 2 described item 0 and now does not; draw again"),
+        ({2: [0, 1]}, "1 pair: text 2 did not describe item 1 and now does; draw again"),
+        ({2: []}, "1 pair: text 2 described item 0 and now does not; draw again"),
     ],
 )
 def test_draws_for_other_captions_are_refused(change: dict[int, object], words: str) -> None:
@@ -149,7 +149,7 @@ def test_draws_for_other_captions_are_refused(change: dict[int, object], words: 
     before: dict[int, object] = {0: 0, 1: 0, 2: 0, 3: 1, 4: 1}
     found, now = (draw(rows(5), rows(2), pairs, sizes=[1]) for pairs in (before, before | change))
     assert_same(found.against(found.text_ids, found.item_ids, found.captions), found)
-    with pytest.raises(ValueError, match=f"draws were made when {words}"):
+    with pytest.raises(ValueError, match=f"draws differs from the relevance in {words}"):
         found.against(now.text_ids, now.item_ids, now.captions)
 
 

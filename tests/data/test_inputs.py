@@ -401,7 +401,7 @@ def test_ids_that_repeat_are_refused() -> None:
 
 def test_ids_must_number_the_rows() -> None:
     refused(r"^ids has 2 ids, 3 are needed; give one id for each", lambda: Vectors(np.array([1, 2]), ITEMS[:3]))
-    refused(r"^item_ids has 1 ids, 2 are needed; give one id for each", lambda: Dense(np.eye(2), item_ids=[1]))
+    refused(r"^item_ids has 1 id, 2 are needed; give one id for each", lambda: Dense(np.eye(2), item_ids=[1]))
 
 
 @pytest.mark.parametrize("ids", [[0.5, 1.5], [True, False], [b"a", b"b"], [None, 1], [1, "a"]])

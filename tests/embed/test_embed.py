@@ -334,7 +334,7 @@ def test_ids_that_repeat_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_texts_in_memory_may_have_ids(tmp_path: Path) -> None:
     made = unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "captions", ids=["r", "b"])
     assert made.vectors.ids.tolist() == ["r", "b"]
-    with pytest.raises(ValueError, match="ids has 1 ids, 2 are needed"):
+    with pytest.raises(ValueError, match="ids has 1 id, 2 are needed"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", ids=["r"])
     with pytest.raises(ValueError, match="only a table has columns"):
         unhub.embed_texts(["red", "blue"], Toy(), tmp_path / "others", column="caption")
@@ -358,7 +358,7 @@ def test_what_a_folder_holds_is_told_by_the_names_in_it(tmp_path: Path) -> None:
         assert kind_of(tmp_path / name) == kind
     (tmp_path / "e.xyz").touch()
     with pytest.raises(
-        ValueError, match=r"kind is needed, since the name .* does not show what it holds; give images, texts or videos"
+        ValueError, match=r"kind is needed, since the name .* does not say what it holds; give images, texts or videos"
     ):
         kind_of(tmp_path / "e.xyz")
     with pytest.raises(FileNotFoundError):

@@ -227,7 +227,7 @@ def test_ids_that_a_small_file_makes_larger_than_memory_are_refused(tmp_path: Pa
     ("change", "words"),
     [
         (lambda text: "[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        (lambda text: '{"kind": "bias", ' + text[1:], "the key 'kind' comes twice"),
+        (lambda text: '{"kind": "bias", ' + text[1:], "the key 'kind' occurs twice"),
         (lambda text: text.replace('"seconds": ', '"seconds": 1e999, "then": '), "1e999 is not finite"),
         (lambda text: text.replace('"seconds": ', '"seconds": NaN, "then": '), "NaN is not finite"),
         (lambda text: text.replace('"iterations": 0', f'"iterations": {"9" * 5000}'), "cannot be read"),

@@ -178,7 +178,9 @@ def test_blocks_threads_and_shapes_change_nothing(
             patch.setattr(placing, limit, rows * 4 * len(items))
         patch.setattr(placing, "FEWEST_QUERIES", 1)
         if not any(count >= min(sizes) for count in counts):
-            with pytest.raises(ValueError, match=f"sizes must not all be over .* that an item has, got {min(sizes)}"):
+            with pytest.raises(
+                ValueError, match=f"sizes is {min(sizes)} or more, but no item has more than \\d+ texts; give"
+            ):
                 data.evaluate(sizes=sizes, draws=draws)
             return
         combine = HasCombination(HEAD) if name == HEAD.name else name
@@ -582,7 +584,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "other ids": (lambda d: call(d.texts, d.items, {"a": 1}), "query ids are integers here"),
     "too large": (
         lambda d: d.evaluate(sizes=(6, 9)),
-        "sizes must not all be over 5, .*, got 6",
+        "sizes is 6 or more, but no item has more than 5 texts; give a smaller size",
     ),
     "no sizes": (lambda d: d.evaluate(sizes=()), "sizes is empty"),
     "no draws": (lambda d: d.evaluate(draws=0), "draws must be a whole number of at least 1"),
@@ -613,11 +615,11 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "draws of other pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {0: 7}, (1,))),
-        "draws were made when text 0 did not describe item 0, but in this relevance it does, and .* draw again",
+        "draws differs from the relevance in \\d+ pairs: text 0 did not describe item 0 and now does; draw again",
     ),
     "draws of fewer pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {**d.relevance, 0: 7}, (1,))),
-        "draws were made when text 0 .* describe.* item",
+        "draws differs from the relevance in .*: text 0 .*describe.* item",
     ),
 }
 

@@ -489,17 +489,17 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         (lambda: unhub.study_bank_source(DATA.items, {}, *GIVEN[2:]), "banks is empty"),
         (
             lambda: unhub.study_bank_size(*GIVEN, methods=BALANCED),
-            "bank_items are missing: 'dbsn' needs them; give",
+            "bank_items must be given for 'dbsn'; give",
         ),
         (
             lambda: unhub.study_growth(*GIVEN, methods=["dualis"]),
-            "bank_items are missing: 'dualis' needs them; give",
+            "bank_items must be given for 'dualis'; give",
         ),
         (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "or study 'sn', which is the same without them"),
         (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "'dbsn' needs"),
         (
             lambda: unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=["is", "nnn"]),
-            "bank_items are used by none of 'is', 'nnn'; name a method that does, such as 'dbsn'",
+            "bank_items are used by none of 'is', 'nnn'; name a method that uses them, such as 'dbsn'",
         ),
         (lambda: unhub.study_growth(*GIVEN, sizes=[0, 10]), "sizes must be from 1 to 90"),
         (lambda: unhub.study_growth(DATA.items, DATA.bank, DATA.queries[:, :5]), "dimensions"),

@@ -262,7 +262,7 @@ def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
         ({"measure": "R@"}, "measure must be"),
         ({"time": "soon"}, "time must be a number of seconds"),
         ({"time": 0}, "time must be a number of seconds"),
-        ({"relevance": {0: 1}}, "queries is missing, but relevance"),
+        ({"relevance": {0: 1}}, "queries must be given with relevance, which says what answers each of them$"),
         ({"queries": np.ones((3, 5))}, "queries has 5"),
         ({"bank_items": np.ones((3, 5))}, "bank_items has 5 dimensions"),
         ({"items": unhub.Dense(np.eye(4))}, "items must be vectors, got a matrix of similarities"),

@@ -206,7 +206,9 @@ def test_all_may_stand_beside_others() -> None:
 @pytest.mark.parametrize("methods", ["raw", "nnn,raw"])
 def test_raw_is_not_a_method_to_try(methods: str, labelled: bool) -> None:
     w = world(bank=400, queries=60)
-    with pytest.raises(ValueError, match="methods has 'raw', which every method is compared with"):
+    with pytest.raises(
+        ValueError, match="methods has 'raw', which all others are compared with anyway; name another method"
+    ):
         unhub.tune(w.items, w.bank, w.queries, w.truth if labelled else None, methods=methods)
 
 

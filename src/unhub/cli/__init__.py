@@ -24,25 +24,25 @@ class Interrupted(KeyboardInterrupt):
 
 
 def stop_if_interrupted() -> None:
-    """Raise ctrl-C again if it came and the work goes on all the same.
+    """Raise ctrl-C again if it came and the work continues.
 
-    Code that calls Python from C, as numba's does, may drop what was raised there. The work asks here while it runs.
+    Code that calls Python from C, as numba's does, may drop what was raised there. Work calls this while it runs.
     """
     if Interrupted.came:
         raise Interrupted
 
 
 def program() -> None:
-    """Run the command line in a process that ends with it: ctrl-C comes too late then to change anything."""
+    """Run the command line as a program; ctrl-C after the command is done has no effect."""
     main(signal.SIG_IGN)
 
 
 def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers = signal.default_int_handler) -> None:
     """Run the command line; ctrl-C ends it with one line and an exit code, from the first import on.
 
-    afterwards: what ctrl-C does then.
+    afterwards: what ctrl-C does after the command.
     """
-    _show_what_can_be_shown()
+    _escape_unencodable()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background it may be ignored
     Interrupted.came = False
     try:
@@ -60,8 +60,8 @@ def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers
     sys.exit(code)
 
 
-def _show_what_can_be_shown() -> None:
-    """Spell out, rather than fail at, what stdout has no character for, as Python does on stderr."""
+def _escape_unencodable() -> None:
+    """Escape characters that stdout cannot encode, as Python does on stderr."""
     out: object = sys.stdout
     if isinstance(out, TextIOWrapper) and out.errors in ("strict", "surrogateescape"):
         out.reconfigure(errors="backslashreplace")

@@ -23,10 +23,10 @@ def bank(
     similarity: CompareBy = SimilarityChoice.cosine,
     seed: Seed = 0,
     threads: Threads = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the verdict alone, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the verdict, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say whether a bank is good: its size, coverage, distance to queries and items, repeats, and what to do."""
+    """Judge a bank by its size, coverage, repeats and distance to queries and items, and say what to do."""
     from unhub.banks.judging import judge_bank
 
     gallery, past = read_given(items, "--items"), read_given(bank, "--bank")

@@ -1,4 +1,4 @@
-"""The commands of the command line, each imported when it is asked for, and how one of them is run."""
+"""The commands, each imported when it is used, and how one of them is run."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MULTI_COMMANDS: Mapping[str, tuple[str, str]] = {
     "search": ("multi_search", "search"),
     "eval": ("multi_eval", "evaluate"),
 }
-SETTINGS = {"help_option_names": ["-h", "--help"]}
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Commands(TyperGroup):
-    """A group that imports a command when it is asked for, so that one command does not wait for the others."""
+    """A group that imports a command when it is used, so that no command waits for another's imports."""
 
     known: Mapping[str, tuple[str, str]] = COMMANDS
 
@@ -73,13 +73,13 @@ def _built(name: str, made: Any) -> Any:
     """Return the command of a function, or of a group of commands."""
     if isinstance(made, typer.Typer):
         return typer.main.get_command(made)
-    alone = typer.Typer(add_completion=False, context_settings=SETTINGS)
+    alone = typer.Typer(add_completion=False, context_settings=CONTEXT_SETTINGS)
     alone.command(name, cls=Command)(made)
     return typer.main.get_command(alone)
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS, cls=Commands)
-multi = typer.Typer(name="multi", add_completion=False, context_settings=SETTINGS, cls=MultiCommands)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=CONTEXT_SETTINGS, cls=Commands)
+multi = typer.Typer(name="multi", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=MultiCommands)
 
 
 def _print_version(wanted: bool) -> None:

@@ -32,13 +32,15 @@ MOST_PROSE_COLUMNS = 100  # also of a text that is piped
 def demo(
     query: Annotated[
         list[str] | None,
-        typer.Option(help="Answer this description and end; put ; between several of one emoji; repeatable."),
+        typer.Option(
+            metavar="TEXT", help="Search for this description and exit; put ; between several of one emoji; repeatable."
+        ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Also write the report on the emoji, for example demo.html (extra plot).")
+        Path | None, typer.Option(help="Also write a report on the emoji, for example demo.html; needs the extra plot.")
     ] = None,
     files: Annotated[
-        Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and end.")
+        Path | None, typer.Option(help="Copy the data to a new folder, for the other commands, and exit.")
     ] = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
@@ -50,7 +52,7 @@ def demo(
     from unhub.demo.finding import Finder
     from unhub.demo.space import load_space
 
-    _check_alone({"--query": query, "--report": report, "--files": files})
+    _check_one_given({"--query": query, "--report": report, "--files": files})
     check_outputs([("--report", report)], overwrite)
     if report is not None:
         optional("matplotlib.figure", "plot", "a report")
@@ -70,7 +72,7 @@ def demo(
                 typer.echo("\nTry your own: unhub demo --query 'birthday cake'")
 
 
-def _check_alone(options: dict[str, object]) -> None:
+def _check_one_given(options: dict[str, object]) -> None:
     given = [name for name, value in options.items() if value]
     if len(given) > 1:
         raise ArgumentError(given[1], f"cannot be used together with {given[0]}", "give one of them")
@@ -218,7 +220,7 @@ def _say(paragraphs: Iterable[str]) -> None:
 
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(spelled(line, sys.stdout, "replace"))  # an emoji that cannot be shown is one mark
+        typer.echo(spelled(line, sys.stdout, "replace"))  # an emoji that cannot be shown becomes ?
 
 
 def _width() -> int:
@@ -226,6 +228,6 @@ def _width() -> int:
 
 
 def _styled(text: str, fg: str | None = None, bold: bool = False) -> str:
-    """Return a text in colour or bold, which a pipe does not get, nor a terminal that is asked for none."""
+    """Return a text in colour or bold, unless NO_COLOR or a dumb terminal forbids it; echo strips it in a pipe."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain or not (fg or bold) else typer.style(text, fg=fg, bold=bold or None)

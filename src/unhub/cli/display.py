@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unhub.files.models import ModelManifest, TowerManifest
 
 
-# What a fit kept, in the words of its cost, for people.
+# What a fit kept: as its cost says it, and as it is shown.
 KEPT = {
     "nothing": "",
     "fp32": "the matrix, in float32",
@@ -32,11 +32,11 @@ KEPT = {
 
 # The characters beyond ASCII that we print, for terminals that lack them.
 PLAIN = str.maketrans({"─": "-", "…": "."})
-UNSEEN_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+INVISIBLE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Advance(Protocol):
-    """Moves a bar on; a label may take the place of the one before."""
+    """Moves a progress bar; a label replaces the previous one."""
 
     def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
 
@@ -45,7 +45,7 @@ class Advance(Protocol):
 def progress(label: str, quiet: bool) -> Iterator[Advance]:
     """Yield a function of (done, total) that draws a bar with the time left, if stderr is a terminal.
 
-    It is where the work notices a ctrl-C that was dropped on its way.
+    It also raises a ctrl-C that was lost on its way.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, label=None: stop_if_interrupted()
@@ -70,7 +70,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], file: TextIO) -> None:
-    """Write rows under heads to a stream, cell by cell spelled out where need be, so that the columns stay in line."""
+    """Write rows under heads to a stream; cells that it cannot encode are escaped, and the columns stay aligned."""
     text = as_text(heads, rows)
     if not _encodes(file, text):
         head, *cells = ([spelled(cell, file) for cell in row] for row in (heads, *rows))
@@ -79,7 +79,7 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], file: TextI
 
 
 def echo(text: str = "", err: bool = False) -> None:
-    """Print lines for people; what the terminal would obey, or has no character for, is spelled out."""
+    """Print lines for people; control characters and those that the terminal lacks are escaped."""
     lines = "\n".join(map(visible, text.split("\n")))
     typer.echo(spelled(lines, sys.stderr if err else sys.stdout), err=err)
 
@@ -92,7 +92,7 @@ def echo_json(value: object) -> None:
 def json_text(value: object, stream: TextIO, indent: int | None = 2) -> str:
     """Return a value as JSON that a terminal shows as it is, and that the stream can encode."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    text = UNSEEN_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # the same text to whoever reads JSON
+    text = INVISIBLE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # the same text to a JSON reader
     return text if _encodes(stream, text) else json.dumps(value, indent=indent)
 
 
@@ -105,9 +105,9 @@ def _encodes(stream: TextIO, text: str) -> bool:
 
 
 def spelled(text: str, stream: TextIO, others: str = "backslashreplace") -> str:
-    """Return a text with what the stream cannot encode in simpler characters, or spelled out: \\xe9, \\u4e2d.
+    """Return a text that the stream can encode, with simpler characters or escapes such as \\xe9, \\u4e2d.
 
-    others: what becomes of these, by the names that Python has for it.
+    others: the error handler of Python for what has no simpler character.
     """
     if _encodes(stream, text):
         return text
@@ -116,7 +116,7 @@ def spelled(text: str, stream: TextIO, others: str = "backslashreplace") -> str:
 
 
 def wrapped(row: Sequence[str], widths: Mapping[int, int]) -> list[list[str]]:
-    """Return a row as several, so that the cells of some columns keep to a width; what goes on stands below."""
+    """Return a row as several, so that some columns keep to a width; long cells continue below."""
     cells = [textwrap.wrap(cell, widths.get(at, len(cell) + 1)) or [""] for at, cell in enumerate(row)]
     return [list(line) for line in itertools.zip_longest(*cells, fillvalue="")]
 

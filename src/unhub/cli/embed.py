@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, progress, table
-from unhub.cli.errors import argument, saying_how_to_go_on
+from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.options import Json, one_of
 from unhub.errors import ArgumentError
 from unhub.evaluation.tables import visible
@@ -44,22 +44,26 @@ def embed(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table."
+            metavar="SOURCE",
+            help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table.",
         ),
     ],
     model: Annotated[
-        str, typer.Option(help="A dual encoder for transformers: its name on the Hugging Face hub, or its folder.")
+        str,
+        typer.Option(help="A dual encoder that transformers loads: its name on the Hugging Face Hub, or its folder."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write, for example gallery.")],
-    kind: Annotated[
-        Inputs, one_of(Inputs, "--kind", help="What to embed; auto goes by the names of the files.")
-    ] = Inputs.auto,
-    column: Annotated[str | None, typer.Option(help="Column of a table with the texts (default: text).")] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column of a table with the ids (default: rows are numbered from 0).")
+    kind: Annotated[Inputs, one_of(Inputs, "--kind", help="What to embed; auto goes by the file names.")] = Inputs.auto,
+    column: Annotated[
+        str | None, typer.Option(help="Column of the table that holds the texts (default: text).")
     ] = None,
-    frames: Annotated[int | None, typer.Option(min=1, help="Frames to take from each video (default: 8).")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Inputs that go through the model at a time.")] = 32,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of the table that holds the ids (default: rows are numbered from 0).")
+    ] = None,
+    frames: Annotated[
+        int | None, typer.Option(min=1, help="Number of frames to take from each video (default: 8).")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Number of inputs to embed at a time.")] = 32,
     device: Annotated[
         str | None, typer.Option(help="Device to run on, such as cpu or cuda:1 (default: a GPU if there is one).")
     ] = None,
@@ -67,19 +71,23 @@ def embed(
         Precision,
         one_of(Precision, "--precision", help="Compute in float16 (half) or float32 (full); auto is half on a GPU."),
     ] = Precision.auto,
-    threads: Annotated[int | None, typer.Option(min=1, help="Files to open at a time (default: all cores).")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Number of files to open at a time (default: all cores).")
+    ] = None,
     restart: Annotated[
         bool,
         typer.Option(
             "--restart",
             "--overwrite",
-            help="Start again and replace what --output holds; a restart that was stopped continues.",
+            help="Start again and replace what --output holds; if stopped, the same command continues.",
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and one line of warning.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but errors, and one line if inputs were skipped.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Embed images, texts or videos. If it is stopped, the same command continues where it was."""
+    """Embed images, texts or videos into a folder of vectors; if stopped, the same command continues."""
     from unhub.embed.embed import embed_images, embed_texts, embed_videos
     from unhub.embed.media import FRAMES
     from unhub.embed.output import check_output
@@ -95,7 +103,7 @@ def embed(
         "texts": partial(embed_texts, source, column=column, id_column=id_column),
         "videos": partial(embed_videos, source, frames=frames or FRAMES),
     }
-    with saying_how_to_go_on(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
+    with saying_how_to_continue(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
         made = calls[chosen](
             model=model,
             output=output,

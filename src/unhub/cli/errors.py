@@ -17,8 +17,8 @@ from unhub.errors import ArgumentError
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 MISTAKES = (ValueError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ImportError)
-OUT_OF_LUCK = (OSError, MemoryError)
-BROKEN_PIPE = 141  # as of a program that the signal ended: 128 + SIGPIPE
+MACHINE_FAILURES = (OSError, MemoryError)
+BROKEN_PIPE = 141  # as for a program that the signal ended: 128 + SIGPIPE
 STOPPED = 130  # likewise: 128 + SIGINT
 # Arguments of the library whose options have other names.
 RENAMED = {
@@ -31,7 +31,7 @@ RENAMED = {
 
 
 class StoppedByUser(Exception):
-    """Ctrl-C; its text, if it has one, says how to go on."""
+    """Ctrl-C; its text, if any, says how to continue."""
 
 
 class Command(TyperCommand):
@@ -42,26 +42,26 @@ class Command(TyperCommand):
             returned = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python says so as it flushes at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would complain at exit
             sys.exit(BROKEN_PIPE)
         except KeyboardInterrupt as error:
-            raise StoppedByUser(*error.args) from error  # typer would make a mere exit code of it
+            raise StoppedByUser(*error.args) from error  # typer would turn it into an exit code
         except ArgumentError as error:
             raise error.of(self._option_of(error.name)) from error
         return returned
 
     def _option_of(self, name: str) -> str:
-        """Return the option for what the library calls by this name, or the name if there is none."""
+        """Return the option for an argument of the library, or its name if there is none."""
         options = {str(one.name): one.opts[0] for one in self.params if one.opts[0].startswith("-")}
         return options.get(name) or options.get(RENAMED.get(name, ""), name)
 
 
 @contextmanager
 def argument(option: str, *names: str) -> Iterator[None]:
-    """Name the option in whatever goes wrong with its value.
+    """Name the option in errors about its value.
 
-    names: what the library calls the argument, where that is not the name of the option. An error of another name,
-    such as that of a file or of a method's parameter, keeps it and gets the option in front.
+    names: other names that the library has for the argument. An error with yet another name, such as a file or a
+    parameter of a method, keeps it and gets the option in front.
     """
     try:
         yield
@@ -74,7 +74,7 @@ def argument(option: str, *names: str) -> Iterator[None]:
 
 
 @contextmanager
-def saying_how_to_go_on(how: Callable[[], str]) -> Iterator[None]:
+def saying_how_to_continue(how: Callable[[], str]) -> Iterator[None]:
     """Say on ctrl-C how to continue the work."""
     try:
         yield
@@ -83,11 +83,11 @@ def saying_how_to_go_on(how: Callable[[], str]) -> Iterator[None]:
 
 
 def report(error: Exception) -> int:
-    """Print an error as one line and return the exit code; an error that is our own fault is raised again."""
+    """Print an error as one line and return the exit code; any other error is a bug, and is raised again."""
     if isinstance(error, (StoppedByUser, typer.Abort)):
         echo(f"unhub: stopped{f'; {error}' if str(error) else ''}", err=True)
         return STOPPED
-    if not isinstance(error, (UsageError, *MISTAKES, *OUT_OF_LUCK)):
+    if not isinstance(error, (UsageError, *MISTAKES, *MACHINE_FAILURES)):
         raise error
     echo(f"unhub: {' '.join(_message(error).split())}", err=True)
     return 2 if isinstance(error, (UsageError, *MISTAKES)) else 1

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEEDS = 3  # random parts of the bank, if only their size is given
 REVERSED = "with --reverse, --queries are searched and --items ask"
+REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
 
 
 def evaluate(
@@ -52,7 +53,8 @@ def evaluate(
     query_ids: QueryIds = None,
     correction: SavedList = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable."),
     ] = None,
     bank: OptionalBank = None,
     bank_items: BankItems = None,
@@ -63,10 +65,12 @@ def evaluate(
         int | None,
         typer.Option(min=2, help="Number of random parts (default: 3); without --bank-size each is half of the bank."),
     ] = None,
-    run: Annotated[list[Path] | None, typer.Option(help="A TREC run of another system; repeatable.")] = None,
+    run: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A TREC run of another system; repeatable.")
+    ] = None,
     measures: Measures = MEASURES,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="Let the items ask and search the queries; the bank holds past items.")
+        bool, typer.Option("--reverse", help="Search the queries with the items; --bank then holds past items.")
     ] = False,
     exclude_self: ExcludeSelf = False,
     similarity: CompareAsFitted = None,
@@ -78,7 +82,7 @@ def evaluate(
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
-    """Measure how well queries find their answers: raw first, the best marked, gains over raw with intervals."""
+    """Measure how well queries find their answers, raw and corrected, with intervals and gains over raw."""
     import unhub
     from unhub import files
     from unhub.evaluation.evaluate import Evaluation
@@ -115,7 +119,7 @@ def evaluate(
     kind: Kind | None = None if similarity is None else similarity.value
     shown: Evaluation | OverSeeds
     if past is not None and size is not None:
-        with _telling(reverse), progress("evaluate", quiet) as advance:
+        with _naming_roles(reverse), progress("evaluate", quiet) as advance:
             shown = over_seeds(
                 asked,
                 gallery,
@@ -136,7 +140,7 @@ def evaluate(
         evaluation = shown.evaluation
     else:
         if method:
-            with _telling(reverse), progress("fit", quiet) as advance:
+            with _naming_roles(reverse), progress("fit", quiet) as advance:
                 fitted = unhub.fit(
                     gallery,
                     past,
@@ -147,7 +151,7 @@ def evaluate(
                     progress=advance,
                 )
             corrections |= name_corrections(fitted)
-        with _telling(reverse), progress("evaluate", quiet) as advance:
+        with _naming_roles(reverse), progress("evaluate", quiet) as advance:
             shown = evaluation = unhub.evaluate(
                 asked,
                 gallery,
@@ -188,13 +192,15 @@ def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
 
 
 @contextmanager
-def _telling(reverse: bool) -> Iterator[None]:
-    """Say who asks and who is searched in front of what goes wrong, which speaks of items that are searched."""
+def _naming_roles(reverse: bool) -> Iterator[None]:
+    """With --reverse, name the option that holds what an error calls items or queries."""
     try:
         yield
     except ValueError as error:
         if not reverse:
             raise
+        if isinstance(error, ArgumentError) and error.name in REVERSED_ROLES:
+            raise error.of(f"{REVERSED_ROLES[error.name]} (with --reverse, the {error.name})") from error
         raise ValueError(f"{REVERSED}: {error}") from error
 
 
@@ -214,7 +220,7 @@ def _check_reversed(saved: Mapping[str, Correction], searched: Vectors, queries:
 
 def _write_ranks(evaluation: Evaluation, path: Path) -> None:
     """Write a line for each answered query: its id, and the rank of its best answer under each ranking."""
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # of an id that is not UTF-8
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:  # for ids that are not UTF-8
         writer = csv.writer(file)
         writer.writerow(["query_id", *(row.name for row in evaluation.rows)])
         writer.writerows(

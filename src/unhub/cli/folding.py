@@ -22,7 +22,7 @@ LEAST_WORD_COLUMNS = 16  # however narrow the terminal is
 
 
 def terminal_width() -> int | None:
-    """Return how many columns stdout has; None where it is no terminal."""
+    """Return how many columns stdout has; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -33,7 +33,7 @@ def width_of(shown: Table) -> int:
 
 
 def show(shown: Table) -> None:
-    """Print a table, in parts below one another where the terminal is too narrow for it."""
+    """Print a table, in parts below one another where the terminal is too narrow."""
     width = terminal_width()
     for number, part in enumerate([shown] if width is None else folded(shown, width)):
         if number:
@@ -42,7 +42,7 @@ def show(shown: Table) -> None:
 
 
 def show_words(shown: Table) -> None:
-    """Print a table whose last column is of words, which go on below where the terminal is too narrow for them."""
+    """Print a table whose last column holds words, wrapped where the terminal is too narrow."""
     heads, rows = shown
     width = terminal_width()
     if width is not None:
@@ -64,14 +64,14 @@ def save(correction: Correction, path: Path, quiet: bool, as_json: bool) -> None
 
 
 def tell(*sentences: str) -> None:
-    """Print sentences, each on a line of its own, which is broken between words where the terminal is too narrow."""
+    """Print sentences, each on its own line, wrapped where the terminal is too narrow."""
     width = terminal_width()
     for one in map(visible, sentences):
         echo(one if width is None else textwrap.fill(one, width, break_long_words=False, break_on_hyphens=False))
 
 
 def show_brief(shown: Table, measures: int) -> None:
-    """Print a table as it is where it fits, else with one interval alone, that of the first of so many measures.
+    """Print a table as it is if it fits, else with the interval of the first measure only.
 
     The measures are the columns after the first one; the interval that stays comes after their values.
     """
@@ -106,6 +106,6 @@ def folded(shown: Table, width: int) -> Iterator[Table]:
 
 def _part(shown: Table, columns: Sequence[int]) -> Table:
     heads, rows = shown
-    # A row that only goes on another one, in a column of another part, has nothing to show here.
+    # A row that only continues a cell of another part has nothing to show here.
     shown_rows = ([row[at] for at in (0, *columns)] for row in rows)
     return [heads[at] for at in (0, *columns)], [row for row in shown_rows if any(row)]

@@ -36,7 +36,11 @@ class Format(StrEnum):
     npz = "npz"
 
 
-NAMED = {"": Format.table, ".txt": Format.table, **{f".{one}": one for one in Format if one is not Format.table}}
+FORMAT_BY_SUFFIX = {
+    "": Format.table,
+    ".txt": Format.table,
+    **{f".{one}": one for one in Format if one is not Format.table},
+}
 FormatOption: TypeAlias = Annotated[
     Format | None,
     one_of(Format, "--format", help="Format of the hits (default: by the suffix of --output, else a table)."),
@@ -44,7 +48,7 @@ FormatOption: TypeAlias = Annotated[
 
 
 def hits_writer(form: Format | None, as_json: bool, output: Path | None) -> Write:
-    """Return what writes hits in the format asked for, or in the one that the file's name asks for."""
+    """Return the writer for the format that is given, or else for the suffix of the file."""
     if as_json and form not in (None, Format.json):
         raise ArgumentError("--json", f"contradicts --format {form}", "give one of them")
     if output is None and form is Format.npz and sys.stdout.isatty():
@@ -80,22 +84,22 @@ def check_strength(strength: float) -> None:
 
 
 def note_few_items(k: int, items: int, quiet: bool) -> None:
-    """Say on stderr that there are fewer items than are asked for."""
+    """Say on stderr if there are fewer items than -k."""
     if k > items and not quiet:
         typer.echo(f"unhub: note: -k is {k:,}, but there are only {items:,} items: all of them are returned", err=True)
 
 
 def _named_format(output: Path | None) -> Format:
-    """Return the format that a file's name asks for; without a name, or a suffix to it, a table."""
+    """Return the format for the suffix of a file; a table without a file or a suffix."""
     suffix = "" if output is None else output.suffix.lower()
-    if suffix not in NAMED:
-        known = ", ".join(filter(None, NAMED))
+    if suffix not in FORMAT_BY_SUFFIX:
+        known = ", ".join(filter(None, FORMAT_BY_SUFFIX))
         raise ValueError(f"{output}: hits are written to {known} files, got *{suffix}; name one, or give --format")
-    return NAMED[suffix]
+    return FORMAT_BY_SUFFIX[suffix]
 
 
 def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | str, float]]]]:
-    """Yield each id asked for with its (item id, score), best first, without the places that nothing filled."""
+    """Yield each id asked for with its (item id, score), best first, without empty places."""
     import numpy as np
 
     filled = np.isfinite(hits.scores)
@@ -138,7 +142,7 @@ def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
     """
     spell = visible if file.isatty() else _as_utf8
     names = {one: spell(str(one)) for one in [*asked.tolist(), *hits.ids.ravel().tolist()]}
-    for name in names.values():  # before the first line: a part of a table looks like a whole one
+    for name in names.values():  # before the first line: part of a table would look complete
         try:
             name.encode(file.encoding or "utf-8")
         except UnicodeEncodeError as error:
@@ -157,7 +161,7 @@ def _write_csv(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:
 
 
 class _Lines:
-    """Ends lines as Unix does, where a csv writer has both parts of this end in quotes if they stand in a cell."""
+    """Writes Unix line ends; the csv writer is given both characters, so that it quotes a cell with either."""
 
     END = "\r\n"
 

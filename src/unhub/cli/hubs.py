@@ -55,10 +55,10 @@ def hubs(
     exclude_self: ExcludeSelf = False,
     similarity: CompareAsFitted = None,
     threads: Threads = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show the hubs alone, and no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the hubs, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the worst hubs, how often each is returned, raw and corrected, and queries that fall into them."""
+    """Show the worst hubs, how often each is returned, raw and corrected, and queries that return it."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.hubness import worst_hubs
@@ -97,7 +97,7 @@ def hubs(
 
 
 def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
-    """Return the texts of vectors with these ids, each on one line; None where there are none."""
+    """Return the texts of vectors with these ids, each on one line; None without a file."""
     from unhub import files
 
     with argument(option):
@@ -124,7 +124,7 @@ def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
 
 
 def _lines(number: int, hub: Hub, found: Hubs, said: list[str] | None, meant: list[str] | None) -> list[str]:
-    """Return a hub as lines: what it is, how often it is returned, and queries that fall into it."""
+    """Return a hub as lines: what it is, how often it is returned, and queries that return it."""
     corrected = "" if hub.after is None else f", {hub.after:,} once corrected"
     lines = [
         f"{number:>3}. {_name(hub.id, hub.position, said)}",
@@ -145,7 +145,7 @@ def _cut(line: str, width: int) -> str:
 
 
 def _as_json(found: Hubs, said: list[str] | None, meant: list[str] | None) -> dict[str, object]:
-    """Return what the library returns, with texts by place beside the ids where there are any."""
+    """Return what the library returns, with the texts, if any, in the order of the ids."""
     texts: dict[str, object] = {}
     if said is not None:
         texts["item_texts"] = [said[hub.position] for hub in found.hubs]

@@ -22,7 +22,7 @@ WIDTHS = {2: 19, 3: 17, 4: 38}  # of needs, parameters and what it is: 100 colum
 
 
 def info(
-    file: Annotated[Path, typer.Argument(help="A file written by `unhub fit` or `unhub multi train`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `unhub fit` or `unhub multi train`.")],
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

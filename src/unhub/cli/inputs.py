@@ -1,4 +1,4 @@
-"""Files as options name them, read or to be written; each mistake names its own option."""
+"""Read the files that options name, and check those to write; each error names its option."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *inputs: Path | None) -> None:
-    """Check the files that options name to be written, before any work: no input is lost, and no two are the same.
+    """Check the files to write before any work: none is an input, and no two are the same.
 
-    A file that is there must be empty or saved by unhub, unless it may be overwritten.
+    An existing file must be empty or saved by unhub, unless `overwrite` is given.
     """
     from unhub import files
 
@@ -67,7 +67,7 @@ def check_methods(specs: Iterable[str], option: str) -> None:
 
 
 def read_given(path: Path, option: str) -> Vectors:
-    """Read the vectors of an option; whatever the command calls with them, each row is checked and hashed once."""
+    """Read the vectors of an option; each row is checked and hashed once, however often they are used."""
     from unhub import files
     from unhub.matching import checked_once
 
@@ -83,7 +83,7 @@ def read_optional(path: Path | None, option: str) -> Vectors | None:
 def read_named(
     path: Path, ids: Path | None, option: str = "--items", ids_option: str = "--item-ids", text: bool = False
 ) -> Vectors:
-    """Read vectors whose ids may be in a file of their own, with `text` as strings whatever they look like."""
+    """Read vectors, whose ids may be in another file; with `text`, the ids are strings whatever they look like."""
     from unhub import files
     from unhub.matching import checked_once
 

@@ -1,4 +1,4 @@
-"""`unhub multi eval`: what several descriptions of one target bring, against their number."""
+"""`unhub multi eval`: how much each further description of a target helps."""
 
 from __future__ import annotations
 
@@ -47,15 +47,20 @@ def evaluate(
     text_ids: TextIds = None,
     item_ids: ItemIds = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Numbers of texts to ask with (default: 1,2,3,5, or those of --load-draws).")
+        str | None, typer.Option(help="Numbers of texts to search with (default: 1,2,3,5, or those of --load-draws).")
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(min=1, help="Random sets of each item and size (default: 100; all if there are fewer)."),
+        typer.Option(
+            min=1, help="Number of random sets for each item and size (default: 100, or all if there are fewer)."
+        ),
     ] = None,
     combine: Annotated[
         list[str] | None,
-        typer.Option(help="How to combine the texts of a set: sa, ra, mf, ts-wf; repeatable (default: sa and ra)."),
+        typer.Option(
+            metavar="NAME",
+            help="How to combine the texts of a set: sa, ra, mf or ts-wf; repeatable (default: sa and ra).",
+        ),
     ] = None,
     correction: SavedList = None,
     model: Trained = None,
@@ -63,11 +68,9 @@ def evaluate(
     measures: Measures = MEASURES,
     similarity: CompareAsFitted = None,
     seed: Seed = 0,
-    save_draws: Annotated[Path | None, typer.Option(help="File to save the sets to, for --load-draws.")] = None,
+    save_draws: Annotated[Path | None, typer.Option(help="File to save the random sets to, for --load-draws.")] = None,
     load_draws: Annotated[Path | None, typer.Option(help="A file written by --save-draws.")] = None,
-    curve: Annotated[
-        Path | None, typer.Option(help="A .png or .svg file to draw the curve over the sizes into.")
-    ] = None,
+    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file for the curve over the sizes.")] = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
     quiet: NoNotes = False,
@@ -144,10 +147,10 @@ def _print(found: SetEvaluation, specs: Mapping[str, str], quiet: bool, as_json:
 
 
 def _numbers(text: str) -> list[int]:
-    """Return whole numbers with commas between them."""
+    """Return whole numbers that are separated by commas."""
     try:
         return [int(one) for one in text.split(",")]
     except ValueError:
         raise ArgumentError(
-            "sizes", f"must be whole numbers with commas between, such as 1,2,3,5, got {text!r}"
+            "sizes", f"must be whole numbers separated by commas, such as 1,2,3,5, got {text!r}"
         ) from None

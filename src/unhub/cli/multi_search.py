@@ -40,7 +40,8 @@ def search(
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     combine: Annotated[
-        str | None, typer.Option(help="How to combine the queries of a set: sa, ra, mf or ts-wf (default: sa).")
+        str | None,
+        typer.Option(metavar="NAME", help="How to combine the queries of a set: sa, ra, mf or ts-wf (default: sa)."),
     ] = None,
     model: Trained = None,
     encoded_items: EncodedItems = False,
@@ -54,7 +55,7 @@ def search(
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
-    """Search with several queries for each target."""
+    """Search with several queries for each target and a saved correction."""
     from unhub import files
     from unhub.search.searcher import searcher
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo, model_facts, progress, table
-from unhub.cli.errors import argument, saying_how_to_go_on
+from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.inputs import check_outputs, read_named, write_picture
 from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, RelevanceFile, Seed, Threads, one_of
 from unhub.errors import ArgumentError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Heads(StrEnum):
-    """The heads there are."""
+    """The names of the heads."""
 
     mf = "mf"
     ts_wf = "ts-wf"
@@ -31,7 +31,7 @@ class Heads(StrEnum):
 
 
 class Kinds(StrEnum):
-    """The towers there are."""
+    """The names of the towers."""
 
     mlp = "mlp"
     linear = "linear"
@@ -46,7 +46,7 @@ def train(
     text_ids: Annotated[Path | None, typer.Option(help="Ids of the captions: one per line, or a .npy file.")] = None,
     item_ids: ItemIds = None,
     validation_relevance: Annotated[
-        Path | None, typer.Option(help="Pairs of other items, to choose the learning rate and the epoch by.")
+        Path | None, typer.Option(help="Pairs for validation, to choose the learning rate and the epoch by.")
     ] = None,
     validation_texts: Annotated[
         Path | None, typer.Option(help="Captions for validation (default: those of --texts that the pairs name).")
@@ -54,38 +54,41 @@ def train(
     validation_items: Annotated[
         Path | None, typer.Option(help="Items for validation (default: those of --items that the pairs name).")
     ] = None,
-    head: Annotated[Heads, one_of(Heads, "--head", help="Head that weighs several queries.")] = Heads.cg_wf,
-    queries: Annotated[int, typer.Option(min=1, help="Captions of an item in one step.")] = 5,
+    head: Annotated[Heads, one_of(Heads, "--head", help="Head that combines several captions.")] = Heads.cg_wf,
+    queries: Annotated[int, typer.Option(min=1, help="Number of captions of an item in one step.")] = 5,
     combination: Annotated[bool, typer.Option(help="Train with one caption as often as with all.")] = True,
     towers: Annotated[
-        Kinds, one_of(Kinds, "--towers", help="Towers that bring the features into one space.")
+        Kinds, one_of(Kinds, "--towers", help="Towers that map the features into one space.")
     ] = Kinds.mlp,
     seed: Seed = 0,
     rate: Annotated[
         list[float] | None,
-        typer.Option(help="Peak learning rate; repeatable, several are compared on the validation pairs."),
+        typer.Option(
+            metavar="NUMBER",
+            help="Peak learning rate; repeatable (default: 0.001, or the best of three by validation).",
+        ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the items.")] = 30,
-    batch: Annotated[int, typer.Option(min=2, help="Items in one step.")] = 48,
-    dimensions: Annotated[int, typer.Option(min=1, help="Dimensions of the joint space.")] = 256,
-    hidden: Annotated[int, typer.Option(min=1, help="Units in the hidden layer of an mlp.")] = 512,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the items.")] = 30,
+    batch: Annotated[int, typer.Option(min=2, help="Number of items in one step.")] = 48,
+    dimensions: Annotated[int, typer.Option(min=1, help="Number of dimensions of the joint space.")] = 256,
+    hidden: Annotated[int, typer.Option(min=1, help="Number of units in the hidden layer of an mlp.")] = 512,
     head_rate: Annotated[
         float | None,
-        typer.Option(help="Highest learning rate of the head (default: 0.0001 for cg-wf, else that of the towers)."),
+        typer.Option(help="Peak learning rate of the head (default: 0.0001 for cg-wf, else that of the towers)."),
     ] = None,
     dropout: Annotated[float, typer.Option(help="Share of an mlp's inputs and hidden units dropped in a step.")] = 0.0,
     weight_decay: Annotated[float, typer.Option(help="Weight decay of the optimiser.")] = 0.01,
-    temperature: Annotated[float, typer.Option(help="Temperature by which the loss divides similarities.")] = 0.05,
+    temperature: Annotated[float, typer.Option(help="Temperature of the loss.")] = 0.05,
     patience: Annotated[
-        int | None, typer.Option(min=1, help="Stop a rate after this many epochs without a better validation.")
+        int | None, typer.Option(min=1, help="Stop a rate after this many epochs without a better validation result.")
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="File to keep the state in after every epoch; never overwritten.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from --checkpoint, if it exists.")] = False,
-    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file to draw the training curve into.")] = None,
+    curve: Annotated[Path | None, typer.Option(help="A .png or .svg file for the training curve.")] = None,
     device: Annotated[
-        str | None, typer.Option(help="Device to train on, such as cpu or cuda (default: a GPU if there is one).")
+        str | None, typer.Option(help="Device to run on, such as cpu or cuda:1 (default: a GPU if there is one).")
     ] = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
@@ -103,7 +106,7 @@ def train(
             check_drawable(curve)
     outputs = [("--output", output), ("--curve", curve)]
     check_outputs(outputs, overwrite, *inputs)
-    # The training itself refuses to start on a checkpoint that is there.
+    # The training itself refuses to start on an existing checkpoint.
     check_outputs([*outputs, ("--checkpoint", checkpoint)], True, *inputs)
     if resume and checkpoint is None:
         raise ArgumentError("--resume", "needs a checkpoint to continue from", "give --checkpoint too")
@@ -111,7 +114,7 @@ def train(
         pairs = files.read_relevance(relevance)
     captions, gallery = read_named(texts, text_ids, "--texts", "--text-ids"), read_named(items, item_ids)
     judged = _validation(validation_relevance, validation_texts, validation_items, captions, gallery)
-    with saying_how_to_go_on(lambda: _how_to_go_on(checkpoint)), progress("train", quiet) as advance:
+    with saying_how_to_continue(lambda: _how_to_continue(checkpoint)), progress("train", quiet) as advance:
 
         def watch(step: Step) -> None:
             recall = "" if step.recall is None else f", R@1 {step.recall:.1f}"
@@ -152,7 +155,7 @@ def train(
         table(("wrote", str(output)), model_facts(manifest))
 
 
-def _how_to_go_on(checkpoint: Path | None) -> str:
+def _how_to_continue(checkpoint: Path | None) -> str:
     """Return how to continue a training that was stopped; nothing if no epoch of it was kept."""
     kept = checkpoint is not None and checkpoint.exists()
     return f"run the same command with --resume to continue from {checkpoint}" if kept else ""
@@ -197,7 +200,7 @@ def encode(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Bring texts or items into the joint space of a model; every other command reads the result. Needs no torch."""
+    """Map texts or items into the joint space of a model, for the other commands; needs no torch."""
     from unhub import files
 
     source, option = (texts, "--texts") if items is None else (items, "--items")

@@ -21,9 +21,9 @@ def one_of(choices: type[StrEnum], *names: str, help: str) -> Any:
     return typer.Option(*names, parser=_parser(choices), metavar=_metavar(choices), help=help)
 
 
-def one_argument_of(choices: type[StrEnum], help: str) -> Any:
+def one_argument_of(choices: type[StrEnum], metavar: str, help: str) -> Any:
     """Return an argument that takes one of these choices; a wrong one is answered with the nearest."""
-    return typer.Argument(parser=_parser(choices), metavar=_metavar(choices), help=help)
+    return typer.Argument(parser=_parser(choices), metavar=metavar, help=help)
 
 
 def _parser(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
@@ -54,7 +54,9 @@ class SimilarityChoice(StrEnum):
 Items: TypeAlias = Annotated[Path, typer.Option(help=f"The gallery: {VECTORS}.")]
 Bank: TypeAlias = Annotated[Path, typer.Option(help="Past queries, in the same formats.")]
 OptionalBank: TypeAlias = Annotated[Path | None, typer.Option(help="Past queries, in the same formats.")]
-BankItems: TypeAlias = Annotated[Path | None, typer.Option(help="Bank items, for methods that use two banks.")]
+BankItems: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Bank items, in the same formats, for methods that use them.")
+]
 Queries: TypeAlias = Annotated[Path, typer.Option(help="The queries, in the same formats.")]
 ItemIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")]
 QueryIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the queries: one per line, or a .npy file.")]
@@ -76,7 +78,7 @@ QueryTexts: TypeAlias = Annotated[
 ]
 Saved: TypeAlias = Annotated[Path, typer.Option("--correction", help="A file written by `unhub fit`.")]
 SavedList: TypeAlias = Annotated[
-    list[Path] | None, typer.Option("--correction", help="A file written by `unhub fit`; repeatable.")
+    list[Path] | None, typer.Option("--correction", metavar="FILE", help="A file written by `unhub fit`; repeatable.")
 ]
 Trained: TypeAlias = Annotated[
     Path | None,
@@ -92,7 +94,7 @@ EncodedItems: TypeAlias = Annotated[
 
 # How it is done.
 CompareBy: TypeAlias = Annotated[
-    SimilarityChoice, one_of(SimilarityChoice, "--similarity", help="SimilarityChoice by which vectors are compared.")
+    SimilarityChoice, one_of(SimilarityChoice, "--similarity", help="Similarity of the vectors.")
 ]
 CompareAsFitted: TypeAlias = Annotated[
     SimilarityChoice | None,
@@ -103,7 +105,7 @@ CompareAsFitted: TypeAlias = Annotated[
     ),
 ]
 Measures: TypeAlias = Annotated[
-    str, typer.Option(help="Measures: R@k, P@k, MdR, MnR, GM, MRR, mAP, nDCG@k. The first one decides.")
+    str, typer.Option(help="Measures, the most important first: R@k, P@k, MdR, MnR, GM, MRR, mAP, nDCG@k.")
 ]
 ExcludeSelf: TypeAlias = Annotated[
     bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")
@@ -112,10 +114,10 @@ Strength: TypeAlias = Annotated[
     float, typer.Option(help="How much of the correction to apply, from 0 (none) to 1 (all).")
 ]
 Index: TypeAlias = Annotated[str, typer.Option(help="Index to search: exact, or faiss:FACTORY.")]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of everything drawn at random.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Threads to use (default: all cores).")]
 Memory: TypeAlias = Annotated[
-    str | None, typer.Option(help="Most memory for the matrix that 'sn' and 'dbsn' keep, for example 2GB.")
+    str | None, typer.Option(help="Memory limit for the matrix that 'sn' and 'dbsn' keep, for example 2GB.")
 ]
 
 # What comes out.
@@ -124,10 +126,10 @@ HitsOutput: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write the hits to instead of stdout.")
 ]
 PictureOutput: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", help="A .png or .svg file to draw the study into.")
+    Path | None, typer.Option("--output", "-o", help="A .png or .svg file for the picture.")
 ]
 Overwrite: TypeAlias = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an existing file that unhub did not save; an input never is.")
+    bool, typer.Option("--overwrite", help="Replace a file that unhub did not save; an input is never replaced.")
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 NoNotes: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")]

@@ -49,12 +49,15 @@ def report(
     query_ids: QueryIds = None,
     item_texts: ItemTexts = None,
     item_images: Annotated[
-        Path | None, typer.Option(help="Pictures of the items: a folder of files named by id, or a file of paths.")
+        Path | None, typer.Option(help="Images of the items: a folder of files named by id, or a file of paths.")
     ] = None,
     query_texts: QueryTexts = None,
     correction: SavedList = None,
     exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out; needs --correction.")
+        bool,
+        typer.Option(
+            "--exclude-self", help="Leave the item with the query's own id out of its ranking; needs --correction."
+        ),
     ] = False,
     figures: Annotated[Path | None, typer.Option(help="Folder for the charts, as PNG and SVG files.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
@@ -77,7 +80,7 @@ def report(
     if exclude_self and not correction:
         raise ArgumentError(
             "--exclude-self",
-            "needs a correction to show: one is chosen with every item ranked",
+            "needs a correction to show, since no item is left out when one is chosen",
             "give --correction too",
         )
     inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
@@ -93,7 +96,7 @@ def report(
     past = read_given(bank, "--bank")
     with argument("--item-images"):
         pictures = None if item_images is None else files.find_pictures(item_images, gallery.ids)
-    # The page takes its place last, so that a page that is there has all its charts.
+    # The page is put in place last, so that an existing page has all its charts.
     with files.replacing(output) as page, progress("report", quiet) as advance:
         made = write_report(
             gallery,

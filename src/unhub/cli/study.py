@@ -34,7 +34,7 @@ from unhub.errors import ArgumentError
 
 
 class Which(StrEnum):
-    """The studies there are."""
+    """The names of the studies."""
 
     temperature = "temperature"
     k_alpha = "k-alpha"
@@ -44,25 +44,27 @@ class Which(StrEnum):
 
 
 def study(
-    which: Annotated[Which, one_argument_of(Which, help="What to vary.")],
+    which: Annotated[Which, one_argument_of(Which, "STUDY", help="What to vary.")],
     items: Items,
     bank: Annotated[
         list[str],
-        typer.Option(help="Past queries; for bank-source several, each a file or name=file.", metavar="FILE"),
+        typer.Option(metavar="FILE", help="Past queries; bank-source takes several, each as FILE or NAME=FILE."),
     ],
-    queries: Annotated[Path, typer.Option(help="Queries to judge by: validation queries, not those of the test.")],
+    queries: Annotated[Path, typer.Option(help="Validation queries to measure with, not the test queries.")],
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     bank_items: BankItems = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method to study, for example nnn:k=32,alpha=0.5; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A method to study, for example nnn:k=32,alpha=0.5; repeatable."),
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="R@1, nDCG@10, ... or skewness (default: R@1, or skewness without --relevance).")
+        str | None,
+        typer.Option(help="Measure: R@1, nDCG@10, ... or skewness (default: R@1; skewness without --relevance)."),
     ] = None,
     exclude_self: ExcludeSelf = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Random banks of each size, for bank-size.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random banks of each size, for bank-size.")] = 3,
     seed: Seed = 0,
     similarity: CompareBy = SimilarityChoice.cosine,
     output: PictureOutput = None,
@@ -71,7 +73,7 @@ def study(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Vary the temperature, k and alpha, the bank or the gallery, and show what it does."""
+    """Vary a parameter, the bank or the gallery, and show what it does."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.pictures import check_form
@@ -85,9 +87,7 @@ def study(
     check_outputs([("--output", output)], overwrite, *inputs)
     for option, given in (("--method", method), ("--bank-items", bank_items)):
         if given and which is Which.k_alpha:
-            raise ArgumentError(
-                option, "has no effect: k-alpha studies 'nnn' alone, which has one bank", "leave it out"
-            )
+            raise ArgumentError(option, "has no effect: k-alpha studies only 'nnn'", "leave it out")
     check_methods(method or [], "--method")
     banks = {name: read_given(path, "--bank") for name, path in paths.items()}
     with argument("--relevance"):
@@ -131,14 +131,14 @@ def study(
 def _banks(given: list[str], several: bool) -> dict[str, Path]:
     """Return the files of banks, each by the name before its equals sign, or by that of its file."""
     if len(given) > 1 and not several:
-        raise ArgumentError("--bank", f"is given {len(given)} times", "give one; several are for bank-source")
+        raise ArgumentError("--bank", f"is given {len(given)} times", "only bank-source takes several banks")
     banks: dict[str, Path] = {}
     for one in given:
         name, equals, path = one.partition("=")
         named = bool(equals) and not Path(one).exists()
         name, file = (name, Path(path)) if named else (Path(one).stem, Path(one))
         if name in banks:
-            remedy = f"name them, for example --bank first={file}"
+            remedy = f"give each a name, for example --bank first={file}"
             raise ArgumentError("--bank", f"names two banks {name!r}", remedy)
         banks[name] = file
     return banks

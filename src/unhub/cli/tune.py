@@ -38,18 +38,18 @@ def tune(
     output: Output,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries to choose by; without --relevance, to check that the bank is like them."),
+        typer.Option(help="Queries to choose by; without --relevance, only to check that the bank is like them."),
     ] = None,
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     bank_items: BankItems = None,
     methods: Annotated[
-        str, typer.Option(help="Methods to try: all, or names with commas between, for example is,nnn:k=32,alpha=0.5.")
+        str, typer.Option(help="Methods to try: all, or names separated by commas, for example is,nnn:k=32,alpha=0.5.")
     ] = "all",
     measure: Annotated[str, typer.Option(help="Measure to choose by, with --relevance.")] = "R@1",
     similarity: CompareBy = SimilarityChoice.cosine,
-    time: Annotated[str | None, typer.Option(help="Most time to take, for example 90s or 10m.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time limit, for example 90s or 10m.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     memory: Memory = None,
@@ -57,7 +57,7 @@ def tune(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try many methods and settings, choose one by labels or without them, or none if no gain is sure, and save it."""
+    """Try many methods and settings, and save the best, or 'raw' if no gain is certain; labels are optional."""
     from unhub import files
     from unhub.evaluation.measures import parse_measure
     from unhub.tuning.grid import name_methods

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from unhub.correction import Correction
 
 ChangedOutput: TypeAlias = Annotated[
-    Path, typer.Option("--output", "-o", help="File to write; it may be that of --correction.")
+    Path, typer.Option("--output", "-o", help="File to write; it may be the file of --correction.")
 ]
 FitBankItems: TypeAlias = Annotated[
     Path | None, typer.Option("--bank-items", help="The bank items of the fit, if the method uses them.")
 ]
-Warm: TypeAlias = Annotated[int, typer.Option(min=0, help="Iterations over everything, for 'sn' and 'dbsn'.")]
+Warm: TypeAlias = Annotated[
+    int, typer.Option(min=0, help="Number of iterations over all the items, for 'sn' and 'dbsn'.")
+]
 
 
 def extend(
@@ -31,7 +33,8 @@ def extend(
     bank: Annotated[Path, typer.Option(help="The bank of the fit.")],
     output: ChangedOutput,
     new_item_ids: Annotated[
-        Path | None, typer.Option(help="Ids of the new items (default: they are numbered on).")
+        Path | None,
+        typer.Option(help="Ids of the new items: one per line, or a .npy file (default: the next free numbers)."),
     ] = None,
     bank_items: FitBankItems = None,
     items: Annotated[Path | None, typer.Option(help="The items of the fit, for --warm.")] = None,
@@ -42,7 +45,7 @@ def extend(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Add items to a saved correction, at the cost of the new items alone."""
+    """Add items to a saved correction, at the cost of only the new items."""
     from unhub import upkeep
 
     fitted = _opened(correction, output, overwrite, new_items, new_item_ids, bank, bank_items, items, item_ids)
@@ -62,8 +65,8 @@ def extend(
 
 def merge(
     correction: Saved,
-    items: Annotated[Path, typer.Option(help="The items of the correction.")],
-    more_bank: Annotated[Path, typer.Option(help="The past queries to add to its bank.")],
+    items: Annotated[Path, typer.Option(help="The items of the fit.")],
+    more_bank: Annotated[Path, typer.Option(help="Past queries to add to the bank.")],
     output: ChangedOutput,
     item_ids: ItemIds = None,
     bank_items: FitBankItems = None,
@@ -90,7 +93,7 @@ def merge(
 
 def remove(
     correction: Saved,
-    ids: Annotated[Path, typer.Option(help="Ids of the items to drop: one per line, or a .npy file.")],
+    ids: Annotated[Path, typer.Option(help="Ids of the items to remove: one per line, or a .npy file.")],
     output: ChangedOutput,
     items: Annotated[
         Path | None, typer.Option(help="The items of the fit, for --warm and some settings of 'dis'.")
@@ -106,7 +109,7 @@ def remove(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Drop items from a saved correction."""
+    """Remove items from a saved correction."""
     from unhub import files, upkeep
 
     fitted = _opened(correction, output, overwrite, ids, items, item_ids, bank, bank_items)
@@ -127,7 +130,7 @@ def remove(
 
 
 def _opened(correction: Path, output: Path, overwrite: bool, *inputs: Path | None) -> Correction:
-    """Load the correction, which may be replaced by the result, once it is sure that this can be written."""
+    """Load the correction after checking that the result can be written, possibly in its place."""
     from unhub import files
 
     check_outputs([("--output", output)], overwrite, *inputs)

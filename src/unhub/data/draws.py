@@ -97,11 +97,12 @@ class Draws:
         strange = np.setxor1d(before, now)
         if len(strange):
             item, text = divmod(int(strange[0]), len(text_ids))
+            pairs = "1 pair" if len(strange) == 1 else f"{len(strange)} pairs"
             then, today = ("described", "does not") if strange[0] in before else ("did not describe", "does")
             raise ArgumentError(
                 "draws",
-                f"were made when text {text_ids[text].item()!r} {then} item {item_ids[item].item()!r}, but in "
-                f"this relevance it {today}, and {len(strange) - 1} more pairs differ",
+                f"differs from the relevance in {pairs}: text {text_ids[text].item()!r} {then} item "
+                f"{item_ids[item].item()!r} and now {today}",
                 "draw again, or give the relevance of the draws",
             )
         sizes = {size: one.moved(texts, items) for size, one in self.sizes.items()}

@@ -25,7 +25,9 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     """Return ids as a read-only array of int64 or strings; raise unless there are `count`, none repeated."""
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
-        found = f"{len(array)} ids" if array.ndim == 1 else f"ids of shape {array.shape}"
+        found = (
+            f"{len(array)} {'id' if len(array) == 1 else 'ids'}" if array.ndim == 1 else f"ids of shape {array.shape}"
+        )
         raise ArgumentError(name, f"has {found}, {count} are needed", "give one id for each")
     _check_one_kind(ids, name)
     if array.dtype.kind == "O" and _all_text(array):

@@ -230,7 +230,9 @@ def _device(torch: ModuleType, device: str | None) -> str:
         try:
             return str(torch.device(device))
         except RuntimeError as error:
-            raise ArgumentError("device", f"{device!r} is unknown: {_first_line(error)}") from error
+            raise ArgumentError(
+                "device", f"must be one that torch can use here, got {device!r} ({_first_line(error)})"
+            ) from error
     found = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     return next((name for name, is_there in found.items() if is_there()), "cpu")
 

@@ -125,7 +125,7 @@ def kind_of(source: Source) -> Kind:
         if path.suffix.lower() in known:
             return kind
     raise ArgumentError(
-        "kind", f"is needed, since the name {path} does not show what it holds", "give images, texts or videos"
+        "kind", f"is needed, since the name {path} does not say what it holds", "give images, texts or videos"
     )
 
 

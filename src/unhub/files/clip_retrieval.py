@@ -1,4 +1,4 @@
-"""Reader of clip-retrieval folders: embeddings in numbered .npy parts, with metadata in Parquet beside them."""
+"""Reader of clip-retrieval folders: embeddings in numbered .npy parts, with metadata in Parquet files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ID_COLUMNS = ("image_path", "key")
 def read_clip_folder(path: Path) -> FoundRows:
     """Map the parts of `img_emb` or `text_emb` in the order of their numbers, with ids from the metadata.
 
-    The ids are the column `image_path`, else `key`, whichever is there and does not repeat.
+    The ids are the column `image_path`, else `key`, whichever exists and has no repeats.
     """
     folder = _embedding_folder(path)
     files = _parts(folder, f"{folder.name}_*.npy")
@@ -56,7 +56,7 @@ def _embedding_folder(path: Path) -> Path:
 def _parts(folder: Path, pattern: str) -> dict[int, Path]:
     """Return the files that a pattern with one star finds, by the number in the star's place.
 
-    clip-retrieval numbers from 0, all with as many digits or none with a zero before it: other names are of two runs.
+    clip-retrieval numbers from 0, either padded to one width or not padded: a mix means two runs.
     """
     number = re.compile(pattern.replace(".", r"\.").replace("*", "([0-9]+)"))
     matches = ((number.fullmatch(file.name), file) for file in folder.glob(pattern))
@@ -71,14 +71,14 @@ def _parts(folder: Path, pattern: str) -> dict[int, Path]:
 
 
 def _check_gaps(folder: Path, files: Mapping[int, Path]) -> None:
-    """Raise a ValueError where a part is not there and a later one is."""
+    """Raise a ValueError if a part is missing and a later one is not."""
     for place, (number, file) in enumerate(files.items()):
         if number != place:
             digits = file.stem.rpartition("_")[2]
             width = len(digits) if digits.startswith("0") else 0
             raise ValueError(
-                f"{folder}: holds no {folder.name}_{place:0{width}}.npy but {file.name}; bring the part that is "
-                "missing, or, if there never was one, number those after it anew"
+                f"{folder}: holds no {folder.name}_{place:0{width}}.npy but {file.name}; add the missing part, "
+                "or renumber the later ones if there never was one"
             )
 
 
@@ -90,7 +90,7 @@ def _stacked(folder: Path, maps: Mapping[int, NDArray[np.generic]]) -> Stacked:
 
 
 def _metadata_ids(folder: Path, lengths: Mapping[int, int]) -> NDArray[np.generic] | None:
-    """Return the first column that can serve as ids, or None where there is none."""
+    """Return the first column that can serve as ids, or None."""
     files = _parts(folder, "metadata_*.parquet") if folder.is_dir() else {}
     if not files:
         return None

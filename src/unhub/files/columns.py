@@ -29,9 +29,9 @@ PIECE_ROWS = 1 << 9  # rows held as Python objects at a time: with more of them 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that is wanted: what its values may be where the file has types, and what an array is made of them.
+    """A column to read: the types its values may have, and how they become an array.
 
-    default: the value of every row where the column may be missing.
+    default: the value of every row if the column is missing; without one, the column is required.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Column:
 
 
 class NoColumn(ValueError):
-    """A table without a column that is wanted."""
+    """A table lacks a column that is required, or has it twice."""
 
     def __init__(self, message: str, column: str) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ def read_columns(path: Path, columns: Sequence[Column]) -> list[NDArray[np.gener
 
 
 def gather(path: Path, pieces: Iterable[Piece], columns: Sequence[Column]) -> list[NDArray[np.generic]]:
-    """Return an array for each column; the first value that is wrong is an error that names its line."""
+    """Return an array for each column; an error names the line of the first wrong value."""
     done: list[list[NDArray[np.generic]]] = [[] for _ in columns]
     for lines, texts in pieces:
         for column, values, arrays in zip(columns, texts, done, strict=True):
@@ -88,13 +88,13 @@ def gather(path: Path, pieces: Iterable[Piece], columns: Sequence[Column]) -> li
 
 
 def split_lines(path: Path, fields: Sequence[str], wanted: Sequence[int]) -> Iterator[Piece]:
-    """Yield some of the fields of the lines of a file, which are separated by spaces or tabs."""
+    """Yield some fields of each line of a file; fields are separated by spaces or tabs."""
     with opened(path) as lines:
         for numbers, rows in _pieces((number, line.split()) for number, line in enumerate(lines, start=1)):
             for number, row in zip(numbers, rows, strict=True):
                 if len(row) != len(fields):
                     raise ValueError(
-                        f"{path}: line {number} has {len(row)} fields; `{' '.join(fields)}` is required, {len(fields)}"
+                        f"{path}: line {number} has {len(row)} fields, {len(fields)} are required: `{' '.join(fields)}`"
                     )
             yield numbers, [[row[place] for row in rows] for place in wanted]
 
@@ -184,17 +184,18 @@ TABLES: Mapping[str, Callable[[Path, Sequence[Column]], Iterator[Piece]]] = {
 
 
 def _pieces(rows: Iterable[tuple[int, T]]) -> Iterator[tuple[list[int], list[T]]]:
-    """Yield numbered rows, some at a time, without those that are empty."""
+    """Yield numbered rows, some at a time, without the empty ones."""
     filled = (row for row in rows if row[1])
     while some := list(islice(filled, PIECE_ROWS)):
         yield [number for number, _ in some], [row for _, row in some]
 
 
 def _places(path: Path, columns: Sequence[Column], heads: Sequence[str]) -> list[int | None]:
-    """Return where each column stands under the heads, None for one that may be missing and is."""
+    """Return the position of each column under the heads; None for an optional one that is missing."""
     for column in columns:
         if heads.count(column.name) != 1 and (column.default is None or column.name in heads):
-            raise NoColumn(f"{path}: has columns {list(heads)}; `{column.name}` is required, once", column.name)
+            wrong = "must occur only once" if column.name in heads else "is required"
+            raise NoColumn(f"{path}: has columns {list(heads)}; `{column.name}` {wrong}", column.name)
     return [heads.index(column.name) if column.name in heads else None for column in columns]
 
 

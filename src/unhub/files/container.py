@@ -23,21 +23,21 @@ from unhub.files.declared import Count, as_declared, parse_json
 Tensors: TypeAlias = Mapping[str, NDArray[np.generic]]
 
 FORMAT = 1
-WHAT = "what"  # the key of a manifest that tells a model; a correction, which came first, has none
+WHAT = "what"  # the key that a model has in its manifest; a correction has none
 
 DRAWS_MARK = "unhub_draws"  # the first array of a .npz file of draws
 DRAWS_MARK_OFFSET = 30  # bytes of a zip file before the name of its first member
-HEAD_BYTES = 1 << 16  # of a file, in which its mark is looked for
+HEAD_BYTES = 1 << 16  # at the beginning of a file, searched for its mark
 MOST_HEADER_BYTES = 100_000_000  # of a safetensors file, by its own specification
 
 
 def check_replaceable(
     path: str | os.PathLike[str], mark: bytes = b"", remedy: str = "remove it first, or name another file"
 ) -> Path:
-    """Return where a file written to `path` would land; raise if something else than a file of ours would be lost.
+    """Return where a file written to `path` would land; raise if that would replace a file that is not ours.
 
-    An empty file, such as mktemp makes, may be replaced, and so may a saved one: a correction, a model or draws. With
-    a `mark` it is a file that has this mark near its beginning instead.
+    An empty file, such as mktemp makes, may be replaced, and so may a saved correction, model or draws. With a `mark`,
+    only a file with this mark near its beginning counts as ours.
     """
     target = check_target(path)
     if target.exists() and not is_replaceable(target, mark):
@@ -47,12 +47,12 @@ def check_replaceable(
 
 
 def is_replaceable(path: Path, mark: bytes = b"") -> bool:
-    """Return whether a file that is there is empty or ours, as `check_replaceable` has it."""
+    """Return whether an existing file is empty or ours, as in `check_replaceable`."""
     return path.stat().st_size == 0 or (_is_marked(path, mark) if mark else is_saved(path))
 
 
 def is_saved(path: Path) -> bool:
-    """Return whether a file says of itself that unhub saved it: a correction, a model or draws, whole or not."""
+    """Return whether unhub saved a file, by its header: a correction, a model or draws, complete or not."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         if head[DRAWS_MARK_OFFSET:].startswith(f"{DRAWS_MARK}.npy".encode()):
@@ -77,9 +77,9 @@ def _is_marked(path: Path, mark: bytes) -> bool:
 def write_container(
     path: str | os.PathLike[str], manifest: Mapping[str, object], tensors: Tensors, overwrite: bool
 ) -> None:
-    """Write a manifest and tensors to one file; what stood at `path` stays until the new file is whole and on disk.
+    """Write a manifest and tensors to one file; the old file stays until the new one is complete and on disk.
 
-    Unless it may be overwritten, it must be empty or a saved file too.
+    overwrite: replace any file; else only an empty or a saved one.
     """
     from safetensors.numpy import save_file
 
@@ -97,7 +97,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
 
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a saved correction or model is one file")
-    path.open("rb").close()  # what the system says of it is not what the library makes of that
+    path.open("rb").close()  # so that a missing file is a FileNotFoundError, not an error of the library
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; a saved correction or model is required")
     try:
@@ -105,7 +105,7 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
             written = file.metadata() or {}
             if not {"unhub", "checksum"} <= written.keys():
                 raise ValueError(f"{path}: a safetensors file, but not a correction or a model that unhub saved")
-            # The format is looked at before the checksum, which a newer one may compute otherwise.
+            # The format is checked first: a newer one may compute the checksum differently.
             manifest = _parse_manifest(path, written["unhub"])
             tensors = {name: _tensor(path, file, name) for name in file.keys()}  # noqa: SIM118  (it is not a dict)
     except SafetensorError as error:
@@ -139,8 +139,8 @@ def _parse_manifest(path: Path, text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def believed(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let a ValueError about contents that contradict each other name the file; its checksum may well be right."""
+def naming_contents(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in a ValueError about contents that contradict each other, whose checksum may be right."""
     try:
         yield
     except ValueError as error:

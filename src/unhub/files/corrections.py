@@ -26,8 +26,8 @@ from unhub.files.container import (
     FORMAT,
     WHAT,
     Tensors,
-    believed,
     checksum,
+    naming_contents,
     plain,
     unhub_version,
     write_container,
@@ -37,8 +37,8 @@ from unhub.files.declared import Count, as_declared
 if TYPE_CHECKING:
     from unhub.methods import Method
 
-MOST_TEXT_GROWTH = 100  # times the text itself: ids that take less are not compared with the memory there is
-ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none can be taken for another tensor
+MOST_TEXT_GROWTH = 100  # times the text itself; ids that take less are not compared with the free memory
+ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none has the name of another tensor
 
 
 class Set(TypedDict):
@@ -49,7 +49,7 @@ class Set(TypedDict):
 
 
 class Manifest(TypedDict):
-    """What a saved file says about itself; it is held against these types when it is read."""
+    """What a saved correction says about itself; these types are checked when it is read."""
 
     format: Count
     kind: str
@@ -88,15 +88,15 @@ def save_correction(correction: Correction, path: str | os.PathLike[str], overwr
 
 
 def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Correction:
-    """Return the correction that a file holds, its contents held against what its manifest and its method say."""
-    from unhub.methods import parse  # here, as it brings the kernels, which reading vectors can spare
+    """Return the correction in a file, once its contents match its manifest and its method."""
+    from unhub.methods import parse  # here: it imports the kernels, which reading vectors does not need
 
     manifest = as_correction_manifest(read, path)
     try:
         method = parse(manifest["method"])
     except ValueError as error:
         raise ValueError(f"{path}: this unhub has no method {manifest['method']!r} ({error})") from None
-    with believed(path):
+    with naming_contents(path):
         _check_parameters(manifest, method)
         source = _source(manifest, method)
         hashes = _item_hashes(manifest, tensors)
@@ -120,7 +120,7 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
 
 
 def read_correction_manifest(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Manifest:
-    """Return what a saved correction says about itself, once all of the file is seen to be sound."""
+    """Return what a saved correction says about itself, after checking the whole file."""
     load_correction(path, read, tensors)
     return as_correction_manifest(read, path)
 
@@ -129,7 +129,7 @@ def as_correction_manifest(manifest: dict[str, Any], path: str | os.PathLike[str
     """Return the manifest of a correction; that of a model is an error."""
     if WHAT in manifest:
         raise ValueError(f"{path}: is a saved {manifest[WHAT]}, not a correction")
-    with believed(path):
+    with naming_contents(path):
         return cast("Manifest", as_declared(manifest, Manifest, "its manifest", closed=True))
 
 
@@ -175,7 +175,7 @@ def _source(manifest: Manifest, method: Method) -> Source:
 
 
 def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
-    """Return the hash of each item, which must number the items and sum up to what the manifest says."""
+    """Return the hash of each item; their number and their digest must be those of the manifest."""
     for name in tensors:
         if not name.startswith(ARRAY_PREFIX) and name not in ("item_hashes", "ids", "ids.text", "ids.starts"):
             raise ValueError(f"it cannot have a tensor {name!r}")
@@ -245,7 +245,7 @@ def _ids_kind(ids: Tensors) -> str:
 
 
 def _unpack_ids(manifest: Manifest, tensors: Tensors, count: int) -> Ids:
-    """Return the ids of so many items, which must be of the kind and have the hash that the manifest says."""
+    """Return the ids of `count` items; their kind and their hash must be those of the manifest."""
     held = {name: array for name, array in tensors.items() if name == "ids" or name.startswith("ids.")}
     if manifest["ids"] != _ids_kind(held):
         raise ValueError(f"ids is {manifest['ids']!r}, and the tensors are those of {_ids_kind(held)!r}")

@@ -1,4 +1,4 @@
-"""JSON of a file: parsed strictly, and held against the types that the code declares for it."""
+"""JSON of a file: parsed strictly, and checked against the declared types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Natural = Annotated[int, Least(0)]
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what JSON says; NaN, a number too large, a key that comes twice and endless nesting are ValueErrors."""
+    """Parse JSON; NaN, a number too large, a repeated key and endless nesting are ValueErrors."""
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once)
     except RecursionError:
@@ -41,16 +41,16 @@ def _once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} comes twice")
+            raise ValueError(f"the key {key!r} occurs twice")
         found[key] = value
     return found
 
 
 def as_declared(value: Any, declared: Any, name: str, closed: bool = False) -> Any:
-    """Return a value of JSON as its declared type has it; a ValueError that names it where it is of another.
+    """Return a JSON value as its declared type; a value of another type is a ValueError that names it.
 
-    The type is a TypedDict, a dataclass, which is made, or what those may hold. closed: a key that is not declared is
-    an error too; else it is left out.
+    The type is a TypedDict, a dataclass, or anything that those may hold. closed: an undeclared key is an error; else
+    it is left out.
     """
     origin, inside = get_origin(declared), get_args(declared)
     if origin in (Union, types.UnionType):
@@ -121,7 +121,7 @@ def _require(condition: bool, value: object, wanted: str, name: str) -> None:
 
 
 def _short(value: object) -> str:
-    """Return a value as an error shows it; of a long one, its kind."""
+    """Return a value as an error shows it: only the kind of a long one."""
     if isinstance(value, list | dict):
         return f"a list of {len(value)}" if isinstance(value, list) else "an object"
     if isinstance(value, int) and value.bit_length() > 64:

@@ -1,4 +1,4 @@
-"""The folder that `unhub embed` writes: rows to map, their ids, and a manifest; and the reader of it."""
+"""The folder that `unhub embed` writes (rows to map, their ids, a manifest), and its reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unhub.files.numpy_files import FoundRows, map_npy
 
 FORMAT = 1
 ROWS, IDS, MANIFEST = "embeddings.npy", "ids.json", "manifest.json"
-UNFINISHED = ".unfinished"  # after the name of the folder, while the work is going on
+UNFINISHED = ".unfinished"  # added to the name of the folder until the work is done
 
 
 class Encoded(TypedDict):
@@ -43,7 +43,7 @@ class EmbeddingTask(TypedDict):
 
 
 class Left(TypedDict):
-    """An input that has no row, and why."""
+    """An input that was skipped, and why."""
 
     id: int | str
     reason: str

@@ -13,7 +13,7 @@ from unhub.arrays import Float32
 from unhub.combine import Combining
 from unhub.data.kept_arrays import Declared, Kept, check_arrays
 from unhub.errors import ArgumentError
-from unhub.files.container import FORMAT, WHAT, Tensors, believed, unhub_version, write_container
+from unhub.files.container import FORMAT, WHAT, Tensors, naming_contents, unhub_version, write_container
 from unhub.files.declared import Count, as_declared
 from unhub.model import (
     HEADS,
@@ -61,7 +61,7 @@ class TrainingData(TypedDict):
 
 
 class ModelManifest(TypedDict):
-    """What a saved model says about itself; it is held against these types when it is read."""
+    """What a saved model says about itself; these types are checked when it is read."""
 
     format: Count
     what: str
@@ -125,18 +125,18 @@ def as_model_manifest(manifest: dict[str, Any], path: str | os.PathLike[str]) ->
     """Return the manifest of a model; that of anything else is an error."""
     if manifest.get(WHAT) != MODEL:
         raise ValueError(f"{path}: is a saved correction, not a model")
-    with believed(path):
+    with naming_contents(path):
         return cast("ModelManifest", as_declared(manifest, ModelManifest, "its manifest"))
 
 
 def load_model(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Model:
-    """Return the model that a file holds, its contents held against what its manifest and its parts say."""
+    """Return the model in a file, once its contents match its manifest and its parts."""
     manifest = as_model_manifest(read, path)
     sides = (manifest["text"], manifest["item"])
     for name, known in ((manifest["head"], HEADS), *((side["kind"], TOWERS) for side in sides)):
         if name not in known:
             raise ValueError(f"{path}: this unhub has no {name!r}; it has {', '.join(known)}")
-    with believed(path):
+    with naming_contents(path):
         parts = {name: _under(f"{name}.", tensors) for name in ("head", *Towers._fields)}
         if odd := sorted({*tensors} - {f"{part}.{name}" for part, arrays in parts.items() for name in arrays}):
             raise ValueError(f"it cannot have a tensor {odd[0]!r}")
@@ -149,7 +149,7 @@ def load_model(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tens
 
 
 def read_model_manifest_of(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> ModelManifest:
-    """Return what a saved model says about itself, once all of the file is seen to be sound."""
+    """Return what a saved model says about itself, after checking the whole file."""
     load_model(path, read, tensors)
     return as_model_manifest(read, path)
 

@@ -23,7 +23,7 @@ from unhub.data.vectors import Rows, Stacked
 
 
 class FoundRows(NamedTuple):
-    """What a reader found: the rows, and a way to get the ids the file holds, or None where it holds none."""
+    """What a reader found: the rows, and a function that returns the ids in the file, or None."""
 
     rows: Rows
     ids: Callable[[], NDArray[np.generic] | None]
@@ -33,11 +33,11 @@ Reader: TypeAlias = Callable[[Path], FoundRows]
 
 
 def no_ids() -> None:
-    """Return None, as the ids of a file that holds none."""
+    """Return None: the file holds no ids."""
 
 
-# What numpy and the zip reader raise for bytes that are not as they should be: RuntimeError is that of a member with a
-# password, SyntaxError and TokenError are those of a header that is no literal of Python.
+# What numpy and the zip reader raise for damaged bytes: RuntimeError for a member with a password, SyntaxError and
+# TokenError for a header that is not a Python literal.
 DAMAGE = (
     ValueError,
     TypeError,
@@ -54,14 +54,14 @@ DAMAGE = (
     zlib.error,
     lzma.LZMAError,
 )
-MOST_DEFLATION = 1100  # bytes of an array for each byte in its archive: deflate reaches 1032
+MOST_DEFLATE_RATIO = 1100  # bytes of an array for each byte in its archive: deflate reaches 1032
 
 
 @contextmanager
 def readable(path: Path, kind: str) -> Iterator[None]:
     """Turn what numpy raises for a damaged or foreign file into a ValueError that names it.
 
-    An error of the system, such as that a file is not there or may not be read, stays what it is.
+    An error of the system, such as a missing file or a denied permission, is raised as it is.
     """
     try:
         yield
@@ -85,7 +85,7 @@ def read_npy(path: Path) -> FoundRows:
 
 
 def read_npz(path: Path) -> FoundRows:
-    """Load `vectors` and, where it is there, `ids` from a .npz file."""
+    """Load `vectors`, and `ids` if there are any, from a .npz file."""
     if is_npy(path):
         raise ValueError(f"{path}: is a .npy file, not a .npz file; rename it to .npy")
     names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
@@ -95,7 +95,7 @@ def read_npz(path: Path) -> FoundRows:
 
 
 def is_npy(path: Path) -> bool:
-    """Return whether a file begins as .npy files do, whatever its name."""
+    """Return whether a file is a .npy file by its first bytes, whatever its name."""
     with path.open("rb") as file:
         return file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX
 
@@ -103,7 +103,7 @@ def is_npy(path: Path) -> bool:
 def load_arrays(
     path: Path, kind: str, wanted: Container[str] | None = None
 ) -> tuple[list[str], dict[str, NDArray[np.generic]]]:
-    """Return the names of all arrays of a .npz file, and the arrays of those names, by default of all."""
+    """Return the names of all arrays of a .npz file, and the wanted arrays, by default all."""
     with path.open("rb") as file, readable(path, kind), zipfile.ZipFile(file) as archive:
         members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
         names = [name for name, _ in members]
@@ -113,14 +113,14 @@ def load_arrays(
 
 
 def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.generic]:
-    """Return an array, once its header, from which numpy takes the size, is seen to fit what is there."""
+    """Return an array, after checking that the size in its header is that of the file."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         if version not in HEADERS:
             raise ValueError(f"it is of version {version}, which is for arrays with named fields")
         shape, _, dtype = HEADERS[version](stream)
         claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - stream.tell()
-        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATION * (member.compress_size + 1)):
+        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATE_RATIO * (member.compress_size + 1)):
             raise ValueError(f"{member.filename} should have {claimed} bytes and has {there}")
     with archive.open(member) as stream:
         return cast("NDArray[np.generic]", np.lib.format.read_array(stream, allow_pickle=False))
@@ -183,13 +183,13 @@ def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:
     """Return where the tensors' bytes begin and the tensors by name."""
     from safetensors import SafetensorError, safe_open
 
-    path.open("rb").close()  # what the system says of it is not what the library makes of that
+    path.open("rb").close()  # so that a missing file is a FileNotFoundError, not an error of the library
     try:
         with safe_open(path, framework="numpy"):
             pass  # opening it checks that the header is sound and covers the whole file
     except SafetensorError as error:
         raise ValueError(f"{path}: truncated or not a safetensors file ({error})") from None
-    # The library would copy a tensor into memory; where it lies in the file is all that is needed to map it.
+    # The library would copy a tensor into memory; to map it, its place in the file is enough.
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
@@ -203,7 +203,7 @@ def _map_tensor(path: Path, start: int, entry: Entry) -> Rows:
         raise ValueError(f"{path}: tensors of {entry['dtype']} cannot be read; save it as one of {', '.join(STORED)}")
     dtype, shape = np.dtype(STORED[entry["dtype"]]), tuple(entry["shape"])
     if 0 in shape:
-        return np.empty(shape, dtype)  # no bytes cannot be mapped
+        return np.empty(shape, dtype)  # an empty range cannot be mapped
     tensor = np.memmap(path, dtype, "r", start + entry["data_offsets"][0], shape)
     if entry["dtype"] == "BF16" and len(shape) == 2:
         return Stacked([BFloat16(tensor)])

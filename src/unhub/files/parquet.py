@@ -1,4 +1,4 @@
-"""Reader of Parquet files: a column `embedding` of lists, perhaps `id`; pyarrow is imported when it is needed."""
+"""Reader of Parquet files: a column `embedding` of lists, and optionally `id`; pyarrow is imported when needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-# A column that is probably of ids: ids, ID, key, uuid, image_id, item-key, photoId.
+# Names of columns that probably hold ids: ids, ID, key, uuid, image_id, item-key, photoId.
 ID_LIKE_NAME = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
 
 
@@ -50,8 +50,8 @@ def read_column(path: Path, name: str) -> pyarrow.ChunkedArray:
     with _opened(path) as file:
         names = list(file.schema_arrow.names)
         if names.count(name) != 1:
-            once = ", once" if name in names else ""
-            raise ValueError(f"{path}: has columns {names}; `{name}` is required{once}")
+            wrong = "must occur only once" if name in names else "is required"
+            raise ValueError(f"{path}: has columns {names}; `{name}` {wrong}")
         column = file.read(columns=[name]).column(name)
         column.validate(full=True)  # texts that are not UTF-8, lists that reach beyond their numbers
         return column
@@ -70,7 +70,7 @@ def _ids(path: Path) -> NDArray[np.generic] | None:
 
 
 def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
-    """Read one column in which no place may be empty."""
+    """Read one column; an empty value is an error."""
     column = read_column(path, name)
     if column.null_count:
         empty = next(row for row, value in enumerate(column.is_null().to_pylist()) if value)
@@ -80,7 +80,7 @@ def _full(path: Path, name: str) -> pyarrow.ChunkedArray:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
-    path.stat()  # a file that is not there is FileNotFoundError, whatever is installed
+    path.stat()  # a missing file is a FileNotFoundError, whatever is installed
     pyarrow = optional("pyarrow", "parquet", f"reading {path}")
     parquet = optional("pyarrow.parquet", "parquet", f"reading {path}")
     with path.open("rb") as stream:
@@ -92,7 +92,7 @@ def _opened(path: Path) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 def _matrix(path: Path, column: pyarrow.ChunkedArray) -> Rows:
-    """Return a column of lists as rows, chunk below chunk without copying where pyarrow allows it."""
+    """Return a column of lists as rows, stacked chunk by chunk, without a copy where pyarrow allows it."""
     import pyarrow
 
     kind = column.type

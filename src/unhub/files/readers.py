@@ -1,4 +1,4 @@
-"""The one reader of vector files, chosen by the suffix; a folder is ours or that of clip-retrieval."""
+"""The one reader of vector files, chosen by the suffix; a folder is of `unhub embed` or of clip-retrieval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unhub.files.numpy_files import FoundRows, Reader, map_npy, read_npy, read_n
 
 def read_parquet(path: Path) -> FoundRows:
     """Read rows and ids from a Parquet file."""
-    from unhub.files.parquet import read_parquet  # which most files need not wait for
+    from unhub.files.parquet import read_parquet  # here: most files do not need it
 
     return read_parquet(path)
 
@@ -45,7 +45,7 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
 
 @naming_file()
 def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
-    """Read what a file or folder holds: ids and rows, or rows alone, which the caller may number."""
+    """Read a file or folder: ids and rows, or only rows, which the caller may number."""
     found = _read(Path(path))
     rows = as_vectors(found.rows, str(path))
     named = found.ids()
@@ -54,7 +54,7 @@ def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
 
 @naming_file()
 def read_rows(path: str | os.PathLike[str]) -> Vectors:
-    """Read rows alone, numbered from 0 whatever ids the file holds."""
+    """Read only the rows, numbered from 0 whatever ids the file holds."""
     return as_vectors(_read(Path(path)).rows, str(path))
 
 
@@ -69,7 +69,7 @@ def _read(path: Path) -> FoundRows:
         return _read_folder(path)
     if path.suffix.lower() in READERS:
         return READERS[path.suffix.lower()](path)
-    path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
+    path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
     named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
     raise ValueError(
         f"{path}: no reader for {named}; there are {', '.join(READERS)} and the folders of `unhub embed` and "
@@ -78,7 +78,7 @@ def _read(path: Path) -> FoundRows:
 
 
 def _read_folder(path: Path) -> FoundRows:
-    from unhub.files.clip_retrieval import read_clip_folder  # which most files need not wait for
+    from unhub.files.clip_retrieval import read_clip_folder  # here: most files do not need it
     from unhub.files.embedded import is_embedded, read_embedded
 
     return read_embedded(path) if is_embedded(path) else read_clip_folder(path)

@@ -1,4 +1,4 @@
-"""Readers of what answers what, and of what another system returned: tables with heads, and TREC's own forms."""
+"""Readers of relevance and of runs of other systems: tables with a header, and TREC files."""
 
 from __future__ import annotations
 

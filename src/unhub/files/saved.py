@@ -1,4 +1,4 @@
-"""What unhub saves, a correction or a model, each one file; what it is stands in the file."""
+"""Save and load a correction or a model, one file each; the file says which it is."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from unhub.model import Model
 
 
 def save(saved: Correction | Model, path: str | os.PathLike[str]) -> None:
-    """Write a correction or a model to one file; what stood at `path` stays until the new file is whole and on disk.
+    """Write a correction or a model to one file; the old file stays until the new one is complete and on disk.
 
-    A saved file and an empty one are replaced. Anything else that is there stays as it is, and is an error.
+    A saved file and an empty one are replaced. Any other existing file is kept, and is an error.
     """
     if isinstance(saved, Combining):
         save_model(saved, path)
@@ -30,11 +30,11 @@ def load(path: str | os.PathLike[str], wanted: Literal["correction"]) -> Correct
 @overload
 def load(path: str | os.PathLike[str], wanted: Literal["model"]) -> Model: ...
 @overload
-def load(path: str | os.PathLike[str], wanted: None = None) -> Any: ...  # which it is, only the file knows
+def load(path: str | os.PathLike[str], wanted: None = None) -> Any: ...  # only the file says which
 def load(path: str | os.PathLike[str], wanted: Literal["correction", "model"] | None = None) -> Correction | Model:
     """Read a saved correction or model; `wanted` says which it must be.
 
-    A file that is neither, or not whole, or not as it was written, is a ValueError.
+    Any other file, and one that was truncated or changed, is a ValueError.
     """
     manifest, tensors = read_container(Path(path))
     if wanted == MODEL or (wanted is None and manifest.get(WHAT) == MODEL):
@@ -43,17 +43,17 @@ def load(path: str | os.PathLike[str], wanted: Literal["correction", "model"] | 
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """Return what a saved correction says about itself, the whole file checked as `load` checks it."""
+    """Return what a saved correction says about itself; the whole file is checked, as by `load`."""
     return read_correction_manifest(path, *read_container(Path(path)))
 
 
 def read_model_manifest(path: str | os.PathLike[str]) -> ModelManifest:
-    """Return what a saved model says about itself, the whole file checked as `load` checks it."""
+    """Return what a saved model says about itself; the whole file is checked, as by `load`."""
     return read_model_manifest_of(path, *read_container(Path(path)))
 
 
 def read_any_manifest(path: str | os.PathLike[str]) -> Manifest | ModelManifest:
-    """Return what a saved correction or model says about itself, which it is as well; the file is read once."""
+    """Return what a saved correction or model says about itself, including which it is; the file is read once."""
     manifest, tensors = read_container(Path(path))
     if manifest.get(WHAT) == MODEL:
         return read_model_manifest_of(path, manifest, tensors)

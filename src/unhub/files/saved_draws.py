@@ -25,16 +25,16 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def write_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
-    """Write draws to one file, whatever its name; what stood at `path` stays until the new file is whole.
+    """Write draws to one file of any name; the old file stays until the new one is complete.
 
-    A saved file and an empty one are replaced. Anything else that is there stays as it is, and is an error.
+    A saved file and an empty one are replaced. Any other existing file is kept, and is an error.
     """
     check_replaceable(path)
     overwrite_draws(draws, path)
 
 
 def overwrite_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
-    """Write draws to one file in the place of whatever is at `path`."""
+    """Write draws to one file, and replace any existing one."""
     arrays: dict[str, NDArray[np.generic]] = {
         DRAWS_MARK: np.array(FORMAT),
         "text_ids": draws.text_ids,
@@ -53,14 +53,14 @@ def overwrite_draws(draws: Draws, path: str | os.PathLike[str]) -> None:
 
 
 def read_draws(path: str | os.PathLike[str]) -> Draws:
-    """Read draws; a file that does not hold any, or not whole ones, is a ValueError."""
+    """Read draws; a file without draws, or a damaged one, is a ValueError."""
     path = Path(path)
     arrays = {} if is_npy(path) else load_arrays(path, "a file of draws")[1]
     mark = arrays.get(DRAWS_MARK)
     if mark is None or mark.shape != () or mark.dtype.kind not in "iu":
         raise ValueError(f"{path}: holds no draws of texts")
     if int(mark) != FORMAT:
-        age, remedy = ("a newer", "upgrade unhub") if int(mark) > FORMAT else ("an older", "draw anew")
+        age, remedy = ("a newer", "upgrade unhub") if int(mark) > FORMAT else ("an older", "draw again")
         raise ValueError(f"{path}: written by {age} unhub (format {int(mark)}, this one reads {FORMAT}): {remedy}")
     try:
         texts, items, caption_items, caption_texts, sizes, count, seed = (arrays[name] for name in HEAD)

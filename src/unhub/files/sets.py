@@ -36,7 +36,7 @@ class NamedSets(Ragged):
     source: str
 
     def of(self, queries: Vectors) -> list[NDArray[np.generic]]:
-        """Return the rows of each set, found among these by their ids; a query that comes twice counts twice."""
+        """Return the rows of each set, found among these by their ids; a repeated query counts twice."""
         wanted, known = self.query_ids, queries.ids
         if wanted.dtype.kind != known.dtype.kind:  # the ids of one side look like integers: both are compared as texts
             wanted, known = wanted.astype(np.str_), known.astype(np.str_)
@@ -54,7 +54,7 @@ def read_sets(path: str | os.PathLike[str]) -> NamedSets:
     """Read sets of queries: .csv, .tsv, .jsonl or .parquet with `set_id` and `query_id`, a row for each query."""
     path = Path(path)
     if path.suffix.lower() not in TABLES:
-        path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
+        path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
         raise ValueError(f"{path}: sets are read from {', '.join(TABLES)} files, not from {kind_of(path)}")
     set_ids, query_ids = read_columns(path, COLUMNS)
     names, first, back = np.unique(set_ids, return_index=True, return_inverse=True)

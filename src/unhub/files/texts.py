@@ -1,4 +1,4 @@
-"""Texts and pictures of queries and items, found by id or by row, for people to look at."""
+"""Texts and pictures of queries and items, found by id or by row, to show to people."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Texts:
         return [str(text) for text in self.texts[positions_of(ids, known, self.source)]]
 
     def where_known(self, ids: Ids) -> list[str]:
-        """Return the texts of vectors with these ids, in their order, an empty one where there is none."""
+        """Return the texts of vectors with these ids, in their order; an empty one where an id has none."""
         if self.ids is None:
             return self.of(ids)
         has = np.isin(ids.astype(np.str_), self.ids.astype(np.str_))
         if not has.any():
-            raise ValueError(f"{self.source}: holds none of these ids, such as {ids[0].item()!r}")
+            raise ValueError(f"{self.source}: has no text for any of the ids, for example {ids[0].item()!r}")
         found = iter(self.of(ids[has]))
         return [next(found) if one else "" for one in has.tolist()]
 
@@ -70,7 +70,7 @@ def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column:
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: must be UTF-8 text ({error})") from None
     if path.suffix.lower() not in TABLES:
-        path.stat()  # a path that is not there is FileNotFoundError, whatever its suffix
+        path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
         raise ValueError(f"{path}: texts are read from {LINES}, {', '.join(TABLES)} files, not from {kind_of(path)}")
     if id_column is None:
         (texts,) = read_columns(path, [columns.text_column(column)])
@@ -87,7 +87,7 @@ def find_pictures(path: str | os.PathLike[str], ids: Ids) -> dict[int | str, Pat
     """
     path = Path(path)
     if path.is_dir():
-        # Suffixes are looked at last: an id may hold a dot, as `3.jpg` does.
+        # Whole names take precedence over stems: an id may hold a dot, such as `3.jpg`.
         stems = {file.stem: file for file in sorted(path.iterdir(), reverse=True)}
         named = stems | {file.name: file for file in path.iterdir()}
         found = {name: named[str(name)] for name in ids.tolist() if str(name) in named}

@@ -16,7 +16,7 @@ Writer: TypeAlias = Callable[[Vectors, str | os.PathLike[str]], None]
 
 
 def write_npy(vectors: Vectors, path: str | os.PathLike[str]) -> None:
-    """Write rows to a .npy file, which has no room for ids: they must be 0, 1, ..."""
+    """Write rows to a .npy file, which cannot hold ids: they must be 0, 1, ..."""
     if not np.array_equal(vectors.ids, np.arange(len(vectors))):
         raise ValueError(f"{path}: a .npy file holds no ids, and these rows have some; name a .npz file")
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -33,7 +33,7 @@ WRITERS: Mapping[str, Writer] = {".npy": write_npy, ".npz": write_npz}
 
 
 def vector_writer(path: str | os.PathLike[str]) -> Writer:
-    """Return what writes vectors to a file of this name, by its suffix; it replaces whatever is there."""
+    """Return the writer for a file of this name, by its suffix; it replaces an existing file."""
     suffix = Path(path).suffix.lower()
     if suffix not in WRITERS:
         raise ValueError(f"{path}: vectors are written to {' or '.join(WRITERS)} files, got *{suffix}")

@@ -140,5 +140,7 @@ def _drawn(
         found = Draws.drawn(*ids, captions, asked or DEFAULT_SIZES, draws, seed)
     if not any(len(one.items) for one in found.sizes.values()):
         most, least = captions.counts.max(), min(found.sizes)
-        raise ArgumentError("sizes", f"must not all be over {most}, the most texts that an item has, got {least}")
+        raise ArgumentError(
+            "sizes", f"is {least} or more, but no item has more than {most} texts", "give a smaller size"
+        )
     return found

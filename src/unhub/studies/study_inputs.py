@@ -78,11 +78,13 @@ def check_bank_items(methods: Sequence[str], bank_items: VectorsLike | None) -> 
     if users and bank_items is None:
         alone = ", or study 'sn', which is the same without them" if METHODS[users[0]].joint else ""
         raise ArgumentError(
-            "bank_items", f"are missing: {users[0]!r} needs them", f"give the training items beside the bank{alone}"
+            "bank_items", f"must be given for {users[0]!r}", f"give the training items beside the bank{alone}"
         )
     if bank_items is not None and not users:
         names = ", ".join(map(repr, methods))
-        raise ArgumentError("bank_items", f"are used by none of {names}", "name a method that does, such as 'dbsn'")
+        raise ArgumentError(
+            "bank_items", f"are used by none of {names}", "name a method that uses them, such as 'dbsn'"
+        )
     return None if bank_items is None else checked_once(bank_items, "bank_items")
 
 

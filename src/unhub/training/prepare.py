@@ -81,8 +81,8 @@ def check_alike(data: Data, judged: Data | None, kind: str) -> None:
     if kind == "none" and shapes["texts"] != shapes["items"]:
         raise ArgumentError(
             "texts",
-            f"has {shapes['texts'][0]} dimensions, items {shapes['items'][0]}; without towers they must be equal",
-            "use the towers 'linear' or 'mlp', which map both into one space",
+            f"has {shapes['texts'][0]} dimensions, the items {shapes['items'][0]}",
+            "use 'linear' or 'mlp' towers, which map both into one space",
         )
     if judged is None or kind == "modules":
         return

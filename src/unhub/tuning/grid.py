@@ -104,7 +104,9 @@ def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
     for one in named:
         method = parse(one)
         if method.name == RAW:
-            raise ArgumentError("methods", f"has {RAW!r}, which every method is compared with anyway", "name another")
+            raise ArgumentError(
+                "methods", f"has {RAW!r}, which all others are compared with anyway", "name another method"
+            )
         if method.kind == "plan":
             raise ArgumentError(
                 "methods", f"has {method.name!r}, which is solved over a whole batch of queries and cannot be chosen"

@@ -68,7 +68,7 @@ def tune(
         if isinstance(value, Dense):
             raise ArgumentError(name, "must be vectors, got a matrix of similarities", "give the vectors themselves")
     if relevance is not None and queries is None:
-        raise ArgumentError("queries", "is missing, but relevance is given", "give the queries that it is about")
+        raise ArgumentError("queries", "must be given with relevance, which says what answers each of them")
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory)
