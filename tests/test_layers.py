@@ -73,7 +73,7 @@ OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "
 
 
 def layer_of(module: str) -> str:
-    """Return the layer of a dotted module name: `unhub.methods.balanced` is of `methods`, `unhub` of `__init__`."""
+    """Return the layer of a dotted module name: `unhub.methods.plans` is of `methods`, `unhub` of `__init__`."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 
@@ -169,10 +169,10 @@ def test_no_method_is_known_by_its_class_outside_its_folder() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from unhub.methods.balanced import Balanced",
+        "from unhub.methods.sinkhorn_bias import Balanced",
         "from unhub.methods.inverted_softmax import gate",
-        "from unhub.methods import balanced",
-        "import unhub.methods.balanced",
+        "from unhub.methods import sinkhorn_bias",
+        "import unhub.methods.sinkhorn_bias",
         "def later():\n    from unhub.methods.plans import Transport",
     ],
 )
@@ -222,9 +222,9 @@ def test_tests_and_pages_stand_in_rooms_of_the_same_names(folder: str) -> None:
 )
 def test_a_backward_import_is_found_however_it_is_written(tmp_path: Path, line: str) -> None:
     (tmp_path / "methods").mkdir()
-    (tmp_path / "methods" / "balanced.py").write_text(line)
+    (tmp_path / "methods" / "sinkhorn_bias.py").write_text(line)
     (found,) = backward_imports(tmp_path)
-    assert found.startswith("methods/balanced.py:")
+    assert found.startswith("methods/sinkhorn_bias.py:")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_backward_import_is_found_however_it_is_written(tmp_path: Path, line: 
 )
 def test_a_forward_import_is_left_alone(tmp_path: Path, line: str) -> None:
     (tmp_path / "methods").mkdir()
-    (tmp_path / "methods" / "balanced.py").write_text(line)
+    (tmp_path / "methods" / "sinkhorn_bias.py").write_text(line)
     assert backward_imports(tmp_path) == []
 
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 
 from unhub.errors import ArgumentError, nearest_name, unknown
-from unhub.methods.balanced import DualBankSinkhorn, Sinkhorn
 from unhub.methods.dual_bank import DualDynamicInvertedSoftmax, DualInvertedSoftmax
 from unhub.methods.global_rank import GloballyCorrected
 from unhub.methods.inverted_softmax import DynamicInvertedSoftmax, InvertedSoftmax, Raw
@@ -19,6 +18,7 @@ from unhub.methods.neighbour_mean import (
     NearestNeighbourNormalisation,
 )
 from unhub.methods.plans import Assignment, SmoothTransport, Transport
+from unhub.methods.sinkhorn_bias import DualBankSinkhorn, Sinkhorn
 
 METHODS: Mapping[str, type[Method]] = {
     method.name: method
