@@ -229,7 +229,7 @@ def test_draws_of_other_captions_are_refused(folder: Path) -> None:
     write_rows(folder / "moved.csv", ("query_id", "item_id"), [*moved.items()])
     changed = [one if one != "truth.csv" else "moved.csv" for one in EVAL]
     line = fail(folder, *changed, "--load-draws", "stale.draws")
-    assert "but by this" in line and line.endswith("draw again, or give the relevance of the draws")
+    assert "but in this" in line and line.endswith("draw again, or give the relevance of the draws")
     assert line.startswith(f"--load-draws were made when text {TEXT_NAMES[2]!r} did not describe item {NAMES[0]!r}")
 
 
