@@ -191,8 +191,8 @@ def test_average_ranks_by_hand() -> None:
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "an empty set": (lambda: build([np.ones((2, 6)), np.ones((0, 6))], 6, "cosine"), r"sets\[1\] is empty; a set"),
     "an empty list as a set": (lambda: build([[]], 6, "cosine"), r"sets\[0\] is empty; a set needs at least one query"),
-    "one matrix": (lambda: build(np.ones((3, 6)), 6, "cosine"), r"sets must be a list .* write \[queries\] for"),
-    "Vectors": (lambda: build(Vectors(np.arange(2), np.ones((2, 6))), 6, "cosine"), r"write \[queries\] for one set"),
+    "one matrix": (lambda: build(np.ones((3, 6)), 6, "cosine"), r"sets must be a list .* put a single set in a list"),
+    "Vectors": (lambda: build(Vectors(np.arange(2), np.ones((2, 6))), 6, "cosine"), "put a single set in a list"),
     "one query as a set": (lambda: build([np.ones(6)], 6, "cosine"), r"sets\[0\] must be a matrix .* got shape \(6,\)"),
     "other dimensions": (
         lambda: build([np.ones((2, 6)), np.ones((2, 5))], 6, "cosine"),
@@ -216,7 +216,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "nothing": (lambda: unchecked(None, 6), "combine must be .* got None"),
     "a head of other dimensions": (
         lambda: as_combination(HasCombination(HEAD), 8),
-        "combine is the head 'by-hand', trained for 6 dimensions, and the queries have 8; encode texts and items",
+        "combine is the head 'by-hand', trained for 6 dimensions, but the queries have 8; encode texts and items",
     ),
 }
 unchecked: Callable[..., Combination] = as_combination

@@ -185,9 +185,7 @@ def test_what_does_not_fit_is_named() -> None:
         augment_scores(np.zeros((7, 1)), queries, fitted, form="l2")
     with pytest.raises(ValueError, match=r"values must be \(7, k\)"):
         augment_scores(np.zeros((3, 1)), queries, fitted)
-    with pytest.raises(
-        ValueError, match=r"^items has other contents in row 0, item 0, than the correction was fitted on"
-    ):
+    with pytest.raises(ValueError, match=r"^items differs from the items of the fit in row 0 \(item 0\) and in"):
         augment(items[::-1], fitted)
 
 

@@ -169,7 +169,7 @@ def test_an_array_that_a_user_changes_between_two_calls_is_hashed_again() -> Non
     assert isinstance(fitted, Rescore)
     assert unhub.hubness(QUERIES, given, fitted).k == 10
     items[5] += 1
-    with pytest.raises(ValueError, match=r"^items has other contents in row 5"):
+    with pytest.raises(ValueError, match=r"^items differs from the items of the fit in row 5"):
         unhub.hubness(QUERIES, given, fitted)
     with pytest.raises(
         ValueError, match="items must be the items that the correction was fitted on, in the same order"

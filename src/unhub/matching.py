@@ -20,6 +20,7 @@ from unhub.errors import ArgumentError
 from unhub.methods import Method
 
 ONE_MODEL_REMEDY = "embed both with one model"
+GIVE_FITTED_REMEDY = "give what the correction was fitted on"
 ALL_ROWS_DIFFER_HINT = (
     ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
 )
@@ -94,9 +95,9 @@ def locate(
         row = int(differ[0])
         raise OtherContents(
             "items",
-            f"has other contents in row {row}, item {items.ids[row].item()!r}, than the correction was fitted on, and "
-            f"in {len(differ) - 1} more of {len(items)} rows",
-            "refit or extend the correction, or give the ids of rows in another order"
+            f"differs from the items of the fit in row {row} (item {items.ids[row].item()!r}) and in "
+            f"{len(differ) - 1} more of {len(items)} rows",
+            "refit or extend the correction; if only the order of the rows changed, give their ids"
             f"{ALL_ROWS_DIFFER_HINT if len(differ) == len(items) else ''}",
         )
     return Located(places, unit_length)
@@ -214,15 +215,16 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
     check_dimensions(fitted, gallery, "items")
     if len(gallery) != len(fitted):
         raise ArgumentError(
-            "items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}", "give the items of the fit"
+            "items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}", GIVE_FITTED_REMEDY
         )
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
-        raise ArgumentError("items", "has other ids, or another order, than the items of the fit")
+        raise ArgumentError("items", "differs from the items of the fit in its ids or their order", GIVE_FITTED_REMEDY)
     differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
     if len(differ):
         raise ArgumentError(
             "items",
-            f"has other contents in {len(differ)} rows, the first at {differ[0]}, than the correction was fitted on",
+            f"differs from the items of the fit in {len(differ)} rows, the first at {differ[0]}",
+            GIVE_FITTED_REMEDY,
         )
     return Vectors(fitted.ids, gallery.rows)
 
@@ -255,10 +257,10 @@ def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, nam
         return  # 'raw' needs no bank
     if given.count != stored.count:
         raise ArgumentError(
-            name, f"has {given.count} rows, the correction was fitted on {stored.count}", "give those of the fit"
+            name, f"has {given.count} rows, the correction was fitted on {stored.count}", GIVE_FITTED_REMEDY
         )
     if given != stored:
-        raise ArgumentError(name, "has other contents, or another order, than in the fit")
+        raise ArgumentError(name, "differs from the one of the fit in its contents or their order", GIVE_FITTED_REMEDY)
 
 
 @dataclass(frozen=True, eq=False)

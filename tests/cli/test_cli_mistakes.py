@@ -114,7 +114,7 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
             ("queries.npy", "--items", "bank.npy"),
             r"^--item-ids: names\.txt has 40 ids, 90 are needed; give one id for each$",
         ),
-        (("queries.npy", "--items", "other.npy"), "^--items has other contents in row 0, item "),
+        (("queries.npy", "--items", "other.npy"), r"^--items differs from the items of the fit in row 0 \(item "),
         (("queries.npy", "--index", "faiss:nonsense"), "^--index 'faiss:nonsense' is not a factory string"),
         (("queries.npy", "--strength", "nan"), "^--strength must be finite"),
         (

@@ -260,7 +260,7 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "no items": (lambda w: call(w.q, None, w.one), "^items is missing; give the vectors"),
     "items beside a matrix": (lambda w: call(w.matrix, w.g, w.one), "^items is given, and queries is a Dense matrix"),
     "NaN": (lambda w: call(np.where(w.q > 2, np.nan, w.q), w.g, w.one), "queries holds nan in row 0"),
-    "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "^items has other contents in row"),
+    "other items": (lambda w: call(w.q, w.other, w.one, w.bias), "^items differs from the items of the fit in row"),
     "fewer items": (
         lambda w: call(w.q, w.g[:9], w.one, w.bias),
         "^items has 9 rows, .* was fitted on 41; .* remove the",
@@ -297,8 +297,8 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
         "must be fitted .* got 'is'; fit one, or load",
     ),
     "named raw": (lambda w: call(w.q, w.g, w.one, {"raw": w.bias}), "corrections has one named 'raw'"),
-    "strength of a rescore": (lambda w: call(w.q, w.g, w.one, w.gc, strength=0.5), "strength must be 1 for gc"),
-    "strength of a plan": (lambda w: call(w.q, w.g, w.one, w.otn, strength=0.5), "strength must be 1 for otn"),
+    "strength of a rescore": (lambda w: call(w.q, w.g, w.one, w.gc, strength=0.5), "strength must be 1 for 'gc\"),
+    "strength of a plan": (lambda w: call(w.q, w.g, w.one, w.otn, strength=0.5), "strength must be 1 for 'otn\"),
     "strength of nothing": (
         lambda w: call(w.q, w.g, w.one, w.bias, strength=np.nan),
         "strength must be finite, got nan",

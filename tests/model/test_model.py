@@ -158,7 +158,7 @@ def test_a_model_searches_as_its_weights_say() -> None:
 
 
 def test_a_head_of_other_dimensions_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"the head 'lg-wf', trained for 16 dimensions, and the queries have 4"):
+    with pytest.raises(ValueError, match=r"the head 'lg-wf', trained for 16 dimensions, but the queries have 4"):
         unhub.searcher(np.eye(4), unhub.fit(np.eye(4), method="raw")).search_sets([np.eye(4)], combine=model())
 
 

@@ -591,7 +591,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "no combination": (lambda d: d.evaluate(combine=[]), "combine is empty"),
     "an unknown one": (lambda d: d.evaluate(combine=["sa", "saa"]), r"combine 'saa' is unknown; did you mean 'sa'\?"),
     "none": (lambda d: d.evaluate(combine=None), "combine must be .* got None"),
-    "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, and the queries have 16"),
+    "a head": (lambda d: d.evaluate(combine=HEAD), "trained for 6 dimensions, but the queries have 16"),
     "a plan": (
         lambda d: d.evaluate(correction=unhub.fit(d.items, d.items, method="hn")),
         "correction 'hn:zeros=raw' balances one batch of queries, but many sets are drawn here",
@@ -600,7 +600,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "a measure": (lambda d: d.evaluate(measures="R"), "measures 'R' needs a cut-off"),
     "a seed": (lambda d: d.evaluate(seed=-1), "seed must be a whole number of at least 0"),
     "resamples": (lambda d: d.evaluate(resamples=0), "resamples must be a whole number of at least 1"),
-    "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for gc"),
+    "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for 'gc\"),
     "cancelling": (
         lambda d: call(*crossed(), sizes=(2,), combine="mf"),
         r"texts \[0, 1\] of item 1 cancel out under 'mf': their sum has no direction; combine with 'sa'",

@@ -258,7 +258,8 @@ def test_what_an_index_cannot_do_is_an_error_that_says_so_and_changes_nothing() 
 def test_whole_rows_need_the_items_in_this_process(method: str) -> None:
     correction, items, _ = fit(method)
     with pytest.raises(
-        ArgumentError, match=r"^correction '.*' ranks by whole rows .* holds the items elsewhere; search"
+        ArgumentError,
+        match=r"^correction '.*' ranks by whole rows .* holds the items elsewhere; use an index in this process",
     ):
         searcher_over(elsewhere(correction, items), correction)
 
@@ -268,7 +269,7 @@ def test_an_index_of_other_items_is_refused() -> None:
     whole, items, queries = fit("is")
     fewer = elsewhere(part(whole, range(100)), items[:100])
     with pytest.raises(
-        ArgumentError, match=r"^index holds 100 items, the correction 120, and 20 ids, such as 100, are"
+        ArgumentError, match=r"^index holds 100 items, the correction 120, and 20 ids, for example 100, are"
     ):
         searcher_over(fewer, whole)
     named = fit("is", names=np.arange(N).astype(np.str_))[0]

@@ -281,11 +281,11 @@ def test_progress_rises_to_the_end(name: str) -> None:
 call: Callable[..., Hits] = Searcher.search_sets
 MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "no sets": ({"sets": None}, "sets must be a list of .* got None"),
-    "queries": ({"sets": np.ones((3, D))}, r"write \[queries\] for one set"),
+    "queries": ({"sets": np.ones((3, D))}, "put a single set in a list"),
     "an empty set": ({"sets": [np.ones((1, D)), np.ones((0, D))]}, r"sets\[1\] is empty"),
     "other dimensions": ({"sets": [np.ones((1, 5))]}, rf"sets\[0\] has 5 dimensions, items {D}"),
     "an unknown name": ({"combine": "s"}, r"combine 's' is unknown; did you mean 'sa'\? .* sa, ra, mf, ts-wf"),
-    "a head": ({"combine": HEAD}, f"trained for 6 dimensions, and the queries have {D}"),
+    "a head": ({"combine": HEAD}, f"trained for 6 dimensions, but the queries have {D}"),
     "cancelling": (
         {"sets": [np.ones((1, D)), np.vstack([np.ones(D), -np.ones(D)])], "combine": "mf"},
         r"sets\[1\] has queries that sum to zero",
@@ -306,7 +306,7 @@ def test_a_mistake_is_refused_with_its_remedy(mistake: str) -> None:
 
 @pytest.mark.parametrize("name", ["sa", "ra"])
 def test_what_is_no_bias_is_taken_whole(name: str) -> None:
-    with pytest.raises(ValueError, match="strength must be 1 for gc"):
+    with pytest.raises(ValueError, match="strength must be 1 for 'gc\"):
         unhub.searcher(data()[0], fit("gc")).search_sets(sets(), combine=name, strength=0.5)
 
 

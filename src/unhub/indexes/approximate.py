@@ -59,7 +59,7 @@ Opener: TypeAlias = Callable[[Exact], Backend]  # makes a trained, empty engine 
 
 @final
 class Approximate(InProcess):
-    """An engine over augmented vectors, beside the exact index of the same items.
+    """An engine over augmented vectors, together with the exact index of the same items.
 
     Removed items and items that are not allowed never take a place in the results: a query with too few is answered
     exactly.

@@ -58,7 +58,7 @@ class Planned(Method):
 
     def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
         """Return the plan: how much of each query goes to each item; `tell` is given the share of the work done."""
-        raise TypeError(f"{type(self).__name__} has no plan of its own")
+        raise TypeError(f"{type(self).__name__} does not define a plan")
 
 
 @dataclass(frozen=True)
