@@ -67,9 +67,9 @@ def fitted(folder: Path) -> Path:
         (("--set", "tau=0"), "^--set 'is' needs tau to be a finite number above 0, got 0$"),
         (
             ("--set", "tau=0.1", "--set", "beta=3"),
-            "^--set 'is' has beta and tau, two spellings of one thing; give one of them$",
+            "^--set 'is' has beta and tau, two names of the same parameter; give one of them$",
         ),
-        (("--method", "dualis"), "^--bank-items must be given for 'dualis'; give the training items beside the bank$"),
+        (("--method", "dualis"), "^--bank-items must be given for 'dualis'; give the training items with the bank$"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "'--threads'"),
         (("--memory", "lots"), "^--memory must be a number of bytes or a text such as '2GB', got 'lots'$"),

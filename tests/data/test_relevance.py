@@ -236,7 +236,7 @@ def test_columns_of_unequal_length_are_refused() -> None:
             {0: 8, 9: 1},
             "names none of the 2 items as an answer to these queries: it has 8, the items have 0",
         ),
-        ({"cat": 1}, "has the query id 'cat', but query ids are integers here, such as 0"),
+        ({"cat": 1}, "has the query id 'cat', but query ids are integers here, for example 0"),
         ({"1": 1, "007": 1}, "has the query id '007', but query ids are integers here"),
         ({str(2**63): 1}, "has the query id '9223372036854775808', but query ids are integers here"),
         ({1: "cat.jpg"}, "has the item id 'cat.jpg', but item ids are integers here"),

@@ -44,7 +44,7 @@ def test_answers_that_were_not_returned_are_not_found_and_rank_last() -> None:
     assert found["mAP"] == pytest.approx(100 * (1 / 2 + 1 / 2 + 0) / 3)
     assert evaluation.notes == (
         "The queries have only 3 different first answers; intervals and p are rough under 30.",
-        "theirs did not return 2 of the 4 answers; these count as not found, and in MdR and MnR as of rank 5.",
+        "theirs did not return 2 of the 4 answers; these count as not found, and in MdR and MnR they have rank 5.",
     )
 
 
@@ -227,7 +227,7 @@ def test_a_run_is_read_by_its_scores_and_a_bad_line_is_named(tmp_path: Path) -> 
     assert run.item_ids.tolist() == [7, 8]
     assert run.scores.tolist() == [0.25, -1000.0]
     bad = {
-        "1 Q0 2 1 0.5\n": "line 1 has 5 fields; `qid Q0 docid rank score tag` is required",
+        "1 Q0 2 1 0.5\n": "line 1 has 5 fields, 6 are required: `qid Q0 docid rank score tag`",
         "1 Q0 2 1 high tag": "score is 'high'",
         "": "holds no rows",
     }

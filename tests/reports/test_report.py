@@ -451,7 +451,7 @@ def test_charts_are_written_as_files(labelled: unhub.Report, folder: Path) -> No
 @pytest.mark.parametrize("name", ["shares.png", "similarities-corrected.svg", "bank-size.png"])
 def test_a_picture_of_someone_else_is_seen_before_anything_is_computed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=rf"figures: .*{name} exists and is not a file that unhub made"):
+    with pytest.raises(ValueError, match=rf".*{name} exists and is not a file that unhub made"):
         unhub.report(
             DATA.items,
             DATA.bank,
@@ -579,7 +579,7 @@ def test_the_same_data_makes_the_same_page_with_one_progress_for_all(unlabelled:
         ({"figures": "no/such"}, FileNotFoundError, "no/such cannot be made: there is no folder no; create"),
         ({"corrections": []}, ValueError, "corrections is empty"),
         ({"measures": "recall"}, ValueError, "'recall' is unknown"),
-        ({"relevance": [(0, 5000)]}, ValueError, "none of the items that answer"),
+        ({"relevance": [(0, 5000)]}, ValueError, "as an answer to these queries"),
         ({"path": "nowhere/r.html"}, FileNotFoundError, "there is no folder"),
         ({"figures": __file__}, NotADirectoryError, "name a folder"),
     ],

@@ -14,9 +14,9 @@ SHOWN_ROWS = 10  # settings in the printed table
 
 @dataclass(frozen=True)
 class TriedSetting:
-    """One setting: its value by the measure, None without labels, the hubness of its ranking, and its time share.
+    """One setting: its value by the measure, the hubness of its ranking, and its share of the time.
 
-    value: over all labelled queries, including those used to choose, so that of the best setting is too high.
+    value: over all labelled queries, including those used to choose, so the best one is too high; None without labels.
     """
 
     spec: str
