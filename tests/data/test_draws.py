@@ -216,7 +216,7 @@ def damaged(folder: Path, **changes: object) -> Path:
         ({"unhub_draws": [1, 2]}, "holds no draws"),
         ({"unhub_draws": "two"}, "holds no draws"),
         ({"unhub_draws": 99}, r"written by a newer unhub \(format 99, this one reads 2\): upgrade unhub"),
-        ({"unhub_draws": 1}, r"written by an older unhub \(format 1, this one reads 2\): draw anew"),
+        ({"unhub_draws": 1}, r"written by an older unhub \(format 1, this one reads 2\): draw again"),
         ({"caption_texts": None}, "damaged, .*caption_texts"),
         ({"caption_texts": [0, 1, 2, 3, 4]}, r"damaged, .*\(the captions\)"),
         ({"caption_texts": [0, 1, 2, 3, 4, 6]}, r"damaged, .*\(the captions\)"),
