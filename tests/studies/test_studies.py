@@ -496,7 +496,10 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
             "bank_items must be given for 'dualis'; give",
         ),
         (lambda: unhub.study_temperature(*GIVEN, methods=["dbsn"]), "or study 'sn', which is the same without them"),
-        (lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]), "'dbsn' needs"),
+        (
+            lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank}, *GIVEN[2:], methods=["dbsn"]),
+            "bank_items must be given for 'dbsn'; give the training items beside the bank, or study 'sn'",
+        ),
         (
             lambda: unhub.study_growth(*GIVEN, bank_items=TRAINING, methods=["is", "nnn"]),
             "bank_items are used by none of 'is', 'nnn'; name a method that uses them, such as 'dbsn'",
