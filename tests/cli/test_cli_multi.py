@@ -316,7 +316,7 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
         (
             ("--combine", "SA"),
             "--combine 'SA' is unknown; "
-            "did you mean 'sa'? the combinations beside a trained model are sa, ra, mf, ts-wf",
+            "did you mean 'sa'? the combinations, besides a trained model, are sa, ra, mf, ts-wf",
         ),
         (
             ("--combine", "lg-wf"),

@@ -64,7 +64,7 @@ def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
         "--new-item-ids: few.txt has 1 id, 10 are needed; give one id for each"
     )
     assert fail(folder, *EXTEND) == (
-        "--new-items has no ids, and the fitted items have names; give ids with the new items"
+        "--new-items has no ids, but the ids of the fitted items are strings; give ids with the new items"
     )
 
 
@@ -100,8 +100,8 @@ def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
 def test_remove_looks_again_for_dis(folder: Path) -> None:
     before = save_fit(folder, "dis:k=3")
     assert fail(folder, *REMOVE) == (
-        "--ids names items that were among the best of 9 bank queries, for which 'dis' must now find others; "
-        "give the items, as before the removal, and the bank"
+        "--ids names items that were among the best of 9 bank queries, and 'dis' must find others for those; "
+        "give the items as they were before the removal, and the bank"
     )
     succeed(folder, *REMOVE, "--items", "part.npy", "--bank", "fitted.npy")
     assert_saved(folder, unhub.remove(before, [3, 5], items=ITEMS[:30], bank=FITTED))
@@ -123,7 +123,7 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
             "--new-items begins with the 30 items that the correction already has; "
             "give only the new ones, from row 30 on",
         ),
-        (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60; give those of the fit"),
+        (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60; give what the correction was fitted on"),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command; name another file"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),
         (
@@ -134,7 +134,7 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
         (
             MERGE,
             ("--items", "new.npy"),
-            "--items has 10 rows, the correction was fitted on 30; give the items of the fit",
+            "--items has 10 rows, the correction was fitted on 30; give what the correction was fitted on",
         ),
         (MERGE, ("--item-ids", "gone.txt"), "--item-ids: gone.txt has 2 ids, 30 are needed; give one id for each"),
         (REMOVE, ("--ids", "none.txt"), "--ids: No such file or directory: none.txt"),
