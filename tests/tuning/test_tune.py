@@ -258,7 +258,7 @@ def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
         ({"methods": "nnm"}, "did you mean 'nnn'"),
         ({"methods": ""}, "methods is empty"),
         ({"methods": "otn"}, "'otn', which is solved over a whole batch"),
-        ({"methods": "dualis"}, "bank_items must be given for 'dualis'"),
+        ({"methods": "dualis"}, "methods has 'dualis', which needs bank items; give bank items too"),
         ({"measure": "R@"}, "measure must be"),
         ({"time": "soon"}, "time must be a number of seconds"),
         ({"time": 0}, "time must be a number of seconds"),
