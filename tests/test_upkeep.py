@@ -725,7 +725,10 @@ def test_warm_iterations_ask_for_what_they_go_over_before_anything_is_computed(c
         match=r"^warm is 2, and iterations of 'sn' go over the whole bank and all items; give the items too$",
     ):
         extend(correction, sets.items[30:], sets.bank[:200], warm=2)
-    with pytest.raises(ValueError, match="warm is 2, and iterations of 'sn' go over the whole bank and all items; give the items and the bank too"):
+    with pytest.raises(
+        ValueError,
+        match="warm is 2, and iterations of 'sn' go over the whole bank and all items; give the items and the bank too",
+    ):
         remove(correction, [0], warm=2)
     with pytest.raises(ValueError, match=r"^warm must be a whole number"):
         extend(correction, sets.items[30:], sets.bank[:200], items=sets.items[:30], warm=-1)

@@ -131,7 +131,9 @@ def test_where_pot_finds_no_optimum_the_distances_are_left_out_and_it_is_said(mo
     report = unhub.judge_bank(some(200, 0), some(2000, 1), some(500, 2))
     assert (report.verdict, report.transport) == ("good", None)
     (note,) = report.notes
-    assert note.startswith("No earth mover's distances: POT did not reach the optimum") and note in str(report)
+    assert note.startswith("Earth mover's distances are left out: POT did not reach the optimum") and note in str(
+        report
+    )
 
 
 def test_halves_that_agree_but_for_rounding_are_no_yardstick() -> None:

@@ -167,7 +167,7 @@ def test_items_that_ask_for_each_other_are_left_out_of_their_own_rankings(folder
     words = fail(folder, *EVAL, "--exclude-self")
     assert words == (
         "--exclude-self cannot leave out the item with the query's own id, since no item has the id of a query: "
-        "the queries have 'query 0', the items have '[red] 0.jpg'; give ids with both"
+        "the queries have 'query 0', the items have '[red] 0.jpg'; give ids for both"
     )
 
 

@@ -265,17 +265,30 @@ def test_an_input_is_never_replaced(fitted: Path, command: str, overwrite: tuple
     assert inputs
     for name in sorted(inputs):
         before = (fitted / name).read_bytes()
-        (fitted / "link").symlink_to(name)
-        for target in (name, "link"):
+        (fitted / "link.png").symlink_to(name)  # the one kind of name that every command but search takes
+        for target in (name, "link.png"):
             option = next(iter(OPTIONS.get(command, {"-o": ""})))
             said = fail(fitted, *OUTPUTS[command], option, target, *overwrite)
             named = "--output" if option == "-o" else option
-            if command == "study":  # which writes to no other name
+            if command == "study" and target == name:  # which writes to no other name
                 assert said == f"{named}: {target} is not the name of a picture; end it in .png or .svg"
             else:
                 assert said == f"{named}: {target} is an input of this command; name another file"
-        (fitted / "link").unlink()
+        (fitted / "link.png").unlink()
         assert (fitted / name).read_bytes() == before
+
+
+def test_the_ids_beside_an_input_folder_are_never_replaced(fitted: Path) -> None:
+    clip = fitted / "clip" / "img_emb"
+    clip.mkdir(parents=True)
+    os.rename(fitted / "items.npy", clip / "img_emb_0.npy")
+    ids = fitted / "clip" / "metadata" / "metadata_0.parquet"
+    ids.parent.mkdir()
+    ids.write_text("ids")
+    arguments = ("fit", "--items", "clip/img_emb", "--bank", "bank.npy", "--overwrite", "-o")
+    said = fail(fitted, *arguments, "clip/metadata/metadata_0.parquet")
+    assert said.startswith("--output: clip/metadata/metadata_0.parquet is in clip/img_emb, an input of this command")
+    assert ids.read_text() == "ids"
 
 
 def test_nothing_in_an_input_folder_is_replaced_but_what_unhub_saved(fitted: Path) -> None:

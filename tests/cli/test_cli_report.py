@@ -35,6 +35,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_picture_that_a_table_names_is_never_replaced(folder: Path) -> None:
+    (folder / "pictures").mkdir()
+    picture = folder / "pictures" / "3.png"
+    Image.new("RGB", (4, 4)).save(picture)
+    (folder / "pictures.csv").write_text("id,text\n3,pictures/3.png\n")
+    before = picture.read_bytes()
+    said = fail(
+        folder, "report", *GIVEN, "--item-images", "pictures.csv", "-o", "pictures/3.png", "--overwrite", "--quiet"
+    )
+    assert said == "--output: pictures/3.png is an input of this command; name another file"
+    assert picture.read_bytes() == before
+
+
 def test_report_prints_what_the_library_returns(folder: Path) -> None:
     printed = succeed(folder, *REPORT, *LABELS, "--item-texts", "items.txt", "--query-texts", "queries.csv")
     made = unhub.report(DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=folder / "library.html")
@@ -154,7 +167,7 @@ def test_a_page_and_its_charts_are_replaced_on_request_alone(folder: Path) -> No
         ),
         (
             ("study", "temperature", *GIVEN, "--measure", "R@1"),
-            "--measure 'R@1' needs relevance; give it, or measure 'skewness' without it$",
+            "--measure 'R@1' needs relevance; give relevance, or choose 'skewness'$",
         ),
         (
             ("study", "growth", *GIVEN, "--bank", "queries.npy"),

@@ -123,7 +123,11 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
             "--new-items begins with the 30 items that the correction already has; "
             "give only the new ones, from row 30 on",
         ),
-        (EXTEND, ("--bank", "more.npy"), "--bank has 30 rows, the correction was fitted on 60; give what the correction was fitted on"),
+        (
+            EXTEND,
+            ("--bank", "more.npy"),
+            "--bank has 30 rows, the correction was fitted on 60; give what the correction was fitted on",
+        ),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command; name another file"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),
         (

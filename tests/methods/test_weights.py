@@ -14,7 +14,7 @@ from tests.bank_cases import BIASES, GATED, RESCORES, Floats, Sets, drawn
 from unhub.arrays import Kind
 from unhub.compute.passes import Want, reduce
 from unhub.compute.sinkhorn import Schedule, balance
-from unhub.compute.weights import Weights
+from unhub.compute.weights import Weights, top_means
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank, matrix_bank, vector_bank
 from unhub.data.similarity import Dense
@@ -193,3 +193,23 @@ def test_what_cannot_be_weighed_is_refused() -> None:
         outcome_of("gc", bank_of(sets, np.full(7, 2.0)), Workers(1))
     with pytest.raises(ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 1.5 for"):
         outcome_of("nnn:k=2", bank_of(sets, np.full(7, 1.5)), Workers(1), mergeable=True)
+
+
+def test_a_small_weight_counts_beside_a_large_one() -> None:
+    top = np.array([[1.0, 0.0]], np.float32)
+    assert top_means(top, np.array([[1.0, 1e17]]), (2,)).tolist() == [[0.5]]
+    assert top_means(top, np.array([[3.0, 2.0**54]]), (10,)).tolist() == [[0.3]]
+
+
+def test_weights_of_any_size_stay_above_0_for_the_kernels() -> None:
+    shares = Weights(np.array([1.0, 1e-50])).shares
+    assert (shares > 0).all()
+    assert (shares <= 1).all()
+
+
+def test_a_sum_of_weights_is_rounded_down_but_for_its_rounding() -> None:
+    items, bank = (np.random.default_rng(0).normal(size=(rows, 4)) for rows in (3, 60))
+    several = vector_bank(as_vectors(items, "items"), as_vectors(bank, "bank"), None, "dot")
+    assert dataclasses.replace(several, weights=np.full(60, 0.1)).whole_weight == 6
+    assert dataclasses.replace(several, weights=np.full(60, 0.11)).whole_weight == 6
+    assert several.whole_weight == 60

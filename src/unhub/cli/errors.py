@@ -24,6 +24,7 @@ STOPPED = 130  # likewise: 128 + SIGINT
 RENAMED = {
     "corrections": "correction",
     "exclude": "exclude_self",
+    "method": "methods",
     "methods": "method",
     "path": "output",
     "runs": "run",

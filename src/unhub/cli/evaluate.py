@@ -201,6 +201,8 @@ def _naming_roles(reverse: bool) -> Iterator[None]:
             raise
         if isinstance(error, ArgumentError) and error.name in REVERSED_ROLES:
             raise error.of(f"{REVERSED_ROLES[error.name]} (with --reverse, the {error.name})") from error
+        if isinstance(error, ArgumentError):
+            raise
         raise ValueError(f"{REVERSED}: {error}") from error
 
 

@@ -44,7 +44,12 @@ def _check_apart(path: Path, target: Path, given: Path | None) -> None:
         return
     if given.samefile(target):
         raise ValueError(f"{path} is an input of this command; name another file")
-    if given.is_dir() and given.resolve() in target.parents and not files.is_replaceable(target):
+    from unhub.files.clip_retrieval import EMBEDDINGS
+
+    folder = given.resolve()
+    if folder.name in EMBEDDINGS:  # clip-retrieval keeps the ids beside this folder
+        folder = folder.parent
+    if given.is_dir() and folder in target.parents and not files.is_replaceable(target):
         raise ValueError(f"{path} is in {given}, an input of this command; name another file")
 
 

@@ -96,6 +96,7 @@ def report(
     past = read_given(bank, "--bank")
     with argument("--item-images"):
         pictures = None if item_images is None else files.find_pictures(item_images, gallery.ids)
+    check_outputs([("--output", output), *charts], True, *(pictures or {}).values())
     # The page is put in place last, so that an existing page has all its charts.
     with files.replacing(output) as page, progress("report", quiet) as advance:
         made = write_report(

@@ -31,8 +31,8 @@ class Weights:
 
     @cached_property
     def shares(self) -> Float32:
-        """The weights divided by `unit`, for the kernels: sums of products with them stay within float32."""
-        return (self.values / self.unit).astype(np.float32)
+        """The weights divided by `unit`, for the kernels: above 0, and sums of products with them stay in float32."""
+        return np.maximum((self.values / self.unit).astype(np.float32), np.finfo(np.float32).tiny)
 
     def enough(self, k: int) -> int:
         """Return how many queries, whichever they are, surely weigh k together; all of them if the total is below k."""
@@ -69,4 +69,7 @@ def repeated(top: Float32, weights: Float64, k: int) -> Float32:
 
 def _taken(weights: Float64, k: int) -> Float64:
     """Return the part of each weight that falls within the first k of its row."""
-    return np.clip(k - (np.cumsum(weights, axis=1) - weights), 0, weights)
+    # Not each running sum less its own weight: beside a large weight that would lose the small ones.
+    before = np.zeros_like(weights)
+    np.cumsum(weights[:, :-1], axis=1, out=before[:, 1:])
+    return np.clip(k - before, 0, weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ from unhub.arrays import Float64, Kind
 from unhub.data.similarity import Dense, Dot, Similarity
 from unhub.data.vectors import Stacked, Vectors
 from unhub.errors import ArgumentError
+
+ROUNDING_SHARE = 1e-9  # of a sum of weights, far more than its rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,11 @@ class Bank:
     def weight(self) -> float:
         """The sum of the weights of the bank queries."""
         return self.size if self.weights is None else float(self.weights.sum())
+
+    @property
+    def whole_weight(self) -> int:
+        """The sum of the weights, rounded down to a whole number but for rounding: ten times 0.1 is 1."""
+        return math.floor(self.weight * (1 + ROUNDING_SHARE))
 
     @property
     def items(self) -> int:

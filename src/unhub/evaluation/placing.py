@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub import kernels
 from unhub.arrays import Float32, Span, spans
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
@@ -24,6 +23,7 @@ from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
 from unhub.kernels import plain
+from unhub.kernels.interface import Kernel
 from unhub.matching import not_weighed
 from unhub.search.whole_rows import whole_rows, work_of
 
@@ -146,7 +146,8 @@ def place(
         workers.tick(m * n)
         workers.passes += 1
         for ranking, out in planned:
-            place_tile(whole_rows(ranking, matrix, workers), (0, m), raw_ranking(n), truth, out, left_out)
+            corrected = whole_rows(ranking, matrix, workers)
+            place_tile(corrected, (0, m), raw_ranking(n), truth, out, workers.kernel, left_out)
     if left_out is None and any((one.best < 0).any() for one in placed):
         raise ValueError(
             "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
@@ -178,7 +179,7 @@ def _stream(
             tile = buffer[: span[1] - span[0]]
             multiply(similarity, span, ready, tile, copies)
             for ranking, out in rankings:
-                place_tile(tile, span, ranking, truth, out, left_out)
+                place_tile(tile, span, ranking, truth, out, workers.kernel, left_out)
             workers.tick(tile.size)
 
     edges = np.linspace(0, m, min(workers.threads, m) + 1).astype(int).tolist()
@@ -210,7 +211,13 @@ def multiply(similarity: Similarity, span: Span, ready: list[Block] | None, tile
 
 
 def place_tile(
-    scores: Scores, span: Span, ranking: Additive | Rescore, truth: Truth, out: Placed, left_out: LeftOut | None = None
+    scores: Scores,
+    span: Span,
+    ranking: Additive | Rescore,
+    truth: Truth,
+    out: Placed,
+    kernel: Kernel,
+    left_out: LeftOut | None = None,
 ) -> None:
     """Place the answers of a span of queries, given their scores of all items."""
     h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
@@ -223,7 +230,7 @@ def place_tile(
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels take float32; other rankings than a bias stay in the float64 they were computed in.
-    place_rows: Callable[..., None] = kernels.choose().place_rows if scores.dtype == np.float32 else plain.place_rows
+    place_rows: Callable[..., None] = kernel.place_rows if scores.dtype == np.float32 else plain.place_rows
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:
         before = scores[hidden]

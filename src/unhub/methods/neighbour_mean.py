@@ -32,7 +32,7 @@ class NearestNeighbourNormalisation(Method):
         require_number(self, "alpha", least=0)
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        k, notes = resolve_k(self, self.k, self.default_k, max(1, int(bank.weight)), "bank queries")
+        k, notes = resolve_k(self, self.k, self.default_k, max(1, bank.whole_weight), "bank queries")
         return dataclasses.replace(self, k=k), notes
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
@@ -53,7 +53,7 @@ class NearestNeighbourNormalisation(Method):
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
-        want = Want(top_values=min(kept.shape[1], int(new.weight)))
+        want = Want(top_values=min(kept.shape[1], new.whole_weight))
         more = reduce(new.queries, want, workers, weights=new.weights).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
         return Outcome(self.alpha * top.mean(axis=1, dtype=np.float64), {"top_values": top}, _kept(top.shape[1]))
@@ -81,7 +81,7 @@ class CrossDomainLocalScaling(Method):
         return NearestNeighbourNormalisation(k=self.k or self.default_k, alpha=0.5)
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
-        k, notes = resolve_k(self, self.k, self.default_k, max(1, int(bank.weight)), "bank queries")
+        k, notes = resolve_k(self, self.k, self.default_k, max(1, bank.whole_weight), "bank queries")
         return dataclasses.replace(self, k=k), notes
 
     def wants(self, mergeable: bool) -> tuple[Want, Want]:

@@ -122,9 +122,9 @@ class Block:
         return [*spans(stop, most, start=start)]
 
     def _place(self, scores: Float32, span: Span, asked: Asked, out: tuple[Positions, Positions]) -> None:
-        nobody = np.empty((len(asked.rows), 0), np.int32)
+        nobody, kernel = np.empty((len(asked.rows), 0), np.int32), self.workers.kernel
         for number, ranking in enumerate(self.rankings):
-            place_tile(scores, span, ranking, asked.truth, Placed(out[0][number], out[1][number], nobody))
+            place_tile(scores, span, ranking, asked.truth, Placed(out[0][number], out[1][number], nobody), kernel)
         self.workers.tick(scores.size)
 
     def _combined(self, asked: Asked, span: Span, how: Combination) -> Float32:

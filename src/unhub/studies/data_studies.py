@@ -53,7 +53,7 @@ def study_bank_size(
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, judge = inputs.gallery, inputs.judge
-    past = inputs.checked(bank, "bank")
+    past = inputs.checked_bank(bank)
     check_whole(seeds, "seeds", 1)
     specs = list(methods or inputs.usual_methods(past))
     targets = check_bank_items(specs, bank_items)
@@ -124,7 +124,7 @@ def study_bank_source(
     labels = methods or USUAL_NAMES
     beside = None if bank_items is None else checked_once(bank_items, "bank_items")
     for name, bank in banks.items():
-        past = checked_once(bank, f"bank {name!r}")
+        past = inputs.checked_bank(bank, f"bank {name!r}")
         specs = list(methods or inputs.usual_methods(past))
         targets = check_bank_items(specs, beside)
         corrections = judge.fit(gallery, past, specs, steps.next(), targets)
@@ -174,7 +174,7 @@ def study_growth(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, past = inputs.gallery, checked_once(bank, "bank")
+    gallery, past = inputs.gallery, inputs.checked_bank(bank)
     judge = inputs.judge
     specs = list(methods or inputs.usual_methods(past))
     targets = check_bank_items(specs, bank_items)

@@ -11,7 +11,6 @@ from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW
-from unhub.matching import checked_once
 from unhub.studies.study import QUERY_INTERVAL, Study, show
 from unhub.studies.study_inputs import StudyInputs, check_bank_items, numbers, whole_numbers
 from unhub.tuning.grid import ALPHAS, NEIGHBOURS
@@ -44,7 +43,7 @@ def study_temperature(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, past, judge = inputs.gallery, checked_once(bank, "bank"), inputs.judge
+    gallery, past, judge = inputs.gallery, inputs.checked_bank(bank), inputs.judge
     names, notes = tuple(methods or WITH_TEMPERATURE + (() if bank_items is None else (DUAL,))), list[str]()
     for name in names:
         if ":" in name:
@@ -99,7 +98,7 @@ def study_k_and_alpha(
     """
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
-    gallery, past, judge = inputs.gallery, checked_once(bank, "bank"), inputs.judge
+    gallery, past, judge = inputs.gallery, inputs.checked_bank(bank), inputs.judge
     tried = whole_numbers([k for k in NEIGHBOURS if k <= len(past)] if ks is None else ks, "ks")
     weights = numbers(alphas, "alphas")
     steps = inputs.steps(2)

@@ -15,7 +15,7 @@ from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError
 from unhub.evaluation.comparing import Judge
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
-from unhub.matching import checked_now, checked_once
+from unhub.matching import check_widths, checked_now, checked_once
 from unhub.methods import METHODS, parse
 from unhub.tuning.spread import spread, usual_methods
 
@@ -57,6 +57,12 @@ class StudyInputs:
     def checked(self, value: VectorsLike, name: str) -> Vectors:
         """Return vectors whose parts are fitted or measured later; every row is checked here, once."""
         return checked_now(value, name, self.similarity, self.resources.threads)
+
+    def checked_bank(self, value: VectorsLike, name: str = "bank") -> Vectors:
+        """Return a bank as wide as the items, with every row checked."""
+        bank = checked_once(value, name)
+        check_widths({name: bank, "items": self.gallery}, "items")
+        return self.checked(bank, name)
 
     def steps(self, count: int) -> Steps:
         """Return the steps that the study's progress is shown in."""
