@@ -44,7 +44,7 @@ def test_answers_that_were_not_returned_are_not_found_and_rank_last() -> None:
     assert found["mAP"] == pytest.approx(100 * (1 / 2 + 1 / 2 + 0) / 3)
     assert evaluation.notes == (
         "The queries have only 3 different first answers; intervals and p are rough under 30.",
-        "theirs did not return 2 of the 4 answers; these count as not found, and in MdR and MnR as of rank 5.",
+        "theirs did not return 2 of the 4 answers; these count as not found, and in MdR and MnR they have rank 5.",
     )
 
 
