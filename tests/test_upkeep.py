@@ -240,7 +240,7 @@ def test_the_gate_needs_the_bank_only_where_a_best_item_goes() -> None:
     assert_equal_to_refit(remove(dis, [idle]), refitted("dis", Vectors(stays, sets.items[stays]), sets.bank, sets))
     with pytest.raises(
         ValueError,
-        match=r"^ids names items .* of \d+ bank queries, .*'dis'.*; give the items as .* before the removal, and the bank",
+        match=r"^ids names items .* of \d+ bank queries, .*'dis'.*; give the items .* before the removal, and the bank",
     ):
         remove(dis, [busy])
 

@@ -177,7 +177,7 @@ def test_vectors_whose_dot_products_may_overflow_are_refused(method: str) -> Non
     long = ITEMS.copy()
     long[4] *= 1e20
     refused(
-        "^items has a vector in row 4 that so long that dot products overflow float32",
+        "^items has a vector in row 4 so long that dot products overflow float32",
         lambda: fit_with(long, method=method, similarity="dot"),
     )
     refused("^bank has a vector in row 4 so long", lambda: fit_with(bank=long, method=method, similarity="dot"))

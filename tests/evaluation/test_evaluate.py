@@ -297,8 +297,8 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
         "must be fitted .* got 'is'; fit one, or load",
     ),
     "named raw": (lambda w: call(w.q, w.g, w.one, {"raw": w.bias}), "corrections has one named 'raw'"),
-    "strength of a rescore": (lambda w: call(w.q, w.g, w.one, w.gc, strength=0.5), "strength must be 1 for 'gc\"),
-    "strength of a plan": (lambda w: call(w.q, w.g, w.one, w.otn, strength=0.5), "strength must be 1 for 'otn\"),
+    "strength of a rescore": (lambda w: call(w.q, w.g, w.one, w.gc, strength=0.5), "strength must be 1 for 'gc'"),
+    "strength of a plan": (lambda w: call(w.q, w.g, w.one, w.otn, strength=0.5), "strength must be 1 for 'otn"),
     "strength of nothing": (
         lambda w: call(w.q, w.g, w.one, w.bias, strength=np.nan),
         "strength must be finite, got nan",

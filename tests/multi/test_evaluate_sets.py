@@ -598,7 +598,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     "a measure": (lambda d: d.evaluate(measures="R"), "measures 'R' needs a cut-off"),
     "a seed": (lambda d: d.evaluate(seed=-1), "seed must be a whole number of at least 0"),
     "resamples": (lambda d: d.evaluate(resamples=0), "resamples must be a whole number of at least 1"),
-    "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for 'gc\"),
+    "a strength": (lambda d: d.evaluate(correction=d.corrections["gc"], strength=0.5), "strength must be 1 for 'gc'"),
     "cancelling": (
         lambda d: call(*crossed(), sizes=(2,), combine="mf"),
         r"texts \[0, 1\] of item 1 cancel out under 'mf': their sum has no direction; combine with 'sa'",

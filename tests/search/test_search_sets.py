@@ -306,7 +306,7 @@ def test_a_mistake_is_refused_with_its_remedy(mistake: str) -> None:
 
 @pytest.mark.parametrize("name", ["sa", "ra"])
 def test_what_is_no_bias_is_taken_whole(name: str) -> None:
-    with pytest.raises(ValueError, match="strength must be 1 for 'gc\"):
+    with pytest.raises(ValueError, match="strength must be 1 for 'gc'"):
         unhub.searcher(data()[0], fit("gc")).search_sets(sets(), combine=name, strength=0.5)
 
 
