@@ -609,7 +609,7 @@ MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "draws of others": (
         lambda d: d.evaluate(draws=Draws.of(d.texts[1:], d.items, {0: 0}, (1,))),
-        "draws were made for .* texts, here are",
+        "draws were made for .* texts, got",
     ),
     "draws of other pairs": (
         lambda d: d.evaluate(draws=Draws.of(d.texts, d.items, {0: 7}, (1,))),
