@@ -211,7 +211,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "another name": (
         lambda: as_combination("quantum", 6),
-        r"^combine 'quantum' is unknown; the combinations .* are sa, ra, mf, ts-wf$",
+        r"^combine 'quantum' is unknown; the combinations, .*, are sa, ra, mf, ts-wf$",
     ),
     "nothing": (lambda: unchecked(None, 6), "combine must be .* got None"),
     "a head of other dimensions": (

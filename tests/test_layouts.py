@@ -165,7 +165,9 @@ def test_a_correction_of_whole_rows_cannot_be_augmented() -> None:
 
 def test_a_correction_of_a_given_matrix_cannot_be_augmented() -> None:
     fitted = unhub.fit(unhub.Dense(np.random.default_rng(0).standard_normal((5, 4))), method="is")
-    with pytest.raises(ValueError, match=r"given similarity matrix.*apply it to a matrix of scores"):
+    with pytest.raises(
+        ValueError, match=r"was fitted on a similarity matrix and has no vectors; apply it to a matrix of scores"
+    ):
         augment(np.ones((4, 3)), fitted)
 
 

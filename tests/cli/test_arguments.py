@@ -98,7 +98,7 @@ def test_a_correction_must_be_one(use: str, tmp_path: Path, monkeypatch: pytest.
     given: dict[str, object] = {
         "the text 'my.unhub'; load a saved one first": "my.unhub",
         "the text 'a.unhub'; load a saved one first": Path("a.unhub"),
-        "a list of 1; give one of them at a time": [FITTED],
+        "a list of 1; give one at a time": [FITTED],
         "NoneType": None,
     }
     for got, value in given.items():

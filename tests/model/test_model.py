@@ -169,7 +169,7 @@ def test_a_head_of_other_dimensions_is_refused() -> None:
         ("lg-wf", 5, {}, r"^arrays must hold score\.0\.weight of shape \(512, 5\) for the head 'lg-wf', got none"),
         ("lg-wf", 5, local_arrays(), r"score\.0\.weight of shape \(512, 5\) for the head 'lg-wf', got \(512, 16\)"),
         ("cg-wf", D, local_arrays(), r"must hold encoder\.layers\.0\..* for the head 'cg-wf'"),
-        ("cg-wf", 12, {}, r"^dimensions must be a multiple of 8 for the head 'cg-wf'"),
+        ("cg-wf", 12, {}, r"^dimensions must be a multiple of 8 for the 8 attention heads of 'cg-wf', got 12"),
     ],
 )
 def test_a_head_without_what_it_needs_is_refused(
