@@ -201,7 +201,7 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
         ),
         (
             (*TRAIN, "--dimensions", "12"),
-            "^--dimensions must be a multiple of 8 for the head 'cg-wf', which has 8 attention heads, got 12$",
+            "^--dimensions must be a multiple of 8 for the 8 attention heads of 'cg-wf', got 12$",
         ),
         (
             (*TRAIN, "--rate", "0.1", "--rate", "0.2"),
@@ -210,7 +210,7 @@ def test_encode_keeps_ids_and_needs_the_right_file(folder: Path) -> None:
         ((*TRAIN, "--rate", "-1"), "^--rate must be a number over 0, got -1"),
         (
             (*TRAIN, "--patience", "3"),
-            "^--patience needs validation, to tell which epoch is better; give validation data too$",
+            "^--patience needs validation, to decide which epoch is better; give validation data too$",
         ),
         ((*TRAIN, "--dropout", "1"), "^--dropout must be a number of at least 0 and under 1, got 1"),
         ((*TRAIN, "--resume"), "^--resume needs a checkpoint to continue from; give --checkpoint too$"),

@@ -110,7 +110,9 @@ def test_a_search_is_right_at_any_size_or_says_that_it_cannot_be(
         assert too_large or 10.0 ** (2 * max(items, queries)) > edge
         return
     lengths = np.linalg.norm(wide(asked, kind), axis=1)[:, None] * np.linalg.norm(wide(gallery, kind), axis=1)
-    off = 1e-37 + 3e-6 * lengths.max(axis=1) + 3e-7 * np.abs(taken).max(axis=1)
+    # A bias is subtracted in float32, whose numbers near 0 are this far apart.
+    apart = float(np.finfo(np.float32).smallest_subnormal) * np.abs(weights)
+    off = 1e-37 + apart + 3e-6 * lengths.max(axis=1) + 3e-7 * np.abs(taken).max(axis=1)
     found = hits.ids.astype(np.int64)
     assert all(len(set(row)) == k for row in found.tolist())
     assert found.min() >= 0

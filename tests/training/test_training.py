@@ -492,7 +492,11 @@ def with_nan(data: Captioned) -> Captioned:
         (DATA, {"towers": "deep"}, "towers must be one of none, linear, mlp or a pair of modules, got 'deep'"),
         (DATA, {"towers": (nn.Linear(2, 2),)}, "towers must be one of none, linear, mlp or a pair of modules"),
         (DATA, {"towers": "none"}, "texts has 12 dimensions, the items 20; use 'linear' or 'mlp' towers"),
-        (DATA, {"dimensions": 12, "head": "cg-wf"}, "dimensions must be a multiple of 8 for the head 'cg-wf'"),
+        (
+            DATA,
+            {"dimensions": 12, "head": "cg-wf"},
+            "dimensions must be a multiple of 8 for the 8 attention heads of 'cg-wf', got 12",
+        ),
         (DATA, {"towers": (nn.Linear(12, 4), nn.Linear(20, 5))}, "text module returns 4 dimensions, the item module 5"),
         (DATA, {"towers": (nn.Linear(12, 4), nn.Linear(20, 4)), "rate": None}, "rate must be given for modules"),
         (DATA, {"device": "abacus"}, "device must be one that torch can use here, got 'abacus'"),

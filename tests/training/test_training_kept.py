@@ -193,7 +193,9 @@ def test_similarities_that_are_not_finite_count_as_nothing_found(monkeypatch: py
 def test_rows_without_a_direction_after_a_module_are_named() -> None:
     towers = (nn.Linear(12, 8), nn.Linear(20, 8, bias=False))
     model = small(towers=towers, epochs=1)
-    with pytest.raises(ValueError, match="items has row 1, for which the module returns zeros"):
+    with pytest.raises(
+        ValueError, match="items has row 1, for which the module returns only zeros or a number that is not finite"
+    ):
         model.encode_items(np.stack([np.ones(20), np.zeros(20)]))
 
 
