@@ -455,7 +455,7 @@ def test_the_retries_of_a_download_say_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_device_that_is_not_there_is_said_so(clip: Path) -> None:
-    with pytest.raises(ValueError, match="^device must be one that torch can use here, got 'toaster'"):
+    with pytest.raises(ValueError, match=r"^device must be one that torch can use here, got 'toaster'"):
         unhub.load_encoder(clip, device="toaster")
     absent = "xpu" if import_module("torch").cuda.is_available() else "cuda:7"
     with pytest.raises(ValueError, match=f"^device '{absent}' cannot be used here: "):
