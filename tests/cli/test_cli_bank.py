@@ -75,7 +75,7 @@ def test_similarity_is_passed_on(folder: Path) -> None:
         (("--queries", "none.npy"), r"--queries: .*none\.npy"),
         (("--queries", "narrow.npy"), "^--queries has 3 dimensions, bank 8; embed both with one model$"),
         (("--similarity", "euclid"), "'--similarity'"),
-        (("--threads", "0"), "'--threads'"),
+        (("--threads", "0"), "--threads must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:

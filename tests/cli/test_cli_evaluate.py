@@ -241,7 +241,7 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
         (("--query-ids", "names.txt"), r"--query-ids: names\.txt has 40 ids, 60 are needed; give one id for each$"),
         (("-o", "truth.csv"), r"--output: truth\.csv is an input of this command"),
         (("-o", "nowhere/ranks.csv"), "--output: .*there is no folder"),
-        (("--seeds", "1"), "'--seeds'"),
+        (("--seeds", "1"), "^--seeds must be a whole number of at least 2, got 1$"),
     ],
 )
 def test_a_mistake_in_eval_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
@@ -294,7 +294,7 @@ def test_hubs_shows_every_figure_and_the_worst_with_texts(folder: Path) -> None:
         (("--item-texts", "queries.txt"), r"--item-texts: queries\.txt: holds 60 texts, 40 are needed"),
         (("--query-texts", "said.csv"), r"--query-texts: said\.csv has no text for 60 of the ids"),
         (("--query-texts", "items.npy"), r"--query-texts: items\.npy: texts are read from \.txt"),
-        (("-k", "0"), "'-k'"),
+        (("-k", "0"), "^-k must be a whole number of at least 1, got 0$"),
         (("--correction", "none.unhub"), r"--correction: .*none\.unhub"),
     ],
 )

@@ -71,7 +71,7 @@ def fitted(folder: Path) -> Path:
         ),
         (("--method", "dualis"), "^--bank-items must be given for 'dualis'; give the training items with the bank$"),
         (("--similarity", "euclid"), "'--similarity'"),
-        (("--threads", "0"), "'--threads'"),
+        (("--threads", "0"), "^--threads must be a whole number of at least 1, got 0$"),
         (("--memory", "lots"), "^--memory must be a number of bytes or a text such as '2GB', got 'lots'$"),
         (("-o", "nowhere/out.unhub"), "--output: .*there is no folder .*nowhere"),
         (("-o", "."), "--output: .* is a folder"),
@@ -98,7 +98,9 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
     [
         (("none.npy",), r"--queries: .*none\.npy"),
         (("queries.npy", "--format", "xml"), "'--format'"),
-        (("queries.npy", "-k", "0"), "'-k'"),
+        (("queries.npy", "-k", "0"), "^-k must be a whole number of at least 1, got 0$"),
+        (("queries.npy", "-k", "few"), "^-k must be a whole number of at least 1, got few$"),
+        (("queries.npy", "--threads", "0"), "^--threads must be a whole number of at least 1, got 0$"),
         (("queries.npy", "--index", "nonsense"), "^--index 'nonsense' is unknown; the indexes are exact, faiss$"),
         (
             ("zero.npy",),
@@ -403,6 +405,45 @@ main()
 """)
     printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
+
+
+def test_ctrl_c_that_python_drops_comes_again_without_progress() -> None:
+    # Python prints what is raised in __del__ and goes on; then nothing asks whether ctrl-C came.
+    process = child("""
+import os, signal, time
+from unhub import cli
+import unhub.cli.commands
+class Dropping:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)  # the signal comes in here
+def run():
+    Dropping()
+    time.sleep(30)
+    return 0
+unhub.cli.commands.run = run
+cli.main()
+""")
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed, errors) == (130, "", "unhub: stopped\n")
+
+
+def test_other_errors_that_python_drops_are_shown_as_before() -> None:
+    process = child("""
+from unhub import cli
+import unhub.cli.commands
+class Broken:
+    def __del__(self):
+        raise ZeroDivisionError
+def run():
+    Broken()
+    return 0
+unhub.cli.commands.run = run
+cli.main()
+""")
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (0, "")
+    assert "ZeroDivisionError" in errors
 
 
 @pytest.mark.parametrize("how", ["program", "main"])

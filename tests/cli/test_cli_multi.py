@@ -213,7 +213,7 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
         (("--model", "fitted.unhub"), "--model: fitted.unhub"),
         (("--load-draws", "items.npy"), "--load-draws: items.npy: holds no draws"),
         (("--load-draws", "none"), "--load-draws: "),
-        (("--draws", "0"), "'--draws'"),
+        (("--draws", "0"), "--draws must be a whole number of at least 1, got 0"),
         (("--curve", "curve.jpg"), "--curve: curve.jpg is not the name of a picture; end it in .png or .svg"),
         (("--curve", "nowhere/curve.png"), "--curve: cannot write nowhere/curve.png: there is no folder"),
         (("--save-draws", "truth.csv"), "--save-draws: truth.csv is an input of this command"),
@@ -326,7 +326,7 @@ def test_search_takes_items_that_were_encoded_before(folder: Path, model: Model,
         (("--strength", "-1"), "--strength must be at least 0, got -1; 0 is no correction, 1 is all of it"),
         (("-o", "sets.csv"), "--output: sets.csv is an input of this command"),
         (("--queries", "names.txt"), "--queries: names.txt: no reader"),
-        (("-k", "0"), "'-k'"),
+        (("-k", "0"), "-k must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_mistake_in_search_is_one_line(folder: Path, model: Model, change: tuple[str, ...], words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 from io import TextIOWrapper
@@ -45,8 +46,10 @@ def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers
     _escape_unencodable()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background it may be ignored
     Interrupted.came = False
+    before = sys.unraisablehook
     try:
         if plain:
+            sys.unraisablehook = _interrupting_again(before)
             signal.signal(signal.SIGINT, _interrupt)
         from unhub.cli.commands import run  # not before: this takes a while
 
@@ -57,6 +60,7 @@ def main(afterwards: Callable[[int, FrameType | None], object] | signal.Handlers
     finally:
         if plain:
             signal.signal(signal.SIGINT, afterwards)
+            sys.unraisablehook = before
     sys.exit(code)
 
 
@@ -70,3 +74,16 @@ def _escape_unencodable() -> None:
 def _interrupt(number: int, frame: object) -> None:
     Interrupted.came = True
     raise Interrupted
+
+
+def _interrupting_again(other: Callable[[sys.UnraisableHookArgs], object]) -> Callable[[sys.UnraisableHookArgs], object]:
+    """Return a hook that interrupts again if Python drops a ctrl-C, as it does in `__del__`; `other` takes the rest."""
+
+    def look(dropped: sys.UnraisableHookArgs) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            # From another thread, which runs once this hook has returned: what is raised in a hook is dropped too.
+            _thread.start_new_thread(_thread.interrupt_main, ())
+        else:
+            other(dropped)
+
+    return look

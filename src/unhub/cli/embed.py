@@ -13,7 +13,7 @@ import typer
 
 from unhub.cli.display import echo, progress, table
 from unhub.cli.errors import argument, saying_how_to_continue
-from unhub.cli.options import Json, one_of
+from unhub.cli.options import Json, one_of, whole_number
 from unhub.errors import ArgumentError
 from unhub.evaluation.tables import visible
 
@@ -61,9 +61,9 @@ def embed(
         str | None, typer.Option(help="Column of the table that holds the ids (default: rows are numbered from 0).")
     ] = None,
     frames: Annotated[
-        int | None, typer.Option(min=1, help="Number of frames to take from each video (default: 8).")
+        int | None, whole_number(1, help="Number of frames to take from each video (default: 8).")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Number of inputs to embed at a time.")] = 32,
+    batch: Annotated[int, whole_number(1, help="Number of inputs to embed at a time.")] = 32,
     device: Annotated[
         str | None, typer.Option(help="Device to run on, such as cpu or cuda:1 (default: a GPU if there is one).")
     ] = None,
@@ -72,7 +72,7 @@ def embed(
         one_of(Precision, "--precision", help="Compute in float16 (half) or float32 (full); auto is half on a GPU."),
     ] = Precision.auto,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Number of files to open at a time (default: all cores).")
+        int | None, whole_number(1, help="Number of files to open at a time (default: all cores).")
     ] = None,
     restart: Annotated[
         bool,

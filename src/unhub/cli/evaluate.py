@@ -31,6 +31,7 @@ from unhub.cli.options import (
     RelevanceFile,
     SavedList,
     Threads,
+    whole_number,
 )
 from unhub.errors import ArgumentError
 
@@ -59,11 +60,11 @@ def evaluate(
     bank: OptionalBank = None,
     bank_items: BankItems = None,
     bank_size: Annotated[
-        int | None, typer.Option(min=1, help="Fit on random parts of the bank with this many queries.")
+        int | None, whole_number(1, help="Fit on random parts of the bank with this many queries.")
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=2, help="Number of random parts (default: 3); without --bank-size each is half of the bank."),
+        whole_number(2, help="Number of random parts (default: 3); without --bank-size each is half of the bank."),
     ] = None,
     run: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="A TREC run of another system; repeatable.")

@@ -23,6 +23,7 @@ from unhub.cli.options import (
     QueryIds,
     QueryTexts,
     Threads,
+    whole_number,
 )
 from unhub.evaluation.tables import visible
 
@@ -47,9 +48,9 @@ def hubs(
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     correction: Annotated[Path | None, typer.Option(help="A file written by `unhub fit`, to compare with.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of items that a query returns.")] = 10,
-    count: Annotated[int, typer.Option(min=1, help="Number of hubs to show.")] = 10,
-    examples: Annotated[int, typer.Option(min=0, help="Number of queries to show for each hub.")] = 3,
+    k: Annotated[int, whole_number(1, "-k", help="Number of items that a query returns.")] = 10,
+    count: Annotated[int, whole_number(1, help="Number of hubs to show.")] = 10,
+    examples: Annotated[int, whole_number(0, help="Number of queries to show for each hub.")] = 3,
     item_texts: ItemTexts = None,
     query_texts: QueryTexts = None,
     exclude_self: ExcludeSelf = False,

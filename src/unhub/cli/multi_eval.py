@@ -30,6 +30,7 @@ from unhub.cli.options import (
     TextIds,
     Threads,
     Trained,
+    whole_number,
 )
 from unhub.errors import ArgumentError
 
@@ -51,9 +52,7 @@ def evaluate(
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of random sets for each item and size (default: 100, or all if there are fewer)."
-        ),
+        whole_number(1, help="Number of random sets for each item and size (default: 100, or all if there are fewer)."),
     ] = None,
     combine: Annotated[
         list[str] | None,

@@ -28,6 +28,7 @@ from unhub.cli.options import (
     Strength,
     Threads,
     Trained,
+    whole_number,
 )
 from unhub.errors import ArgumentError
 
@@ -45,7 +46,7 @@ def search(
     ] = None,
     model: Trained = None,
     encoded_items: EncodedItems = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of items to return for each set.")] = 10,
+    k: Annotated[int, whole_number(1, "-k", help="Number of items to return for each set.")] = 10,
     strength: Strength = 1.0,
     index: Index = "exact",
     form: FormatOption = None,

@@ -12,7 +12,18 @@ import typer
 from unhub.cli.display import echo, model_facts, progress, table
 from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.inputs import check_outputs, read_named, write_picture
-from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, RelevanceFile, Seed, Threads, one_of
+from unhub.cli.options import (
+    VECTORS,
+    ItemIds,
+    Json,
+    Overwrite,
+    Quiet,
+    RelevanceFile,
+    Seed,
+    Threads,
+    one_of,
+    whole_number,
+)
 from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -55,7 +66,7 @@ def train(
         Path | None, typer.Option(help="Items for validation (default: those of --items that the pairs name).")
     ] = None,
     head: Annotated[Heads, one_of(Heads, "--head", help="Head that combines several captions.")] = Heads.cg_wf,
-    queries: Annotated[int, typer.Option(min=1, help="Number of captions of an item in one step.")] = 5,
+    queries: Annotated[int, whole_number(1, help="Number of captions of an item in one step.")] = 5,
     combination: Annotated[bool, typer.Option(help="Train with one caption as often as with all.")] = True,
     towers: Annotated[
         Kinds, one_of(Kinds, "--towers", help="Towers that map the features into one space.")
@@ -68,10 +79,10 @@ def train(
             help="Peak learning rate; repeatable (default: 0.001, or the best of three by validation).",
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the items.")] = 30,
-    batch: Annotated[int, typer.Option(min=2, help="Number of items in one step.")] = 48,
-    dimensions: Annotated[int, typer.Option(min=1, help="Number of dimensions of the joint space.")] = 256,
-    hidden: Annotated[int, typer.Option(min=1, help="Number of units in the hidden layer of an mlp.")] = 512,
+    epochs: Annotated[int, whole_number(1, help="Number of passes over the items.")] = 30,
+    batch: Annotated[int, whole_number(2, help="Number of items in one step.")] = 48,
+    dimensions: Annotated[int, whole_number(1, help="Number of dimensions of the joint space.")] = 256,
+    hidden: Annotated[int, whole_number(1, help="Number of units in the hidden layer of an mlp.")] = 512,
     head_rate: Annotated[
         float | None,
         typer.Option(help="Peak learning rate of the head (default: 0.0001 for cg-wf, else that of the towers)."),
@@ -80,7 +91,7 @@ def train(
     weight_decay: Annotated[float, typer.Option(help="Weight decay of the optimiser.")] = 0.01,
     temperature: Annotated[float, typer.Option(help="Temperature of the loss.")] = 0.05,
     patience: Annotated[
-        int | None, typer.Option(min=1, help="Stop a rate after this many epochs without a better validation result.")
+        int | None, whole_number(1, help="Stop a rate after this many epochs without a better validation result.")
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="File to keep the state in after every epoch; never overwritten.")

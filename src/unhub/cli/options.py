@@ -26,6 +26,31 @@ def one_argument_of(choices: type[StrEnum], metavar: str, help: str) -> Any:
     return typer.Argument(parser=_parser(choices), metavar=metavar, help=help)
 
 
+def whole_number(least: int, *names: str, help: str) -> Any:
+    """Return an option that takes a whole number of at least `least`."""
+    return typer.Option(*names, parser=_whole_parser(least), metavar="INTEGER", help=help)
+
+
+class OutOfRange(typer.BadParameter):
+    """A number that an option refuses; its message is the rest of a sentence that begins with the option."""
+
+    def format_message(self) -> str:
+        return f"{self.param.opts[0]} {self.message}" if self.param else self.message
+
+
+def _whole_parser(least: int) -> Callable[[str | int], int]:
+    def parse(given: str | int) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise OutOfRange(f"must be a whole number of at least {least}, got {given}")
+        return number
+
+    return parse
+
+
 def _parser(choices: type[StrEnum]) -> Callable[[str], StrEnum]:
     names = [str(one) for one in choices]
 
@@ -114,8 +139,8 @@ Strength: TypeAlias = Annotated[
     float, typer.Option(help="How much of the correction to apply, from 0 (none) to 1 (all).")
 ]
 Index: TypeAlias = Annotated[str, typer.Option(help="Index to search: exact, or faiss:FACTORY.")]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Random seed.")]
-Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Threads to use (default: all cores).")]
+Seed: TypeAlias = Annotated[int, whole_number(0, help="Random seed.")]
+Threads: TypeAlias = Annotated[int | None, whole_number(1, help="Threads to use (default: all cores).")]
 Memory: TypeAlias = Annotated[
     str | None, typer.Option(help="Memory limit for the matrix that 'sn' and 'dbsn' keep, for example 2GB.")
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.hits import FormatOption, check_strength, hits_writer, note_few_items, write_hits
@@ -22,6 +20,7 @@ from unhub.cli.options import (
     Saved,
     Strength,
     Threads,
+    whole_number,
 )
 
 
@@ -30,7 +29,7 @@ def search(
     correction: Saved,
     queries: Queries,
     item_ids: ItemIds = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of items to return for each query.")] = 10,
+    k: Annotated[int, whole_number(1, "-k", help="Number of items to return for each query.")] = 10,
     strength: Strength = 1.0,
     index: Index = "exact",
     form: FormatOption = None,

@@ -29,6 +29,7 @@ from unhub.cli.options import (
     SimilarityChoice,
     Threads,
     one_argument_of,
+    whole_number,
 )
 from unhub.errors import ArgumentError
 
@@ -64,7 +65,7 @@ def study(
         typer.Option(help="Measure: R@1, nDCG@10, ... or skewness (default: R@1; skewness without --relevance)."),
     ] = None,
     exclude_self: ExcludeSelf = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of random banks of each size, for bank-size.")] = 3,
+    seeds: Annotated[int, whole_number(1, help="Number of random banks of each size, for bank-size.")] = 3,
     seed: Seed = 0,
     similarity: CompareBy = SimilarityChoice.cosine,
     output: PictureOutput = None,

@@ -11,7 +11,7 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import save
 from unhub.cli.inputs import check_outputs, read_followed, read_given, read_optional
-from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads
+from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, whole_number
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
@@ -22,9 +22,7 @@ ChangedOutput: TypeAlias = Annotated[
 FitBankItems: TypeAlias = Annotated[
     Path | None, typer.Option("--bank-items", help="The bank items of the fit, if the method uses them.")
 ]
-Warm: TypeAlias = Annotated[
-    int, typer.Option(min=0, help="Number of iterations over all the items, for 'sn' and 'dbsn'.")
-]
+Warm: TypeAlias = Annotated[int, whole_number(0, help="Number of iterations over all the items, for 'sn' and 'dbsn'.")]
 
 
 def extend(
