@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
+Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 Ids: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
 Kind: TypeAlias = Literal["cosine", "dot"]
 Span: TypeAlias = tuple[int, int]

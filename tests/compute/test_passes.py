@@ -114,6 +114,30 @@ def test_parts_that_were_pickled_have_the_same_bits(
     assert_same_bits(reduce(similarity, want, Workers(1, runner=Pickled(slots)), offsets), here)
 
 
+@pytest.mark.parametrize("kind", ["in memory", "mapped", "read once", "gathered", "given"])
+def test_a_pickled_part_carries_only_the_rows_it_needs(tmp_path: Path, kind: str) -> None:
+    rows = rows_of(4000, 50, 2)
+    np.save(tmp_path / "bank.npy", rows)
+    bank = as_vectors(np.load(tmp_path / "bank.npy", mmap_mode="r") if kind == "mapped" else rows, "bank")
+    if kind == "gathered":
+        bank = bank.gather(np.arange(4000)[::-1])
+    if kind == "read once":
+        bank = ReadOnce(bank, "bank", "cosine")
+    similarity: Similarity = Dot(bank, as_vectors(rows_of(40, 50, 3), "items"))
+    if kind == "given":
+        similarity = Dense(rows)
+    (parts,) = plan(Task(similarity, Want(betas=(20.0,)), "numpy"), 4)
+    assert len(parts) == 4
+    for part in parts:
+        sent = pickle.dumps(part)
+        assert len(sent) < rows.nbytes / 4 + 60_000
+        assert_array_equal(pickle.loads(sent)(ignore).log_sums, part(ignore).log_sums)
+    first = pickle.loads(pickle.dumps(parts[0])).task.similarity
+    assert first.shape == similarity.shape
+    with pytest.raises(IndexError, match="rows 900 to 1001 are not among the 1000 from 0 on"):
+        first.queries_by_items(first.queries((900, 1001)), first.items((0, 9)), np.empty((101, 9), np.float32))
+
+
 def test_a_plan_covers_every_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "STATE_BYTES", 60_000)
     for m, n, want, slots in [(1700, 400, EVERYTHING, 3), (400, 1700, EVERYTHING, 3), (300, 1700, Want((1.0,)), 4)]:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import unhub
 from unhub import kernels
+from unhub.arrays import Float64
 from unhub.compute.passes import Want, reduce
 from unhub.compute.workers import Resources, Workers
-from unhub.data.similarity import Dense, Dot
+from unhub.data.fingerprint import ReadOnce, inspect
+from unhub.data.similarity import Dense, Dot, steady_products
 from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
 from unhub.kernels import plain
@@ -20,6 +23,16 @@ from unhub.kernels import plain
 pytestmark = pytest.mark.once
 
 ROWS = np.random.default_rng(0).standard_normal((60, 8))
+
+
+def noted(used: list[str], name: str, real: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that does the same and adds a name to the list."""
+
+    def called(*given: object) -> object:
+        used.append(name)
+        return real(*given)
+
+    return called
 
 
 @pytest.mark.parametrize("name", kernels.KERNELS)
@@ -67,21 +80,42 @@ def test_an_unknown_device_is_refused_with_the_nearest_name(wrong: object) -> No
 
 
 def test_a_named_kernel_multiplies_and_reduces(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: set[str] = set()
-
-    def noted(name: str, real: Callable[..., object]) -> Callable[..., object]:
-        def called(*given: object) -> object:
-            used.add(name)
-            return real(*given)
-
-        return called
-
-    names = {"multiply", "add_powers", "add_top", "cut_top", "unit_rows"}
+    used: list[str] = []
+    names = {"multiply", "add_powers", "add_top", "cut_top", "unit_rows", "hash_rows"}
     for name in names:
-        monkeypatch.setattr(plain, name, noted(name, getattr(plain, name)))
-    similarity = Dot(as_vectors(ROWS, "bank"), as_vectors(ROWS, "items"))
+        monkeypatch.setattr(plain, name, noted(used, name, getattr(plain, name)))
+    similarity = Dot(ReadOnce(as_vectors(ROWS, "bank"), "bank", "cosine"), as_vectors(ROWS, "items"))
     reduce(similarity, Want(betas=(20.0,), top_means=(3,)), Workers(1, device="numpy"))
-    assert used == names
+    assert set(used) == names
+
+
+def test_rows_are_hashed_by_the_kernel_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    for name in kernels.KERNELS:
+        kernel = kernels.choose(name)
+        monkeypatch.setattr(kernel, "hash_rows", noted(used, name, kernel.hash_rows))
+    hashes = [
+        inspect(as_vectors(ROWS, "items"), "items", "cosine", Workers(2, device=name).map).hashes
+        for name in kernels.KERNELS
+    ]
+    assert used == list(kernels.KERNELS)
+    assert_array_equal(hashes[0], hashes[1])
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.1, 3, len(ROWS))])
+def test_means_and_steady_products_are_multiplied_by_the_kernel_and_have_the_bits_of_matmul(
+    monkeypatch: pytest.MonkeyPatch, weights: Float64 | None
+) -> None:
+    used: list[str] = []
+    monkeypatch.setattr(plain, "multiply", noted(used, "multiply", plain.multiply))
+    rows = ROWS.astype(np.float32)
+    vectors = as_vectors(rows, "items")
+    total = rows.sum(axis=0, dtype=np.float64) if weights is None else weights @ rows
+    mean = total / (len(rows) if weights is None else weights.sum())
+    assert_array_equal(Dot(vectors, vectors, "dot", "numpy").mean_scores(weights), np.matmul(rows, mean))
+    expected = np.matmul(rows.astype(np.float64), rows.T.astype(np.float64)).astype(np.float32)
+    assert_array_equal(steady_products(rows, rows, plain), expected)
+    assert len(used) == (2 if weights is None else 3)
 
 
 def test_a_given_matrix_notes_what_was_read_whatever_multiplies_it() -> None:

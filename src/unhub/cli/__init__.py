@@ -76,7 +76,9 @@ def _interrupt(number: int, frame: object) -> None:
     raise Interrupted
 
 
-def _interrupting_again(other: Callable[[sys.UnraisableHookArgs], object]) -> Callable[[sys.UnraisableHookArgs], object]:
+def _interrupting_again(
+    other: Callable[[sys.UnraisableHookArgs], object],
+) -> Callable[[sys.UnraisableHookArgs], object]:
     """Return a hook that interrupts again if Python drops a ctrl-C, as it does in `__del__`; `other` takes the rest."""
 
     def look(dropped: sys.UnraisableHookArgs) -> None:

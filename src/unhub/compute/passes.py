@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -139,6 +140,8 @@ class _Group:
 class Part:
     """One job of a pass: some items against some of the queries. It can be pickled, and run in any process.
 
+    A pickled part carries the vectors of its own queries and of its group of items, also those that are mapped from
+    disk, which another machine may not see. The group is carried whole, since rows are scaled block by block.
     share: the items, as a span within the group. Parts with the short tile first run out of step with parts that have
     it last, so that their threads do not all reduce at the same time.
     """
@@ -148,6 +151,11 @@ class Part:
     share: Span
     queries: Span
     short_first: bool
+
+    def __reduce__(self) -> tuple[type[Part], tuple[object, ...]]:
+        similarity = self.task.similarity.only(self.queries, self.group.span)
+        task, group = dataclasses.replace(self.task, similarity=similarity), _Group(similarity, self.group.span)
+        return Part, (task, group, self.share, self.queries, self.short_first)
 
     @property
     def items(self) -> Span:
@@ -161,6 +169,10 @@ class Part:
 
     def __call__(self, tick: Tick) -> Reduced:
         """Reduce the scores tile by tile; `tick` is called with the size of each tile."""
+        with kernels.prefer(self.task.device):  # rows that are read for the first time are hashed by it too
+            return self._reduced(tick)
+
+    def _reduced(self, tick: Tick) -> Reduced:
         similarity, want, shift, weights = self.task.similarity, self.task.want, self.task.shift, self.task.weights
         kernel = kernels.choose(self.task.device)
         items, (first, last) = self.group.ready()[slice(*self.share)], self.queries

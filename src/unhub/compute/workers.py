@@ -226,7 +226,7 @@ class Workers:
 
         A job must not run other jobs: they would wait for its thread.
         """
-        with one_blas_thread():
+        with one_blas_thread(), kernels.prefer(self._device):
             futures: list[Future[T]] = []
             try:
                 for job in jobs:

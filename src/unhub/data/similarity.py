@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Ids, Kind, Span, spans
 from unhub.data.ids import as_ids
-from unhub.data.vectors import Vectors, as_vectors, not_finite
+from unhub.data.vectors import Vectors, Window, as_vectors, not_finite
 from unhub.errors import ArgumentError
+from unhub.kernels import Kernel
 
 BLOCK_ROWS = 4096  # vectors prepared at a time for a mean
 READ_BYTES = 4 << 20  # of a given matrix: still in cache when read again
@@ -64,6 +65,9 @@ class Similarity(Protocol):
 
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
+
+    def only(self, queries: Span, items: Span) -> Similarity:
+        """Return what can answer for these queries and items alone, by the same positions, to be sent elsewhere."""
 
     def on(self, device: str | None) -> Similarity:
         """Return the same matrix, multiplied by the kernel of this name; None is the default kernel of each call."""
@@ -124,15 +128,24 @@ class Dot:
         return share * _lengths(items)[:, None] * _lengths(queries)
 
     def mean_scores(self, weights: Float64 | None = None) -> Float64:
-        total = np.zeros(self.width)
+        total, kernel = np.zeros(self.width), kernels.choose(self.device)
         for span in spans(len(self.query_vectors), BLOCK_ROWS):
             queries = cast("Float32", self.queries(span))
-            total += queries.sum(axis=0, dtype=np.float64) if weights is None else weights[slice(*span)] @ queries
+            if weights is None:
+                total += queries.sum(axis=0, dtype=np.float64)
+            else:
+                total += _products(weights[None, slice(*span)], queries.T, kernel)[0]
         mean = total / (len(self.query_vectors) if weights is None else weights.sum())
-        return np.concatenate([np.matmul(self.items(span), mean) for span in spans(len(self.item_vectors), BLOCK_ROWS)])
+        blocks = (self.items(span) for span in spans(len(self.item_vectors), BLOCK_ROWS))
+        return np.concatenate([_products(block, mean[None], kernel)[:, 0] for block in blocks])
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind, self.device)
+
+    def only(self, queries: Span, items: Span) -> Self:
+        return dataclasses.replace(
+            self, query_vectors=self.query_vectors.only(queries), item_vectors=self.item_vectors.only(items)
+        )
 
     def on(self, device: str | None) -> Self:
         return dataclasses.replace(self, device=device)
@@ -203,7 +216,7 @@ class Dense:
     def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
         start, stop = int(queries[0]), int(queries[-1]) + 1
         self.check((start, stop))
-        return self.matrix[start:stop, int(items[0]) : int(items[-1]) + 1]
+        return self.matrix[start:stop][:, int(items[0]) : int(items[-1]) + 1]
 
     def check(self, span: Span | None = None) -> None:
         """Raise an ArgumentError if a number in these rows (by default, in any row) is not finite."""
@@ -217,7 +230,7 @@ class Dense:
             kernels.choose(self._device).are_finite(block, finite)
             if not finite.all():
                 row = start + int(finite.argmin())
-                raise not_finite("the similarity matrix", row, self.matrix[row])
+                raise not_finite("the similarity matrix", row, self.matrix[row : row + 1][0])
             self._finite[start:stop] = True
 
     def rounding(self, items: Block, queries: Block) -> Float32:
@@ -227,13 +240,18 @@ class Dense:
         self.check()
         if weights is None:
             return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
-        total = np.zeros(self.shape[1])
+        total, kernel = np.zeros(self.shape[1]), kernels.choose(self._device)
         for start, stop in spans(self.shape[0], self.rows_at_once):
-            total += weights[start:stop] @ self.matrix[start:stop]
+            total += _products(weights[None, start:stop], self.matrix[start:stop].T, kernel)[0]
         return total / float(weights.sum())
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions]).on(self._device)
+
+    def only(self, queries: Span, items: Span) -> Dense:
+        same = copy.copy(self)  # whole rows, since they are checked whole
+        same.__dict__.update(matrix=Window(self.matrix, queries), item_ids=self.item_ids[:0])
+        return same
 
     def on(self, device: str | None) -> Dense:
         same = copy.copy(self)  # shares the record of which rows were read
@@ -241,13 +259,20 @@ class Dense:
         return same
 
 
-def steady_products(left: Block, right: Block) -> Float32:
+def steady_products(left: Block, right: Block, kernel: Kernel) -> Float32:
     """Return the products of two sets of rows, with values that do not depend on the block they are computed in.
 
     How float32 sums round depends on the size of the block. So do float64 sums, but rounding them to float32 at the end
     hides that in all but one of many millions.
     """
-    return np.asarray(np.matmul(left.astype(np.float64), right.T.astype(np.float64)), np.float32)
+    return np.asarray(_products(left, right, kernel), np.float32)
+
+
+def _products(left: Block, right: Block, kernel: Kernel) -> Float64:
+    """Return the inner products of two sets of rows, (left, right), computed in float64."""
+    out = np.empty((len(left), len(right)))
+    kernel.multiply(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False), out)
+    return out
 
 
 def product_rounding(dimensions: int) -> float:

@@ -50,9 +50,9 @@ def check_name(name: str | None) -> str | None:
 
 
 @contextmanager
-def prefer(name: str) -> Iterator[None]:
-    """Make this kernel the default of calls inside the `with` block, including their threads."""
-    before = _preferred.set(check_name(name))
+def prefer(name: str | None) -> Iterator[None]:
+    """Make this kernel the default of calls inside the `with` block, including their threads; None changes nothing."""
+    before = _preferred.set(check_name(name) or _preferred.get())
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64
+from unhub.arrays import Float32, Float64, Floats
 
 
 class Kernel(Protocol):
@@ -21,8 +21,8 @@ class Kernel(Protocol):
     def NAME(self) -> str:
         """The name under which `choose` returns this kernel, in any process."""
 
-    def multiply(self, left: Float32, right: Float32, out: Float32) -> None:
-        """Write the inner products of two sets of rows, (left, right)."""
+    def multiply(self, left: Floats, right: Floats, out: Floats) -> None:
+        """Write the inner products of two sets of rows, (left, right); all are float32, or all are float64."""
 
     def add_powers(self, tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
         """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80.

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, spans, unit
+from unhub.arrays import Float32, Float64, Floats, spans, unit
 
 NAME = "numpy"
 CACHE_ENTRIES = 1 << 19  # reduced at a time: about the cache size; with less, threads wait for each other
@@ -44,8 +44,8 @@ def _row_dots(left: Float32, right: Float32) -> Float32:
     return np.asarray(np.matmul(left[:, None, :], right[:, :, None])[:, 0, 0])
 
 
-def multiply(left: Float32, right: Float32, out: Float32) -> None:
-    """Write the inner products of two sets of rows, (left, right), by BLAS."""
+def multiply(left: Floats, right: Floats, out: Floats) -> None:
+    """Write the inner products of two sets of rows, (left, right), by BLAS; all are float32, or all are float64."""
     np.matmul(left, right.T, out=out)
 
 

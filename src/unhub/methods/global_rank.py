@@ -9,6 +9,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub import kernels
 from unhub.arrays import Float32, Float64, Kind, Span, spans
 from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
@@ -182,7 +183,7 @@ class _Steady(Dot):
     """Products that do not depend on the size of the block they are computed in."""
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
-        out[...] = steady_products(items, queries)
+        out[...] = steady_products(items, queries, kernels.choose(self.device))
 
 
 class _LikeLaterQueries(_Steady):
@@ -190,7 +191,7 @@ class _LikeLaterQueries(_Steady):
 
     @classmethod
     def of(cls, bank: Dot) -> _LikeLaterQueries:
-        return cls(bank.query_vectors.seen(False), bank.item_vectors.seen(False), bank.kind)
+        return cls(bank.query_vectors.seen(False), bank.item_vectors.seen(False), bank.kind, bank.device)
 
     def queries(self, span: Span) -> Float32:
         return self.query_vectors.unit_block(*span, self.kind)

@@ -88,7 +88,7 @@ def _rank_by_item(
                 rows, count = items.unit_block(start, stop, corrected.similarity), by_item.counter((start, stop))
             for span in spans(len(queries), min(max(1, BLOCK_ENTRIES // (stop - start)), most)):
                 if len(wanted):
-                    scores = steady_products(queries[slice(*span)], rows)
+                    scores = steady_products(queries[slice(*span)], rows, workers.kernel)
                     best.add(span, (scores - count(scores))[:, wanted], start + wanted)
                 workers.tick((span[1] - span[0]) * (stop - start))
         return best
@@ -131,7 +131,7 @@ def similarities(queries: Float32, corrected: CorrectedItems, workers: Workers) 
 
     def fill(span: Span) -> None:
         columns = slice(*span)
-        np.matmul(queries, items.unit_block(*span, corrected.similarity).T, out=out[:, columns])
+        workers.kernel.multiply(queries, items.unit_block(*span, corrected.similarity), out[:, columns])
         workers.tick(out[:, columns].size)
 
     workers.map(fill, spans(len(items), rows_per_block(items.dimensions)))
