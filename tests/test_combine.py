@@ -196,7 +196,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "one query as a set": (lambda: build([np.ones(6)], 6, "cosine"), r"sets\[0\] must be a matrix .* got shape \(6,\)"),
     "other dimensions": (
         lambda: build([np.ones((2, 6)), np.ones((2, 5))], 6, "cosine"),
-        r"sets\[1\] has 5 dimensions, items 6; embed both with one model",
+        r"sets\[1\] has 5 dimensions, the items 6; embed both with one model",
     ),
     "NaN": (lambda: build([np.ones((2, 6)), np.full((1, 6), np.nan)], 6, "dot"), r"sets\[1\] holds nan in row 0"),
     "zeros": (lambda: build([np.ones((9, 6)), np.zeros((2, 6))], 6, "cosine"), r"sets\[1\] has only zeros in row 0"),

@@ -257,7 +257,13 @@ def test_vectors_are_passed_on_and_arrays_are_not_remembered() -> None:
 
 
 def test_sets_of_another_width_are_named() -> None:
-    with pytest.raises(ValueError, match=r"^queries has 5 dimensions, bank 12; embed both with one model$"):
+    with pytest.raises(ValueError, match=r"^queries has 5 dimensions, the items 12; embed both with one model$"):
         Matched.of(BANK, ITEMS, QUERIES[:, :5], "cosine", None)
-    with pytest.raises(ValueError, match=r"^bank_items has 5 dimensions, bank 12; embed both with one model$"):
+    with pytest.raises(ValueError, match=r"^bank_items has 5 dimensions, the items 12; embed both with one model$"):
         unhub.tune(ITEMS, BANK, bank_items=BANK_ITEMS[:, :5])
+
+
+@pytest.mark.parametrize("use", [unhub.fit, unhub.tune, unhub.judge_bank])
+def test_a_bank_of_another_width_is_the_one_to_blame_everywhere(use: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match=r"^bank has 5 dimensions, the items 12; embed both with one model$"):
+        use(ITEMS, BANK[:, :5])

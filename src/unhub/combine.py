@@ -132,7 +132,7 @@ class Sets(Ragged):
             if part.dimensions != dimensions:
                 raise ArgumentError(
                     f"sets[{number}]",
-                    f"has {part.dimensions} dimensions, items {dimensions}",
+                    f"has {part.dimensions} dimensions, the items {dimensions}",
                     "embed both with one model",
                 )
         starts = starts_from([*map(len, parts)])

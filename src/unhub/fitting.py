@@ -17,6 +17,7 @@ from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
+from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
 
@@ -163,10 +164,8 @@ class _Sets:
             raise ArgumentError("bank", f"must be given for {methods[0].name!r}", remedy)
         queries = as_vectors(bank, "bank") if bank is not None else gallery
         targets = _as_targets(bank_items)
-        for name, vectors in (("bank", queries), ("bank_items", targets)):
-            if vectors is not None and vectors.dimensions != gallery.dimensions:
-                problem = f"has {vectors.dimensions} dimensions, the items {gallery.dimensions}"
-                raise ArgumentError(name, problem, "embed both with one model")
+        sets = {"items": gallery, "bank": queries, "bank_items": gallery if targets is None else targets}
+        check_widths(sets, against="items")
         self.items, self.ids = gallery, gallery.ids
         self.item_hashes, unit_length = inspect(gallery, "items", similarity, workers.map)
         gallery = gallery.seen(unit_length)

@@ -51,7 +51,8 @@ def check_widths(sets: Mapping[str, Vectors], against: str) -> None:
     width = sets[against].dimensions
     for name, vectors in sets.items():
         if vectors.dimensions != width:
-            raise ArgumentError(name, f"has {vectors.dimensions} dimensions, {against} {width}", ONE_MODEL_REMEDY)
+            problem = f"has {vectors.dimensions} dimensions, the {against.replace('_', ' ')} {width}"
+            raise ArgumentError(name, problem, ONE_MODEL_REMEDY)
 
 
 def vector_similarity(correction: Correction) -> Kind:
@@ -146,7 +147,9 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
     vectors = as_vectors(queries, "queries")
     if vectors.dimensions != correction.source.dimensions:
         raise ArgumentError(
-            "queries", f"has {vectors.dimensions} dimensions, items {correction.source.dimensions}", ONE_MODEL_REMEDY
+            "queries",
+            f"has {vectors.dimensions} dimensions, the items {correction.source.dimensions}",
+            ONE_MODEL_REMEDY,
         )
     inspect(vectors, "queries", similarity)
     return vectors.unit_block(0, len(vectors), similarity)
@@ -287,7 +290,7 @@ class Matched:
         check_similarity(similarity)
         given = {"bank": bank, "items": items, "queries": queries, "bank_items": bank_items}
         sets = {name: checked_once(value, name) for name, value in given.items() if value is not None}
-        check_widths(sets, against="bank")
+        check_widths(sets, against="items" if "items" in sets else "bank")
         workers = Workers(threads)
         hashes = {name: inspect(vectors, name, similarity, workers.map).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), sets.get("bank_items"), hashes, similarity)

@@ -48,8 +48,8 @@ def test_too_few_queries_leave_a_bank_unproven(count: int, said: str) -> None:
 def test_a_shift_that_no_bank_could_exceed_is_not_known() -> None:
     items, bank, queries = some(200, 0), some(1000, 1), some(4, 2)
     few, more = (dict_of(unhub.judge_bank(items, bank, queries[:count], distances=False)) for count in (3, 4))
-    assert "; not known, the limit is 101.3%" in few["shift"]  # 1% + 3 (1/1000 + 1/3)
-    assert "; near, the limit is 76.3%" in more["shift"]
+    assert "not known (limit 101.3%)" in few["shift"]  # 1% + 3 (1/1000 + 1/3)
+    assert "near (limit 76.3%)" in more["shift"]
 
 
 def dict_of(report: unhub.BankReport) -> dict[str, str]:
@@ -156,9 +156,9 @@ def test_the_text_has_every_figure_and_the_conclusion() -> None:
 
 def test_mistakes_are_named() -> None:
     items, bank = some(5, 0), some(6, 1)
-    with pytest.raises(ValueError, match="items has 4 dimensions, bank 8"):
+    with pytest.raises(ValueError, match="bank has 8 dimensions, the items 4"):
         unhub.judge_bank(items[:, :4], bank)
-    with pytest.raises(ValueError, match="queries has 4 dimensions, bank 8"):
+    with pytest.raises(ValueError, match="queries has 4 dimensions, the items 8"):
         unhub.judge_bank(items, bank, bank[:, :4])
     with pytest.raises(ValueError, match="bank has only zeros in row 5"):
         unhub.judge_bank(items, np.concatenate([bank[:5], np.zeros((1, 8))]))

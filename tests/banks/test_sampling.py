@@ -133,7 +133,7 @@ def test_no_sample_reaches_fewer_items_than_the_adversarial_nor_more_than_the_st
         ({"how": "stratified"}, "items is missing, but 'stratified'"),
         ({"how": "adversarial", "queries": ITEMS}, "items is missing, but 'adversarial'"),
         ({"how": "far"}, "queries is missing, but 'far'"),
-        ({"how": "near", "items": np.eye(2)}, "^items has 2 dimensions, bank 3; embed both"),
+        ({"how": "near", "items": np.eye(2)}, "^bank has 3 dimensions, the items 2; embed both"),
         ({"how": "near", "items": np.zeros((1, 3))}, "items has only zeros in row 0"),
         ({"how": "near", "items": ITEMS, "similarity": "euclid"}, "similarity"),
     ],

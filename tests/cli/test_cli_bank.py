@@ -73,7 +73,7 @@ def test_similarity_is_passed_on(folder: Path) -> None:
         (("--items", "none.npy"), r"--items: .*none\.npy"),
         (("--bank", "none.npy"), r"--bank: .*none\.npy"),
         (("--queries", "none.npy"), r"--queries: .*none\.npy"),
-        (("--queries", "narrow.npy"), "^--queries has 3 dimensions, bank 8; embed both with one model$"),
+        (("--queries", "narrow.npy"), "^--queries has 3 dimensions, the items 8; embed both with one model$"),
         (("--similarity", "euclid"), "'--similarity'"),
         (("--threads", "0"), "--threads must be a whole number of at least 1, got 0"),
     ],

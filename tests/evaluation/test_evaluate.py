@@ -253,7 +253,7 @@ world = cache(World)
 MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     "dimensions": (
         lambda w: call(w.q[:, :3], w.g, w.one),
-        "queries has 3 dimensions, items 16; embed both with one model",
+        "queries has 3 dimensions, the items 16; embed both with one model",
     ),
     "empty queries": (lambda w: call(w.q[:0], w.g, w.one), "queries is empty"),
     "empty items": (lambda w: call(w.q, w.g[:0], w.one), "items is empty"),

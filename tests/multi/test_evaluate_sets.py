@@ -573,7 +573,7 @@ def crossed() -> tuple[Floats, Floats, dict[int, int]]:
 
 
 MISTAKES: dict[str, tuple[Callable[[Data], object], str]] = {
-    "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts has 3 dimensions, items 16"),
+    "dimensions": (lambda d: call(d.texts[:, :3], d.items, d.relevance), "texts has 3 dimensions, the items 16"),
     "NaN": (lambda d: call(np.where(d.texts > 2, np.nan, d.texts), d.items, d.relevance), "texts holds nan in row 0"),
     "no texts": (lambda d: call(d.texts[:0], d.items, d.relevance), "texts is empty"),
     "a matrix": (

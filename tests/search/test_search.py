@@ -432,7 +432,7 @@ def test_wrong_arguments_are_named() -> None:
     search = searcher.search
     with pytest.raises(ValueError, match=r"^queries must be \(queries, dimensions\).*one query as a single row"):
         search(queries[0])
-    with pytest.raises(ValueError, match="queries has 5 dimensions, items 12; embed both with one model"):
+    with pytest.raises(ValueError, match="queries has 5 dimensions, the items 12; embed both with one model"):
         search(queries[:, :5])
     with pytest.raises(ValueError, match="queries holds inf in row 2"):
         search(np.where(np.arange(Q)[:, None] == 2, np.inf, queries))

@@ -283,7 +283,7 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
     "no sets": ({"sets": None}, "sets must be a list of .* got None"),
     "queries": ({"sets": np.ones((3, D))}, "put a single set in a list"),
     "an empty set": ({"sets": [np.ones((1, D)), np.ones((0, D))]}, r"sets\[1\] is empty"),
-    "other dimensions": ({"sets": [np.ones((1, 5))]}, rf"sets\[0\] has 5 dimensions, items {D}"),
+    "other dimensions": ({"sets": [np.ones((1, 5))]}, rf"sets\[0\] has 5 dimensions, the items {D}"),
     "an unknown name": ({"combine": "s"}, r"combine 's' is unknown; did you mean 'sa'\? .* sa, ra, mf, ts-wf"),
     "a head": ({"combine": HEAD}, f"trained for 6 dimensions, but the queries have {D}"),
     "cancelling": (

@@ -506,12 +506,15 @@ def test_a_picture_of_another_form_is_refused(name: str, tmp_path: Path) -> None
         ),
         (lambda: unhub.study_growth(*GIVEN, sizes=[0, 10]), "sizes must be from 1 to 90"),
         (lambda: unhub.study_growth(DATA.items, DATA.bank, DATA.queries[:, :5]), "dimensions"),
-        (lambda: unhub.study_temperature(DATA.items, DATA.bank[:, :5], DATA.queries), "bank has 5 dimensions, items"),
-        (lambda: unhub.study_bank_size(DATA.items, DATA.bank[:, :5], DATA.queries), "bank has 5 dimensions, items"),
-        (lambda: unhub.study_growth(DATA.items, DATA.bank[:, :5], DATA.queries), "bank has 5 dimensions, items"),
+        (
+            lambda: unhub.study_temperature(DATA.items, DATA.bank[:, :5], DATA.queries),
+            "bank has 5 dimensions, the items",
+        ),
+        (lambda: unhub.study_bank_size(DATA.items, DATA.bank[:, :5], DATA.queries), "bank has 5 dimensions, the items"),
+        (lambda: unhub.study_growth(DATA.items, DATA.bank[:, :5], DATA.queries), "bank has 5 dimensions, the items"),
         (
             lambda: unhub.study_bank_source(DATA.items, {"one": DATA.bank[:, :5]}, DATA.queries),
-            "bank 'one' has 5 dimensions, items",
+            "bank 'one' has 5 dimensions, the items",
         ),
     ],
 )

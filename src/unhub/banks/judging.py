@@ -8,7 +8,7 @@ import numpy as np
 
 from unhub.arrays import Kind
 from unhub.banks.coverage import Coverage, coverage, first_items
-from unhub.banks.distances import FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
+from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
 from unhub.banks.earth_movers import TransportDistance, transport
 from unhub.compute.progress import Steps
 from unhub.compute.transport import NoOptimum
@@ -86,12 +86,12 @@ class BankReport:
         rows = [
             ("bank queries", f"{self.size:,}", _size(self)),
             ("repeats", f"{self.size - self.distinct:,}", "bank queries that repeat an earlier one"),
-            ("coverage", f"{self.coverage.share:.1%}", _coverage(self.coverage)),
+            *_coverage(self.coverage),
         ]
         if self.shift is not None:
             rows.append(("shift", f"{self.shift.value:.1%}", _shift(self.shift)))
         if self.nearness is not None:
-            rows.append(("nearest", f"{self.nearness.median:.3f}", _nearness(self.nearness)))
+            rows += _nearness(self.nearness)
         if self.leaked is not None:
             rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries are also in the bank"))
         return rows + ([] if self.transport is None else _transport(self.transport))
@@ -186,36 +186,38 @@ def _size(report: BankReport) -> str:
     ratio = report.size / report.items
     limits = f"; under {TINY_BANK_QUERIES} it is tiny, under {SMALL_BANK_QUERIES:,} small"
     few = report.distinct < SMALL_BANK_QUERIES
-    return f"past queries for {report.items:,} items, {ratio:,.1f} per item{limits if few else ''}"
+    return f"for {report.items:,} items, {ratio:,.1f} per item{limits if few else ''}"
 
 
-def _coverage(one: Coverage) -> str:
+def _coverage(one: Coverage) -> list[tuple[str, str, str]]:
     reached = f"of the items come first for some bank query ({one.reached:,} of {one.items:,})"
+    rows = [("coverage", f"{one.share:.1%}", reached)]
     if one.expected is None or one.limit is None:
-        return reached
-    compared = {"queries": "queries reach", "items": "items reach when they search for other items"}[one.against]
-    source = compared if one.place == 1 else f"queries have in place {one.place}"
+        return rows
     word = "narrow" if one.narrow else "not narrow" if one.limit > 0 else "not known"  # no ratio is under 0
-    return (
-        f"{reached}; {one.size:,} bank queries reach {one.here:,.0f}, {one.ratio:.2f} times the "
-        f"{one.expected:,.0f} that {one.size:,} {source}; {word}, the limit is {max(0.0, one.limit):.2f}"
+    by = f"{one.size:,} queries" if one.against == "queries" else f"{one.size:,} items that search for other items"
+    place = "" if one.place == 1 else f" in place {one.place}"
+    meaning = (
+        f"{word} (limit {max(0.0, one.limit):.2f}): {one.size:,} bank queries reach {one.here:,.0f} items, "
+        f"{by} reach {one.expected:,.0f}{place}"
     )
+    return [*rows, ("coverage ratio", f"{one.ratio:.2f}", meaning)]
 
 
 def _shift(one: Shift) -> str:
-    meaning = "of the variance is between the bank and the queries, beyond chance"
     limit = FAR_SHIFT + one.chance
     word = "far" if one.far else "near" if limit <= 1 else "not known"  # no shift exceeds 100%
-    return f"{meaning}; {word}, the limit is {limit:.1%}"
+    return f"{word} (limit {limit:.1%}): share of the variance between the bank and the queries, beyond chance"
 
 
-def _nearness(one: Nearness) -> str:
-    meaning = (
-        f"median distance from a query to the nearest bank query (0: the same); nine in ten are within {one.most:.3f}"
-    )
+def _nearness(one: Nearness) -> list[tuple[str, str, str]]:
+    meaning = f"median distance from a query to the nearest bank query; nine in ten are within {one.most:.3f}"
+    rows = [("nearest", f"{one.median:.3f}", meaning)]
     if one.ratio is None:
-        return meaning
-    return f"{meaning}; {one.ratio:.2f} times the distance to as many other queries{'; far' if one.far else ''}"
+        return rows
+    word = "far" if one.far else "near"
+    meaning = f"{word} (limit {FAR_RATIO:.2f}): distance to bank queries over distance to as many other queries"
+    return [*rows, ("nearness ratio", f"{one.ratio:.2f}", meaning)]
 
 
 def _transport(one: TransportDistance) -> list[tuple[str, str, str]]:
