@@ -40,6 +40,20 @@ def test_what_stood_there_stays_after_any_error(tmp_path: Path, error: type[Base
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
+@pytest.mark.parametrize("failing", ["touch", "chmod", "replace"])
+def test_an_error_names_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def refuse(path: str | Path, *other: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path if failing == "touch" else os, failing, refuse)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PermissionError, match=r"^\[Errno 13\] Permission denied: 'out\.txt'$"):
+        write(Path("out.txt"), "new")
+    assert os.listdir(tmp_path) == []
+
+
 def test_until_it_is_whole_the_old_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_text("old")

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -32,7 +32,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which replaces it once it is complete and on disk.
 
-    After any exception, including an interrupt, the temporary file is removed and `path` is unchanged.
+    After any exception, including an interrupt, the temporary file is removed and `path` is unchanged. An error about
+    the temporary file names `path`.
     """
     target = check_target(path)
     temporary = beside(target)
@@ -44,8 +45,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.chmod(temporary, mode)
         _sync(temporary, os.O_RDWR)
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):  # the folder may not even be searched
+            temporary.unlink()
+        if isinstance(error, OSError) and str(error.filename) == str(temporary):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no sync
         _sync(target.parent, os.O_RDONLY)

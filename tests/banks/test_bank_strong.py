@@ -95,7 +95,10 @@ def test_what_is_said_of_an_uneven_bank_agrees_with_the_share_of_items_that_it_r
     covered = report.coverage
     assert covered.share > 0.95 and covered.narrow and covered.expected is not None and covered.ratio is not None
     share, ratio = [row[1:] for row in report.cells() if row[0].startswith("coverage")]
-    assert share == (f"{covered.share:.1%}", f"of the items come first for some bank query ({covered.reached:,} of 1,000)")
+    assert share == (
+        f"{covered.share:.1%}",
+        f"of the items come first for some bank query ({covered.reached:,} of 1,000)",
+    )
     assert ratio == (
         f"{covered.ratio:.2f}",
         f"narrow (limit {covered.limit:.2f}): 1,000 bank queries reach {covered.here:,.0f} items, "

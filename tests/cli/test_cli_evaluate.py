@@ -179,6 +179,12 @@ def test_hubs_of_items_that_ask_for_each_other(folder: Path) -> None:
     assert "is left out for every query." in succeed(folder, *asked)
 
 
+def test_eval_with_a_bank_alone_fits_the_default_method(folder: Path) -> None:
+    default = succeed(folder, *EVAL, "--bank", "bank.npy", "--json")
+    assert default == succeed(folder, *EVAL, "--bank", "bank.npy", "--method", "is", "--json")
+    assert [one["name"] for one in json.loads(default)["rankings"]] == ["raw", unhub.fit(GALLERY, BANK).spec]
+
+
 def test_eval_over_seeds_prints_the_spread_of_the_library(folder: Path) -> None:
     methods = ("--method", "is:tau=0.1", "--bank", "bank.npy", "--bank-size", "20", "--seeds", "2")
     printed = json.loads(succeed(folder, *EVAL, *methods, "--json"))
@@ -217,10 +223,10 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
             "give the queries the ids",
         ),
         (("--measures", "R@1,nope"), "^--measures 'nope' is unknown; the measures are R@k, GM, MdR"),
-        (("--bank", "bank.npy"), "--bank has no effect; there is no --method to fit"),
+        (("--bank", "bank.npy", "--bank-items", "bank.npy"), "--bank-items has no effect; there is no --method to fit"),
         (("--bank-items", "bank.npy"), "--bank-items has no effect; there is no --method to fit"),
-        (("--bank-size", "10"), "--bank-size has no effect; there is no --method to fit"),
-        (("--seeds", "3"), "--seeds has no effect; there is no --method to fit"),
+        (("--bank-size", "10"), "--bank-size has no effect; there is no --bank to draw from"),
+        (("--seeds", "3"), "--seeds has no effect; there is no --bank to draw from"),
         (("--method", "is", "--seeds", "3"), "--seeds has no effect; there is no --bank to draw from"),
         (("--relevance", "wrong.csv"), r"has columns \['query_ids', 'item_ids'\]; `query_id` is required$"),
         (("--method", "is"), "^--bank must be given for 'is'; give the embeddings of past queries$"),

@@ -37,14 +37,14 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_picture_that_a_table_names_is_never_replaced(folder: Path) -> None:
     (folder / "pictures").mkdir()
-    picture = folder / "pictures" / "3.png"
-    Image.new("RGB", (4, 4)).save(picture)
-    (folder / "pictures.csv").write_text("id,text\n3,pictures/3.png\n")
+    picture = folder / "pictures" / "3.html"
+    Image.new("RGB", (4, 4)).save(picture, format="PNG")
+    (folder / "pictures.csv").write_text("id,text\n3,pictures/3.html\n")
     before = picture.read_bytes()
     said = fail(
-        folder, "report", *GIVEN, "--item-images", "pictures.csv", "-o", "pictures/3.png", "--overwrite", "--quiet"
+        folder, "report", *GIVEN, "--item-images", "pictures.csv", "-o", "pictures/3.html", "--overwrite", "--quiet"
     )
-    assert said == "--output: pictures/3.png is an input of this command; name another file"
+    assert said == "--output: pictures/3.html is an input of this command; name another file"
     assert picture.read_bytes() == before
 
 
@@ -195,6 +195,10 @@ def test_a_page_and_its_charts_are_replaced_on_request_alone(folder: Path) -> No
             "--method has no effect: k-alpha studies only 'nnn'; leave it out$",
         ),
         (("study", "size", *GIVEN), "'size' is not one of 'temperature'"),
+        (
+            ("report", *GIVEN, "-o", "report.pdf"),
+            r"^--output is report\.pdf, but a report is an HTML page; name a file that ends in \.html$",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(arguments: tuple[str, ...], message: str, folder: Path) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from unhub.data.vectors import Vectors
     from unhub.evaluation.evaluate import Evaluation
 
+DEFAULT_METHOD = "is"  # to fit on a bank, as in `unhub fit`
 DEFAULT_SEEDS = 3  # random parts of the bank, if only their size is given
 REVERSED = "with --reverse, --queries are searched and --items ask"
 REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
@@ -55,7 +56,10 @@ def evaluate(
     correction: SavedList = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="A method to fit on --bank, for example nnn:k=32,alpha=0.5; repeatable (default with --bank: 'is').",
+        ),
     ] = None,
     bank: OptionalBank = None,
     bank_items: BankItems = None,
@@ -93,8 +97,10 @@ def evaluate(
     from unhub.studies.seeds import OverSeeds, over_seeds
 
     parts = {"--bank-size": bank_size, "--seeds": seeds}
-    _refuse({"--bank": bank, "--bank-items": bank_items, **parts}, not method, "there is no --method to fit")
+    _refuse({"--bank-items": bank_items}, not method, "there is no --method to fit")
     _refuse(parts, bank is None, "there is no --bank to draw from")
+    if bank is not None:
+        method = method or [DEFAULT_METHOD]
     inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items, *(correction or ()), *(run or ()))
     check_outputs([("--output", output)], overwrite, *inputs)
     check_methods(method or [], "--method")

@@ -38,12 +38,14 @@ from unhub.errors import ArgumentError
 if TYPE_CHECKING:
     from unhub.arrays import Ids
 
+PAGE_SUFFIXES = ("", ".html", ".htm")
+
 
 def report(
     items: Items,
     bank: Bank,
     queries: Queries,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write, for example report.html.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write, for example report.html.")],
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
@@ -86,6 +88,8 @@ def report(
     inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
     charts = [] if figures is None else _charts(figures)
     check_outputs([("--output", output), *charts], overwrite, *inputs, *(correction or ()))
+    if output.suffix.lower() not in PAGE_SUFFIXES:
+        raise ArgumentError("--output", f"is {output}, but a report is an HTML page", "name a file that ends in .html")
     with argument("--measures", "measure"):
         chosen = parse_measures(measures)
     with argument("--relevance"):
