@@ -91,7 +91,8 @@ def train(
     weight_decay: Annotated[float, typer.Option(help="Weight decay of the optimiser.")] = 0.01,
     temperature: Annotated[float, typer.Option(help="Temperature of the loss.")] = 0.05,
     patience: Annotated[
-        int | None, whole_number(1, help="Stop a rate after this many epochs without a better validation result.")
+        int | None,
+        whole_number(1, help="Stop training at a rate after this many epochs without a better validation result."),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="File to keep the state in after every epoch; never overwritten.")

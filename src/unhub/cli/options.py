@@ -28,7 +28,7 @@ def one_argument_of(choices: type[StrEnum], metavar: str, help: str) -> Any:
 
 def whole_number(least: int, *names: str, help: str) -> Any:
     """Return an option that takes a whole number of at least `least`."""
-    return typer.Option(*names, parser=_whole_parser(least), metavar="INTEGER", help=help)
+    return typer.Option(*names, parser=_whole_parser(least), metavar="NUMBER", help=help)
 
 
 class OutOfRange(typer.BadParameter):
