@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_named() -> None:
         augment_scores(np.zeros((7, 1)), queries, fitted, form=cast("Form", "dot"))
     with pytest.raises(ValueError, match=r"pad_to must be at least 7.*got 6"):
         augment(items, fitted, form="l2", pad_to=6)
-    with pytest.raises(ValueError, match="queries has 4 dimensions, items 5; embed both with one model"):
+    with pytest.raises(ValueError, match="queries has 4 dimensions, the items 5; embed both with one model"):
         augment_queries(queries[:, :4], fitted)
     with pytest.raises(ValueError, match=r"strength must be one number or one per query \(7\), got shape \(3,\)"):
         augment_queries(queries, fitted, strength=[1, 2, 3])
