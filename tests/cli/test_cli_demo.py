@@ -21,7 +21,7 @@ from tests.command import fail, succeed
 from unhub.demo import exporting, hubs, result_tables, space
 from unhub.demo.examples import choose_examples
 from unhub.demo.finding import Finder
-from unhub.demo.space import load_space
+from unhub.demo.emoji.space import load_space
 
 pytestmark = pytest.mark.once
 

@@ -13,7 +13,7 @@ from tests import emoji_space
 from unhub.demo import hubs, result_tables, space
 from unhub.demo.examples import choose_examples
 from unhub.demo.finding import Answer, Finder, converse
-from unhub.demo.space import Descriptions, Space, load_space
+from unhub.demo.emoji.space import Descriptions, Space, load_space
 
 pytestmark = pytest.mark.once
 

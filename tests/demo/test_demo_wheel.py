@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
-DATA = "unhub/demo/emoji/"
+DATA = "unhub/demo/emoji/data/"
 LIMIT = 12_000_000  # bytes of data
 UNREACHABLE = re.compile(r"(?i)connection|network|name resolution|timed out|proxy")
 
