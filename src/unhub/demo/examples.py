@@ -73,7 +73,7 @@ def choose_examples(finder: Finder, asked: Asked, progress: Progress | None = No
 
 
 def examples_of(finder: Finder, asked: Asked, raw: Float64, corrected: Float64) -> Examples:
-    """Return the examples that the rule picks by the ranks of every query's item, raw and corrected, (queries,) each."""
+    """Return the examples that the rule picks by the rank of every query's item, raw and corrected, (queries,) each."""
     space = finder.space
     meant = [space.items.ids[list(asked.meant(query))].tolist() for query in range(len(asked))]
     items = [several[0] for several in meant]

@@ -50,7 +50,8 @@ class EmojiDemo:
         with watch("hubs") as progress:
             found = hubs.find_hubs(space, once, self.threads, progress)
         yield Section(
-            evenness_title(found, "emoji", "keyword"), table=ResultTable.plain(hubness_cells(found, "keyword", "keywords", "emoji"))
+            evenness_title(found, "emoji", "keyword"),
+            table=ResultTable.plain(hubness_cells(found, "keyword", "keywords", "emoji")),
         )
 
         def hub_lines(width: int) -> Iterator[str]:

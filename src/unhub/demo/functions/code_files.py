@@ -1,8 +1,8 @@
 """Code files: which Python files are read, by written rules, and which are left out.
 
-Without a choice: the standard library, then the packages beside it, up to 40 MB of source, so that a search is ready in
-seconds wherever the demo runs. Well-known packages come first, then the others from the smallest; a package that no longer
-fits is left out and named. Folders and packages that are named with `--code` are read whole.
+Without a choice: the standard library, then the packages beside it, up to 32 MB of source, so that a search is ready
+in seconds wherever the demo runs. Well-known packages come first, then the others from the smallest; a package that no
+longer fits is left out and named. Folders and packages that are named with `--code` are read whole.
 
 Not read: folders of tests, hidden folders, virtual environments, folders behind links, and files over 1 MB.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from unhub.errors import ArgumentError
 
 STANDARD_LIBRARY = "stdlib"
-MOST_BYTES = 40_000_000  # of source, if nothing is named
+MOST_BYTES = 32_000_000  # of source, if nothing is named
 MOST_FILE_BYTES = 1_000_000  # a larger file is generated or holds data
 PASSED_FOLDERS = frozenset(
     {"test", "tests", "idle_test", "__pycache__", "site-packages", "dist-packages", "node_modules"}

@@ -26,8 +26,8 @@ def what_is_searched(library: Library, code: CodeFiles) -> list[str]:
     read = library.read
     bank, queries = (len(library.questions(half)) for half in ("bank", "queries"))
     return [
-        f"This demo searches {len(read.ids):,} Python functions on this machine, of {_packages(read)}. The docstring of "
-        "each function says what it does; its first paragraph is the query, and the code without any docstring is what "
+        f"This demo searches {len(read.ids):,} Python functions on this machine, of {_packages(read)}. The docstring "
+        "of each function says what it does; its first paragraph is the query, and the code without any docstring is what "
         f"is searched. {_left_out(read, code)}",
         "A small model, a table of word vectors, turns both into vectors, and a search shows the functions nearest to "
         "the query. Some functions are near to almost any query. These hubs push out what was asked for.",
@@ -90,12 +90,16 @@ def never_lines(found: Hubs, library: Library, places: Sequence[int], width: int
         width,
     )
     for place in places:
-        yield cut(f"   {found.after.counts[place]:>3,}  {title(library, place)}", width)
+        yield f"   {found.after.counts[place]:>3,}  {_fitted(library, place, width - 8)}"
 
 
 def title(library: Library, place: int) -> str:
     """Return what a function is called: its file, line and name."""
     return named(library.items.ids[place].item(), library.names[place])
+
+
+def _fitted(library: Library, place: int, width: int) -> str:
+    return fitted(library.items.ids[place].item(), library.names[place], width)
 
 
 def named(item: str, name: str) -> str:
@@ -115,7 +119,7 @@ def on_hubs(found: Hubs, asked: Questions, library: Library) -> str:
 def hub_lines(number: int, one: HubQueries, asked: Questions, library: Library, width: int) -> Iterator[str]:
     """Yield a hub, in how many lists it is, and queries that ask for another function."""
     hub = one.hub
-    yield cut(f"{number}. {title(library, hub.position)}", width)
+    yield f"{number}. {_fitted(library, hub.position, width - 3)}"
     yield f"   in {hub.before:,} lists, in {hub.after:,} after the correction"
     for what, queries in (("no longer for", one.freed), ("still for", one.kept)):
         if queries:
@@ -126,7 +130,7 @@ def hub_lines(number: int, one: HubQueries, asked: Questions, library: Library, 
 def example_lines(one: Example, width: int) -> Iterator[str]:
     """Yield a query, the function that it asks for, and the results, raw beside corrected."""
     yield from paragraph(visible(one.answer.text), width, "    ", "")
-    yield cut(f"  asks for {named(one.id, one.name)}", width)
+    yield f"  asks for {fitted(one.id, one.name, width - 11)}"
     places = ranked_places(one)
     shown = {f"{ranking}: {places[ranking].strip()}": hits for ranking, hits in one.answer.rankings.items()}
     yield from _side_by_side({head: hits[:EXAMPLE_HITS] for head, hits in shown.items()}, width, one.right)
@@ -141,18 +145,17 @@ def answer_lines(answer: Answer, width: int) -> Iterator[str]:
 def _side_by_side(shown: dict[str, tuple[Hit, ...]], width: int, right: Iterable[str] = ()) -> Iterator[str]:
     """Yield both rankings in two columns, or below one another where the terminal is narrow."""
     marked = frozenset(right)
-    columns = [[f"  {head}", *(f"    {_hit(hit, marked)}" for hit in hits)] for head, hits in shown.items()]
+    room = width if width < TWO_COLUMNS_WIDTH else (width - len(GAP)) // 2
+    columns = [[f"  {head}", *(f"    {_hit(hit, marked, room - 4)}" for hit in hits)] for head, hits in shown.items()]
     if width < TWO_COLUMNS_WIDTH:
-        yield from (cut(line, width) for column in columns for line in column)
+        yield from (line for column in columns for line in column)
         return
-    room = (width - len(GAP)) // 2
     for left, beside in zip(*columns, strict=True):
-        yield f"{cut(left, room):<{room}}{GAP}{cut(beside, room)}".rstrip()
+        yield f"{left:<{room}}{GAP}{beside}".rstrip()
 
 
-def _hit(hit: Hit, right: frozenset[str]) -> str:
-    text = named(hit.id, hit.name)
-    return f"[{text}]" if hit.id in right else text
+def _hit(hit: Hit, right: frozenset[str], width: int) -> str:
+    return f"[{fitted(hit.id, hit.name, width - 2)}]" if hit.id in right else fitted(hit.id, hit.name, width)
 
 
 def cut(text: str, width: int) -> str:
@@ -161,3 +164,15 @@ def cut(text: str, width: int) -> str:
         return text
     indent = len(text) - len(text.lstrip())
     return text[:indent] + textwrap.shorten(text[indent:], width - indent, placeholder=f" {CUT}")
+
+
+def fitted(item: str, name: str, width: int) -> str:
+    """Return file, line and name in a width: folders are left out first, then the beginning of the name."""
+    whole = named(item, name)
+    while len(whole) > width and "/" in item.removeprefix(f"{CUT}/"):
+        item = f"{CUT}/{item.removeprefix(f'{CUT}/').partition('/')[2]}"
+        whole = named(item, name)
+    while len(whole) > width and "." in name:
+        name = name.partition(".")[2]
+        whole = named(item, name)
+    return whole if len(whole) <= width else whole[: width - 1] + CUT

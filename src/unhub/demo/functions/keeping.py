@@ -1,7 +1,7 @@
 """Keeping: what was read and fitted, in the user's cache folder, so that the next demo starts at once.
 
-A kept file is named by a hash of every file that was read (path, size, time of change) and of unhub's own files, so any
-change makes another name. Files appear whole or not at all; a damaged one is read again from the code. The two last used
+A kept file is named by a hash of every file that was read (path, size, time of change) and of unhub's own files, so
+any change makes another name. Files appear whole or not at all; a damaged one is made again. The two entries last used
 stay, older ones are removed. A cache that cannot be written is no error.
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import unhub
 from unhub.atomic import TEMPORARY_SUFFIX
@@ -27,7 +28,7 @@ from unhub.data.vectors import Vectors
 from unhub.demo.functions.code_files import CodeFiles
 from unhub.demo.functions.library import Collection
 from unhub.files import load, save
-from unhub.files.container import FORMAT, WHAT, read_container, unhub_version, write_container
+from unhub.files.container import FORMAT, WHAT, is_replaceable, read_container, unhub_version, write_container
 
 FUNCTIONS = "functions"
 COLLECTION, CORRECTION = ".safetensors", ".unhub"  # endings of the two files of an entry
@@ -125,14 +126,14 @@ class Kept:
             "copies": read.copies,
             "unread": read.unread,
         }
-        tensors = {
+        tensors: dict[str, NDArray[np.generic]] = {
             "texts": np.frombuffer(json.dumps(told).encode(), np.uint8),
             "rows": read.rows.astype(np.float16),
             "question_rows": read.question_rows.astype(np.float16),
             "weights": read.weights,
         }
         path = self._path(COLLECTION)
-        with _missing():
+        with suppress(OSError):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_container(path, {"format": FORMAT, WHAT: FUNCTIONS}, tensors, overwrite=True)
@@ -141,17 +142,24 @@ class Kept:
     def keep_correction(self, correction: Correction) -> None:
         """Keep a correction, if the folder can be written."""
         path = self._path(CORRECTION)
-        with _missing():
+        with suppress(OSError):
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                save(correction, path, overwrite=True)
+                _remove_unsaved(path)
+                save(correction, path)
 
 
 @contextmanager
 def _missing() -> Iterator[None]:
-    """Pass over a file that is not there, is damaged or cannot be written."""
+    """Pass over a file that is not there or is damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         yield
+
+
+def _remove_unsaved(path: Path) -> None:
+    """Remove a file that is so damaged that saving would not replace it."""
+    if path.is_file() and not is_replaceable(path):
+        path.unlink()
 
 
 def _tidy(folder: Path) -> None:

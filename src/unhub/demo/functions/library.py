@@ -116,11 +116,15 @@ def collect(files: Sequence[CodeFile], found: Sequence[Found], words: Words) -> 
     """Turn what was found in the files into vectors."""
     items: dict[str, tuple[str, str, str, Places]] = {}  # by the hash of the code
     asked: dict[str, tuple[Places, dict[str, None]]] = {}  # by the question; the hashes in order
-    every = [(file, one) for file, functions in zip(files, found, strict=True) for one in functions or ()]
+    every = [
+        (file, one)
+        for file, functions in zip(files, found, strict=True)
+        for one in functions or ()
+        if len(one.code) and len(one.asked)  # it has words that the table knows
+    ]
     for file, one in every:
-        if len(one.code) and len(one.asked):
-            items.setdefault(one.digest, (f"{file.label}:{one.line}", one.name, file.package, one.code))
-            asked.setdefault(one.question, (one.asked, {}))[1][one.digest] = None
+        items.setdefault(one.digest, (f"{file.label}:{one.line}", one.name, file.package, one.code))
+        asked.setdefault(one.question, (one.asked, {}))[1][one.digest] = None
     if len(asked) < LEAST_QUESTIONS:
         raise ArgumentError(
             "code",

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from unhub.compute.workers import Progress, thread_count
 from unhub.demo.functions.code_files import CodeFile
-from unhub.demo.functions.extracting import UnreadableCode, functions_in, spaced
+from unhub.demo.functions.extracting import Function, UnreadableCode, functions_in, spaced
 from unhub.demo.words import TABLE, Words, load_words
 
 BATCH_BYTES = 400_000  # of source that a process reads at a time
@@ -63,7 +64,8 @@ def read_functions(
 ) -> list[Found]:
     """Return the functions of each file, or None for a file that cannot be read or is not Python."""
     batches = list(_batches(files))
-    waiting, done = deque(enumerate(batches)), [[] for _ in batches]  # type: deque[Any], list[list[Found]]
+    waiting: deque[tuple[int, list[CodeFile]]] = deque(enumerate(batches))
+    done: list[list[Found]] = [[] for _ in batches]
     whole = sum(one.size for one in files)
     worth = len(batches) if whole >= LEAST_BYTES else 1
     readers = _start(min(thread_count(threads), MOST_PROCESSES, worth))
@@ -112,7 +114,7 @@ def read_file(path: str, words: Words) -> Found:
         return None
 
 
-def _found(one: Any, words: Words) -> FoundFunction:
+def _found(one: Function, words: Words) -> FoundFunction:
     digest = hashlib.blake2b(one.code.encode(), digest_size=16).hexdigest()
     asked, code = (np.array(words.places(text), np.uint16) for text in (spaced(one.question), one.code))
     return FoundFunction(one.line, one.name, one.question, asked, code, digest)
@@ -182,18 +184,14 @@ def _stop(reader: subprocess.Popen[str]) -> None:
     reader.wait()
     for stream in (reader.stdout, reader.stdin):
         if stream is not None:
-            try:
+            with suppress(OSError):  # from what was still to be written to it
                 stream.close()
-            except OSError:  # what was still to be written to it
-                pass
 
 
 def _packed(found: Found) -> list[list[object]] | None:
     if found is None:
         return None
-    return [
-        [one.line, one.name, one.question, _text(one.asked), _text(one.code), one.digest] for one in found
-    ]
+    return [[one.line, one.name, one.question, _text(one.asked), _text(one.code), one.digest] for one in found]
 
 
 def _unpacked(packed: list[list[Any]] | None) -> Found:
