@@ -1,15 +1,8 @@
-"""`unhub demo`: what it prints, at what width, what it writes, and its prompt at a terminal."""
+"""`unhub demo emoji`: what it prints, at what width, what it writes, and its prompt at a terminal."""
 
-import contextlib
 import json
 import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -18,6 +11,7 @@ from rich.cells import cell_len
 import unhub
 from tests import emoji_space
 from tests.command import fail, succeed
+from tests.demo_terminal import Terminal
 from unhub.demo import hubs, result_tables
 from unhub.demo.emoji import emoji_demo, set_tables, space
 from unhub.demo.emoji.space import Space, load_space
@@ -68,7 +62,7 @@ def test_the_command_prints_the_tables_and_no_prompt_or_colour_into_a_pipe(tmp_p
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_nothing_is_wider_than_the_terminal(width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("demo", "emoji", "folding"):
+    for module in ("demo", "folding"):
         monkeypatch.setattr(f"unhub.cli.{module}.terminal_width", lambda: width)
     printed = succeed(tmp_path, "demo", "emoji") + succeed(tmp_path, "demo", "emoji", "--query", "dog1; dog2; dog3 qqq")
     assert max(map(cell_len, printed.splitlines())) <= width
@@ -154,57 +148,11 @@ def test_the_report_shows_the_emoji(tmp_path: Path) -> None:
     assert "unhub demo emoji --report demo.html" in page
 
 
-class Terminal:
-    """`unhub demo` in a process of its own at a terminal."""
-
-    def __init__(self, columns: int) -> None:
-        self.screen, inside = pty.openpty()
-        termios.tcsetwinsize(inside, (24, columns))
-        given = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "unhub", "demo", "emoji", "--threads", "1"],
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-            env={**given, "TERM": "xterm-256color"},
-        )
-        os.close(inside)
-
-    def __enter__(self) -> "Terminal":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.screen)
-
-    def read_until(self, end: str) -> str:
-        """Return what is printed up to this text."""
-        seen = b""
-        while not seen.endswith(end.encode()):
-            ready, _, _ = select.select([self.screen], [], [], 60)
-            assert ready, seen.decode(errors="replace")
-            seen += os.read(self.screen, 1 << 16)
-        return seen.decode()
-
-    def type(self, text: str) -> None:
-        os.write(self.screen, text.encode())
-
-    def interrupt(self) -> int:
-        """Interrupt the process and return its exit code; again where readline was not waiting yet and missed it."""
-        for _ in range(5):
-            self.process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self.process.wait(5)
-        raise AssertionError("it goes on after ctrl-C")
-
-
 def test_at_a_terminal_there_is_colour_and_a_prompt_that_ctrl_c_ends() -> None:
-    with Terminal(60) as terminal:
+    with Terminal(60, "emoji") as terminal:
         printed = terminal.read_until("\n> ")
-        lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed).replace("\r", "\n").splitlines()
         assert "\x1b[1mYour turn" in printed
-        assert max(map(cell_len, lines)) <= 60
+        assert max(map(cell_len, terminal.plain(printed))) <= 60
         terminal.type("birthday cake; candles\n")
         answered = terminal.read_until("\n> ")
         assert re.search(r"^raw  .*^corrected  .*\N{BIRTHDAY CAKE}", answered, re.MULTILINE | re.DOTALL)

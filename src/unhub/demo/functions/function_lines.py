@@ -27,8 +27,8 @@ def what_is_searched(library: Library, code: CodeFiles) -> list[str]:
     bank, queries = (len(library.questions(half)) for half in ("bank", "queries"))
     return [
         f"This demo searches {len(read.ids):,} Python functions on this machine, of {_packages(read)}. The docstring "
-        "of each function says what it does; its first paragraph is the query, and the code without any docstring is what "
-        f"is searched. {_left_out(read, code)}",
+        "of each function says what it does; its first paragraph is the query, and the code without any docstring is "
+        f"what is searched. {_left_out(read, code)}",
         "A small model, a table of word vectors, turns both into vectors, and a search shows the functions nearest to "
         "the query. Some functions are near to almost any query. These hubs push out what was asked for.",
         f"The correction comes from {bank:,} docstrings, half of them, drawn at random: one number for each function, "
