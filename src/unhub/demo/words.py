@@ -88,11 +88,15 @@ class Words:
                 )
         return self.sums(every)
 
-    def sums(self, every: Sequence[Sequence[int] | NDArray[np.uint16]]) -> Float32:
-        """Return the sum of the vectors at these places, for each text, scaled to length one, (texts, dimensions)."""
-        out = np.empty((len(every), self.table.shape[1]), np.float32)
+    def sums(self, every: Sequence[Sequence[int] | NDArray[np.uint16]], exact: bool = False) -> Float32:
+        """Return the sum of the vectors at these places, for each text, scaled to length one, (texts, dimensions).
+
+        exact: sum in float64, so that rounded values are the same on every machine.
+        """
+        kind = np.float64 if exact else np.float32
+        out = np.empty((len(every), self.table.shape[1]), kind)
         for row, places in enumerate(every):
-            out[row] = self.scales[places] @ self.table[places].astype(np.float32)
+            out[row] = self.scales[places].astype(kind) @ self.table[places].astype(kind)
         lengths = np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return np.asarray(out / lengths, np.float32)
 

@@ -112,8 +112,13 @@ class Library:
         return questions_of(self.read, half)
 
 
-def collect(files: Sequence[CodeFile], found: Sequence[Found], words: Words) -> Collection:
-    """Turn what was found in the files into vectors."""
+def collect(
+    files: Sequence[CodeFile], found: Sequence[Found], words: Words, rare: float = RARE, exact: bool = False
+) -> Collection:
+    """Turn what was found in the files into vectors.
+
+    rare: see `rarity`; if it is infinite, common pieces weigh as much as others. exact: see `Words.sums`.
+    """
     items: dict[str, tuple[str, str, str, Places]] = {}  # by the hash of the code
     asked: dict[str, tuple[Places, dict[str, None]]] = {}  # by the question; the hashes in order
     every = [
@@ -133,14 +138,14 @@ def collect(files: Sequence[CodeFile], found: Sequence[Found], words: Words) -> 
         )
     places = {digest: place for place, digest in enumerate(items)}
     codes = [code for *_, code in items.values()]
-    weights = rarity(codes, len(words.pieces))
+    weights = rarity(codes, len(words.pieces), rare)
     weighted = words.weighted(weights)
     return Collection(
         tuple(label for label, *_ in items.values()),
         tuple(name for _, name, *_ in items.values()),
-        _rows(weighted, codes),
+        _rows(weighted, codes, exact),
         tuple(asked),
-        _rows(weighted, [pieces for pieces, _ in asked.values()]),
+        _rows(weighted, [pieces for pieces, _ in asked.values()], exact),
         tuple(tuple(places[digest] for digest in digests) for _, digests in asked.values()),
         weights,
         dict(Counter(package for _, _, package, _ in items.values()).most_common()),
@@ -149,15 +154,15 @@ def collect(files: Sequence[CodeFile], found: Sequence[Found], words: Words) -> 
     )
 
 
-def rarity(texts: Sequence[Places], pieces: int) -> Float32:
-    """Return the weight of each piece, a / (a + p), (pieces,)."""
+def rarity(texts: Sequence[Places], pieces: int, rare: float = RARE) -> Float32:
+    """Return the weight of each piece, a / (a + p), (pieces,); `rare` is a."""
     counts = np.bincount(np.concatenate(texts), minlength=pieces) + 1.0
-    return np.asarray(RARE / (RARE + counts / counts.sum()), np.float32)
+    return np.asarray(1 / (1 + counts / counts.sum() / rare), np.float32)
 
 
-def _rows(words: Words, texts: Sequence[Places]) -> Float32:
+def _rows(words: Words, texts: Sequence[Places], exact: bool) -> Float32:
     """Return unit vectors, rounded to what a kept file holds."""
-    return words.sums(texts).astype(np.float16).astype(np.float32)
+    return words.sums(texts, exact).astype(np.float16).astype(np.float32)
 
 
 def items_of(read: Collection) -> Vectors:
