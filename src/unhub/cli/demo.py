@@ -8,14 +8,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unhub.cli.display import Advance, echo, echo_json, progress, spelled
+from unhub.cli.display import echo, echo_json, progress, spelled
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, terminal_width, width_of
 from unhub.cli.inputs import check_outputs
@@ -26,7 +26,7 @@ from unhub.evaluation.tables import visible
 if TYPE_CHECKING:
     from unhub.demo.finding import Answer
     from unhub.demo.result_tables import ResultTable
-    from unhub.demo.sections import Demo, Section
+    from unhub.demo.showing import Demo, Section
 
 MOST_PROSE_COLUMNS = 100  # also of a text that is piped
 
@@ -102,21 +102,7 @@ def _open(subject: Subject, code: list[str], threads: int | None, quiet: bool) -
         return EmojiDemo(space.load_space(), threads)
     from unhub.demo.functions.function_demo import open_demo
 
-    return open_demo(code, _watch(quiet), threads)
-
-
-def _watch(quiet: bool) -> Watching:
-    return Watching(quiet)
-
-
-class Watching:
-    """Shows the progress of one step after another."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-
-    def __call__(self, label: str) -> AbstractContextManager[Advance]:
-        return progress(label, self.quiet)
+    return open_demo(code, partial(progress, quiet=quiet), threads)
 
 
 def _check_one_given(options: dict[str, object]) -> None:
@@ -126,7 +112,7 @@ def _check_one_given(options: dict[str, object]) -> None:
 
 
 def _print(opened: Demo, report: Path | None, quiet: bool) -> None:
-    for number, section in enumerate(opened.sections(_watch(quiet))):
+    for number, section in enumerate(opened.sections(partial(progress, quiet=quiet))):
         _show_section(section, number == 0, quiet)
     if report is not None:
         _write_report(opened, report, quiet)
@@ -145,7 +131,7 @@ def _show_section(section: Section, first: bool, quiet: bool) -> None:
 
 
 def _print_json(opened: Demo, report: Path | None, quiet: bool) -> None:
-    told = {**opened.to_dict(_watch(quiet)), **({} if report is None else {"report": str(report)})}
+    told = {**opened.to_dict(partial(progress, quiet=quiet)), **({} if report is None else {"report": str(report)})}
     if report is not None:
         _write_report(opened, report, quiet)
     echo_json(told)

@@ -15,7 +15,7 @@ import unhub
 from unhub.arrays import Float64
 from unhub.compute.workers import Progress
 from unhub.demo.finding import Answer, Finder
-from unhub.demo.searched import Asked
+from unhub.demo.searched import AskedTexts
 
 GAINS, LOSSES = 4, 2
 
@@ -56,7 +56,7 @@ class Examples:
         return {**counts, "shown": [one.to_dict() for one in self.shown]}
 
 
-def choose_examples(finder: Finder, asked: Asked, progress: Progress | None = None) -> Examples:
+def choose_examples(finder: Finder, asked: AskedTexts, progress: Progress | None = None) -> Examples:
     """Rank the item of every query, raw and corrected, and return the examples that the rule picks."""
     found = unhub.evaluate(
         asked.vectors,
@@ -72,7 +72,7 @@ def choose_examples(finder: Finder, asked: Asked, progress: Progress | None = No
     return examples_of(finder, asked, *found.ranks)
 
 
-def examples_of(finder: Finder, asked: Asked, raw: Float64, corrected: Float64) -> Examples:
+def examples_of(finder: Finder, asked: AskedTexts, raw: Float64, corrected: Float64) -> Examples:
     """Return the examples that the rule picks by the rank of every query's item, raw and corrected, (queries,) each."""
     space = finder.space
     meant = [space.items.ids[list(asked.meant(query))].tolist() for query in range(len(asked))]

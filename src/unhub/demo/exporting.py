@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unhub.atomic import beside, check_target
 from unhub.data.relevance import Relevance
-from unhub.demo.searched import Asked, Searched
+from unhub.demo.searched import AskedTexts, Searched
 from unhub.files.writers import write_npz
 
 
@@ -39,7 +39,7 @@ def write_names(space: Searched, folder: Path) -> None:
     write_csv(folder / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))
 
 
-def write_asked(asked: Asked, relevance: Relevance, folder: Path, name: str) -> None:
+def write_asked(asked: AskedTexts, relevance: Relevance, folder: Path, name: str) -> None:
     """Write queries: NAME.npz has their vectors, NAME.csv the items that each asks for, NAME_texts.csv the texts."""
     pairs = zip(relevance.query_ids.tolist(), relevance.item_ids.tolist(), strict=True)
     write_npz(asked.vectors, folder / f"{name}.npz")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import unhub
 from unhub.compute.workers import Progress
-from unhub.demo.searched import Asked, Searched
+from unhub.demo.searched import AskedTexts, Searched
 from unhub.evaluation.hubness import Hub, Hubs
 
 LISTED_ITEMS = 10  # for each query
@@ -27,7 +27,7 @@ class HubQueries:
     kept: tuple[int, ...]
 
 
-def find_hubs(space: Searched, asked: Asked, threads: int | None = None, progress: Progress | None = None) -> Hubs:
+def find_hubs(space: Searched, asked: AskedTexts, threads: int | None = None, progress: Progress | None = None) -> Hubs:
     """Return the five items that most of these queries have among their ten best, before and after the correction."""
     return unhub.worst_hubs(
         asked.vectors,
@@ -41,12 +41,12 @@ def find_hubs(space: Searched, asked: Asked, threads: int | None = None, progres
     )
 
 
-def hub_queries(found: Hubs, asked: Asked, shown: int = SHOWN_QUERIES) -> list[HubQueries]:
+def hub_queries(found: Hubs, asked: AskedTexts, shown: int = SHOWN_QUERIES) -> list[HubQueries]:
     """Choose queries that show a hub but do not mean it, evenly from those that rank it highest to lowest."""
     return [_queries_of(hub, asked, shown) for hub in found.hubs]
 
 
-def _queries_of(hub: Hub, asked: Asked, count: int) -> HubQueries:
+def _queries_of(hub: Hub, asked: AskedTexts, count: int) -> HubQueries:
     still = {
         query: one for query, one in zip(hub.queries, hub.still, strict=True) if hub.position not in asked.meant(query)
     }
@@ -63,7 +63,7 @@ def _spread(rows: Sequence[int], count: int) -> Iterable[int]:
     return [rows[round(at * (len(rows) - 1) / (count - 1))] for at in range(count)]
 
 
-def to_dict(found: Hubs, asked: Asked, space: Searched, shown: int = SHOWN_QUERIES) -> dict[str, object]:
+def to_dict(found: Hubs, asked: AskedTexts, space: Searched, shown: int = SHOWN_QUERIES) -> dict[str, object]:
     """Return the hubs and the queries chosen for each, for JSON."""
 
     def described(queries: Iterable[int]) -> list[dict[str, str]]:

@@ -45,7 +45,7 @@ class Searched(Protocol):
         """Return texts as unit vectors of the items' space, (texts, dimensions)."""
 
 
-class Asked(Protocol):
+class AskedTexts(Protocol):
     """Texts that ask for items, as queries with the ids 0, 1, 2, ..."""
 
     @property

@@ -15,7 +15,7 @@ from tests.watching import in_silence
 from unhub import kernels
 from unhub.demo.functions import keeping
 from unhub.demo.functions.code_files import find_code
-from unhub.demo.functions.keeping import Kept, cache_folder
+from unhub.demo.functions.keeping import CacheEntry, cache_folder
 from unhub.demo.functions.opening import Opened, open_library
 
 pytestmark = pytest.mark.once
@@ -149,7 +149,7 @@ def test_two_processes_at_once_do_not_disturb_each_other(project: Path, cache: P
 def test_a_process_killed_while_it_writes_leaves_the_next_one_unharmed(
     project: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept.of(find_code([str(project)]))
+    kept = CacheEntry.of(find_code([str(project)]))
     with monkeypatch.context() as patch:
 
         def killed(*given: object) -> None:

@@ -17,7 +17,7 @@ from unhub.demo.exporting import new_folder, write_asked, write_names
 from unhub.demo.finding import Answer, Finder
 from unhub.demo.lines import evenness_title, examples_title, hubs_title, on_examples
 from unhub.demo.result_tables import ResultTable, hubness_cells
-from unhub.demo.sections import Section, Watch
+from unhub.demo.showing import Section, Watch
 
 SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 

@@ -19,7 +19,7 @@ from unhub.demo.functions.library import Half, Library
 from unhub.demo.functions.opening import open_library
 from unhub.demo.lines import evenness_title, examples_title, hubs_title, on_examples
 from unhub.demo.result_tables import CORRECTED, MEASURES, Compared, ResultTable, hubness_cells
-from unhub.demo.sections import Section, Watch
+from unhub.demo.showing import Section, Watch
 from unhub.evaluation.evaluate import Evaluation
 from unhub.files import save
 from unhub.files.writers import write_npz

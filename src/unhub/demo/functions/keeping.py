@@ -63,16 +63,16 @@ def key_of(code: CodeFiles) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheEntry:
     """An entry of the cache: a collection and its correction, each there or not."""
 
     folder: Path | None
     key: str
 
     @staticmethod
-    def of(code: CodeFiles) -> Kept:
+    def of(code: CodeFiles) -> CacheEntry:
         """Return the entry of these files, in the user's cache folder."""
-        return Kept(cache_folder(), key_of(code))
+        return CacheEntry(cache_folder(), key_of(code))
 
     def _path(self, ending: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{FUNCTIONS}-{self.key}{ending}"

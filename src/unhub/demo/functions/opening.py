@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from unhub.demo.functions.choosing import choose_correction
 from unhub.demo.functions.code_files import CodeFiles, find_code
-from unhub.demo.functions.keeping import Kept
+from unhub.demo.functions.keeping import CacheEntry
 from unhub.demo.functions.library import Collection, Library, collect, items_of, questions_of
 from unhub.demo.functions.reading import read_functions
-from unhub.demo.sections import Watch
+from unhub.demo.showing import Watch
 from unhub.demo.words import TABLE, Words, load_words
 
 
@@ -26,7 +26,7 @@ class Opened:
 def open_library(named: Sequence[str], watch: Watch, threads: int | None = None) -> Opened:
     """Return the library of what is named (see `find_code`), read anew or kept."""
     code = find_code(named)
-    kept, words = Kept.of(code), load_words(TABLE)
+    kept, words = CacheEntry.of(code), load_words(TABLE)
     read = kept.collection()
     was_kept = read is not None
     if read is None:

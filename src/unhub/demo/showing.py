@@ -1,4 +1,4 @@
-"""Sections: what a demo shows, part by part, and what a shell needs of a demo."""
+"""Showing: what a demo shows, section by section, and what a shell needs of a demo."""
 
 from __future__ import annotations
 
