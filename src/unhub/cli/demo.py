@@ -47,7 +47,7 @@ def demo(
         list[str] | None,
         typer.Option(
             metavar="DIR",
-            help="Search this code: a folder, an installed package, or stdlib; repeatable. [default: all installed]",
+            help="Search this code: a folder, an installed package, or stdlib; repeatable. Default: what is installed.",
         ),
     ] = None,
     query: Annotated[
