@@ -51,7 +51,7 @@ test: $(DEV_STAMP) browser ## run the tests, then again without numba
 	$(PYTEST)
 	UNHUB_NO_NUMBA=1 $(PYTEST) -m "not once"
 
-demo: $(STAMP) ## search emoji by description, before and after
+demo: $(STAMP) ## search the functions on this machine by what they do, before and after
 	$(RUN) -m unhub demo
 
 check: $(DEV_STAMP) ## lint, formatting, types

@@ -51,7 +51,7 @@ from emoji_tables import (
 from unhub.atomic import replacing
 from unhub.cli.display import progress
 from unhub.data.vectors import Vectors
-from unhub.demo.space import Split
+from unhub.demo.emoji.space import Split
 from unhub.evaluation.comparing import Judge
 from unhub.evaluation.inputs import RAW
 from unhub.methods import METHODS, Method, parse

@@ -13,7 +13,7 @@ import unhub
 from unhub.arrays import Float32
 from unhub.data.relevance import Relevance
 from unhub.data.vectors import Vectors
-from unhub.demo.space import Descriptions, Space, Split, load_space
+from unhub.demo.emoji.space import Descriptions, Space, Split, load_space
 
 SEED = 0
 SPLITS = ("known", "unseen")

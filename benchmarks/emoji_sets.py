@@ -14,7 +14,7 @@ from unhub.compute.workers import Workers
 from unhub.data.draws import Drawn
 from unhub.data.relevance import Relevance
 from unhub.data.vectors import Vectors
-from unhub.demo.space import Descriptions, Space, Split
+from unhub.demo.emoji.space import Descriptions, Space, Split
 from unhub.evaluation.inputs import RAW, EvaluationInputs
 from unhub.evaluation.measures import parse_measures
 from unhub.multi.results import SetEvaluation

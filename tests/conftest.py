@@ -25,6 +25,15 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture
+def kept_code(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a cache folder that all tests of a run share, so that Python's own code is read once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "kept_code"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 def allowed_skips() -> tuple[str, ...]:
     """Return how the reasons of allowed skips begin."""
     lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()

@@ -33,7 +33,7 @@ from towers import Residual, picture_tower, text_tower
 from unhub.arrays import Float32, Float64
 from unhub.correction import Correction
 from unhub.data.vectors import Vectors, VectorsLike
-from unhub.demo.space import FOLDER, Descriptions, Space, load_space
+from unhub.demo.emoji.space import FOLDER, Descriptions, Space, load_space
 from unhub.demo.words import Words, load_words
 from unhub.model import Model
 from unhub.model.tower_forward import Preparation, Tower

@@ -21,7 +21,7 @@ from catalogue import VENDORS, SplitName, describe
 from towers import picture_tower
 from unhub.data.ids import positions_of
 from unhub.data.vectors import Vectors
-from unhub.demo.space import Descriptions
+from unhub.demo.emoji.space import Descriptions
 from unhub.demo.words import Words
 from unhub.model import Model
 from unhub.model.head_forward import Head

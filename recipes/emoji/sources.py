@@ -8,7 +8,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-# Package, version, licence of what is taken from it. The files that ship name them: src/unhub/demo/emoji/SOURCES.md.
+# Package, version, licence of what is taken from it. What ships names them, in SOURCES.md of src/unhub/demo/emoji/data.
 NPM = {
     "emoji-datasource-google": "16.0.0",  # MIT; the pictures are Noto's, Apache-2.0
     "emoji-datasource-twitter": "16.0.0",  # MIT; the pictures are Twemoji's, CC-BY-4.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import unhub
 from tests import emoji_space
-from unhub.demo.space import Space, load_space
+from unhub.demo.emoji.space import Space, load_space
 from unhub.methods import METHODS
 
 pytestmark = pytest.mark.once

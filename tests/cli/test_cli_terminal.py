@@ -38,7 +38,7 @@ COMMANDS = {
     "remove": ("remove", "--correction", "fitted.unhub", "--ids", "gone.npy", "-o", "less.unhub"),
     "multi search": ("multi", "search", *ASKED, "--sets", "sets.csv"),
     "multi eval": ("multi", "eval", "--texts", "bank.npy", "--items", "items.npy", "--relevance", "pairs.csv"),
-    "demo": ("demo", "--query", "birthday cake"),
+    "demo": ("demo", "emoji", "--query", "birthday cake"),
     "help": ("fit", "--help"),
     "a mistake": ("info", "中\x1b.unhub"),
 }

@@ -32,7 +32,7 @@ from tests.command import (
 )
 from tests.corrections import bias
 from unhub.correction import Cost
-from unhub.demo.space import FOLDER
+from unhub.demo.emoji.space import FOLDER
 from unhub.files import read_manifest
 from unhub.methods import METHODS
 

@@ -14,7 +14,7 @@ import unhub
 from catalogue import Described, Emoji, SplitName, describe, part_of, read_emoji
 from towers import Residual, picture_tower, text_tower
 from unhub.data.vectors import Vectors
-from unhub.demo.space import FOLDER, load_space
+from unhub.demo.emoji.space import FOLDER, load_space
 from unhub.demo.words import CONTINUED, Words, load_words, plain
 from unhub.model.tower_forward import Preparation
 

@@ -12,8 +12,9 @@ import pytest
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
-DATA = "unhub/demo/emoji/"
+DATA = "unhub/demo/emoji/data/"
 LIMIT = 12_000_000  # bytes of data
+WHEEL_LIMIT = 16_000_000  # bytes
 UNREACHABLE = re.compile(r"(?i)connection|network|name resolution|timed out|proxy")
 
 
@@ -36,21 +37,35 @@ def test_a_wheel_brings_the_data_and_the_demo_runs_from_it(tmp_path: Path) -> No
     assert {name.removeprefix(DATA) for name in packed} == shipped
     assert {"items.npz", "correction.unhub", "descriptions.csv"} <= shipped
     assert sum(packed.values()) < LIMIT
+    assert wheel.stat().st_size < WHEEL_LIMIT
     place = tmp_path / "empty" / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True, timeout=100)
     pip(tmp_path, "--python", str(place), "install", "--quiet", "--no-compile", str(wheel))
     (tmp_path / "elsewhere").mkdir()
-    done = subprocess.run(
-        [str(place / "bin" / "unhub"), "demo"],
-        cwd=tmp_path / "elsewhere",
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"^keywords +measure +raw +corrected +change$", done.stdout, re.MULTILINE)
-    assert len(re.findall(r"R@10 +[0-9.]+ \[[0-9.]+, [0-9.]+\] ", done.stdout)) == 3
-    assert len(re.findall(r"^\d\. .+\n   shown for ", done.stdout, re.MULTILINE)) == 5
-    assert len(re.findall(r", meaning ", done.stdout)) == 6
+
+    def run(*arguments: str) -> str:
+        """Run the demo where nothing else is, and nothing can be fetched."""
+        nowhere = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+        given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [str(place / "bin" / "unhub"), "demo", *arguments],
+            cwd=tmp_path / "elsewhere",
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            env={**given, **nowhere, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    printed = run("emoji")
+    assert re.search(r"^keywords +measure +raw +corrected +change$", printed, re.MULTILINE)
+    assert len(re.findall(r"R@10 +[0-9.]+ \[[0-9.]+, [0-9.]+\] ", printed)) == 3
+    assert len(re.findall(r"^\d\. .+\n   shown for ", printed, re.MULTILINE)) == 5
+    assert len(re.findall(r", meaning ", printed)) == 6
+    printed = run()
+    assert re.search(r"of the standard library \([\d,]+\), .*numpy", printed.replace("\n", " "))
+    assert re.search(r"^R@1 .* \+\d+\.\d \[\+", printed, re.MULTILINE)
+    assert len(re.findall(r"^\d\. .+\n   in [\d,]+ lists, ", printed, re.MULTILINE)) == 5
+    assert len(re.findall(r"^  asks for ", printed, re.MULTILINE)) == 6

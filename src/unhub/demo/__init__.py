@@ -1,1 +1,1 @@
-"""The demo: search emoji by description, on real texts and pictures that come with the package."""
+"""The demos: search the functions on this machine by what they do, or emoji by description, raw and corrected."""

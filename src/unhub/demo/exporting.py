@@ -1,48 +1,53 @@
-"""Exporting: the data of the demo as files that the other commands read."""
+"""Exporting: the data of a demo as files that the other commands read, in a folder that appears whole."""
 
 from __future__ import annotations
 
 import csv
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from unhub.atomic import beside, check_target
-from unhub.demo.space import FOLDER, Space, Split
+from unhub.data.relevance import Relevance
+from unhub.demo.searched import AskedTexts, Searched
 from unhub.files.writers import write_npz
 
-SPLITS: tuple[Split, ...] = ("bank", "val", "test")
 
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which becomes `folder` once it is complete, or is removed after an error.
 
-def write_files(space: Space, folder: Path, source: Path | None = None) -> list[str]:
-    """Copy the shipped files to a new folder, add the queries as vectors, and return the names of the files.
-
-    For each split, NAME.npz has its texts as vectors, each once, NAME.csv the emoji that each asks for (query_id,
-    item_id), and NAME_texts.csv the texts (id, text). names.csv has the names of the emoji. The folder appears complete
-    or not at all; an existing folder must be empty.
+    An existing folder must be empty.
     """
-    target = _new_folder(folder)
+    target = _checked(folder)
     part = beside(target)
     try:
-        shutil.copytree(source or FOLDER, part)
-        _write(part / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))
-        for split in SPLITS:
-            asked, relevance = space.descriptions(split).joined()
-            pairs = zip(relevance.query_ids.tolist(), relevance.item_ids.tolist(), strict=True)
-            write_npz(asked.vectors, part / f"{split}.npz")
-            _write(part / f"{split}.csv", ("query_id", "item_id"), pairs)
-            _write(part / f"{split}_texts.csv", ("id", "text"), enumerate(asked.texts))
+        part.mkdir()
+        yield part
         if target.is_dir():
             target.rmdir()
         os.replace(part, target)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-    return sorted(path.name for path in target.iterdir())
 
 
-def _new_folder(folder: Path) -> Path:
+def write_names(space: Searched, folder: Path) -> None:
+    """Write names.csv: the name of each item (id, text)."""
+    write_csv(folder / "names.csv", ("id", "text"), zip(space.items.ids.tolist(), space.names, strict=True))
+
+
+def write_asked(asked: AskedTexts, relevance: Relevance, folder: Path, name: str) -> None:
+    """Write queries: NAME.npz has their vectors, NAME.csv the items that each asks for, NAME_texts.csv the texts."""
+    pairs = zip(relevance.query_ids.tolist(), relevance.item_ids.tolist(), strict=True)
+    write_npz(asked.vectors, folder / f"{name}.npz")
+    write_csv(folder / f"{name}.csv", ("query_id", "item_id"), pairs)
+    write_csv(folder / f"{name}_texts.csv", ("id", "text"), enumerate(asked.texts))
+
+
+def _checked(folder: Path) -> Path:
     """Return the folder to write, links followed; raise if it cannot be written or is not empty."""
     if folder.is_dir():
         if any(folder.iterdir()):
@@ -53,7 +58,8 @@ def _new_folder(folder: Path) -> Path:
     return check_target(folder)
 
 
-def _write(path: Path, heads: tuple[str, str], rows: Iterable[tuple[object, object]]) -> None:
+def write_csv(path: Path, heads: tuple[str, str], rows: Iterable[tuple[object, object]]) -> None:
+    """Write rows under heads to a new file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(heads)

@@ -1,4 +1,4 @@
-"""Finding: search with one description of an emoji or several, raw and corrected; and a prompt that does so."""
+"""Finding: search with one description of an item or several, raw and corrected; and a prompt that does so."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from functools import cached_property
 
 import unhub
 from unhub.arrays import Float32
-from unhub.demo.space import Space
+from unhub.demo.searched import Searched
 from unhub.demo.words import WORD, plain
 from unhub.errors import ArgumentError
 from unhub.search.searcher import Searcher
 
-RESULT_COUNT = 8  # emoji in an answer
-SEPARATOR = ";"  # between two descriptions of one emoji
+RESULT_COUNT = 8  # items in an answer
+SEPARATOR = ";"  # between two descriptions of one item
 
 
 @dataclass(frozen=True)
 class Hit:
-    """An emoji that was found: the character, its name and its score."""
+    """An item that was found: its id, its name and its score."""
 
-    emoji: str
+    id: str
     name: str
     score: float
 
@@ -51,7 +51,7 @@ class Answer:
             "descriptions": list(self.descriptions),
             "unknown_words": list(self.unknown),
             **{
-                ranking: [{"id": hit.emoji, "name": hit.name, "score": hit.score} for hit in hits]
+                ranking: [{"id": hit.id, "name": hit.name, "score": hit.score} for hit in hits]
                 for ranking, hits in self.rankings.items()
             },
         }
@@ -59,14 +59,14 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Finder:
-    """A space with its searchers, raw and corrected."""
+    """What is searched, with its searchers, raw and corrected."""
 
-    space: Space
+    space: Searched
     threads: int | None = None
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The name of each emoji."""
+        """The name of each item."""
         return dict(zip(self.space.items.ids.tolist(), self.space.names, strict=True))
 
     @cached_property
@@ -77,19 +77,24 @@ class Finder:
         return {name: unhub.searcher(items, one, threads=self.threads) for name, one in corrections.items()}
 
     def find(self, text: str, k: int = RESULT_COUNT) -> Answer:
-        """Return the k best emoji for a description, or for several of one emoji, separated by semicolons."""
+        """Return the k best items for a description, or for several of one item, separated by semicolons."""
         descriptions = tuple(part for part in (one.strip() for one in text.split(SEPARATOR)) if part)
         if not descriptions:
-            raise ArgumentError("query", f"{text!r} describes nothing", "say what the emoji shows: 'birthday cake'")
+            raise ArgumentError("query", f"{text!r} describes nothing", self.space.hint)
+        return self.answer(descriptions, k, text)
+
+    def answer(self, descriptions: tuple[str, ...], k: int = RESULT_COUNT, text: str | None = None) -> Answer:
+        """Return the k best items for descriptions of one item, taken as they are."""
         asked = [self.space.encode(descriptions)]
         found = {name: tuple(self._hits(one, asked, k)) for name, one in self.searchers.items()}
+        text = f"{SEPARATOR} ".join(descriptions) if text is None else text
         return Answer(text, descriptions, tuple(self._unknown(descriptions)), found["raw"], found["corrected"])
 
     def _hits(self, searcher: Searcher, asked: list[Float32], k: int) -> Iterator[Hit]:
-        hits = searcher.search_sets(asked, k=min(k, len(searcher)), combine=self.space.model)
-        for emoji, score in zip(hits.ids[0].tolist(), hits.scores[0], strict=True):
+        hits = searcher.search_sets(asked, k=min(k, len(searcher)), combine=self.space.combine)
+        for one, score in zip(hits.ids[0].tolist(), hits.scores[0], strict=True):
             # Through text, so that a float32 keeps its few digits.
-            yield Hit(emoji, self.names[emoji], float(str(score)))
+            yield Hit(one, self.names[one], float(str(score)))
 
     def _unknown(self, descriptions: tuple[str, ...]) -> Iterator[str]:
         for word in WORD.findall(plain(" ".join(descriptions))):

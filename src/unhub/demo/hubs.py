@@ -1,4 +1,4 @@
-"""Hubs of the demo: the emoji that appear most often, and keywords that return them but mean another emoji."""
+"""Hubs of a demo: the items that appear most often, and queries that return them but mean another item."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import unhub
 from unhub.compute.workers import Progress
-from unhub.demo.space import Descriptions, Space
+from unhub.demo.searched import AskedTexts, Searched
 from unhub.evaluation.hubness import Hub, Hubs
 
-LISTED_EMOJI = 10  # for each keyword
+LISTED_ITEMS = 10  # for each query
 HUB_COUNT = 5
-SAMPLED_KEYWORDS, SHOWN_KEYWORDS = 60, 6  # keywords examined for each hub, and how many of these are printed
+SAMPLED_QUERIES, SHOWN_QUERIES = 60, 6  # queries examined for each hub, and how many of these are printed
 
 
 @dataclass(frozen=True)
-class HubKeywords:
-    """A hub, and the positions of some queries that mean another emoji but show the hub too.
+class HubQueries:
+    """A hub, and the positions of some queries that mean another item but show the hub too.
 
     freed: those that no longer show it after the correction. kept: those that still do.
     """
@@ -27,31 +27,31 @@ class HubKeywords:
     kept: tuple[int, ...]
 
 
-def find_hubs(space: Space, asked: Descriptions, threads: int | None = None, progress: Progress | None = None) -> Hubs:
-    """Return the five emoji that most of these queries have among their ten best, before and after the correction."""
+def find_hubs(space: Searched, asked: AskedTexts, threads: int | None = None, progress: Progress | None = None) -> Hubs:
+    """Return the five items that most of these queries have among their ten best, before and after the correction."""
     return unhub.worst_hubs(
         asked.vectors,
         space.items,
         space.correction,
-        LISTED_EMOJI,
+        LISTED_ITEMS,
         HUB_COUNT,
-        examples=SAMPLED_KEYWORDS,
+        examples=SAMPLED_QUERIES,
         threads=threads,
         progress=progress,
     )
 
 
-def hub_keywords(found: Hubs, asked: Descriptions) -> list[HubKeywords]:
+def hub_queries(found: Hubs, asked: AskedTexts, shown: int = SHOWN_QUERIES) -> list[HubQueries]:
     """Choose queries that show a hub but do not mean it, evenly from those that rank it highest to lowest."""
-    return [_keywords_of(hub, asked) for hub in found.hubs]
+    return [_queries_of(hub, asked, shown) for hub in found.hubs]
 
 
-def _keywords_of(hub: Hub, asked: Descriptions) -> HubKeywords:
+def _queries_of(hub: Hub, asked: AskedTexts, count: int) -> HubQueries:
     still = {
-        query: one for query, one in zip(hub.queries, hub.still, strict=True) if asked.items[query] != hub.position
+        query: one for query, one in zip(hub.queries, hub.still, strict=True) if hub.position not in asked.meant(query)
     }
-    shown = _spread(list(still), SHOWN_KEYWORDS)
-    return HubKeywords(
+    shown = _spread(list(still), count)
+    return HubQueries(
         hub, tuple(query for query in shown if not still[query]), tuple(query for query in shown if still[query])
     )
 
@@ -63,11 +63,13 @@ def _spread(rows: Sequence[int], count: int) -> Iterable[int]:
     return [rows[round(at * (len(rows) - 1) / (count - 1))] for at in range(count)]
 
 
-def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]:
+def to_dict(found: Hubs, asked: AskedTexts, space: Searched, shown: int = SHOWN_QUERIES) -> dict[str, object]:
     """Return the hubs and the queries chosen for each, for JSON."""
 
     def described(queries: Iterable[int]) -> list[dict[str, str]]:
-        return [{"text": asked.texts[query], "emoji": space.items.ids[asked.items[query]].item()} for query in queries]
+        return [
+            {"text": asked.texts[query], space.noun: space.items.ids[asked.meant(query)[0]].item()} for query in queries
+        ]
 
     assert found.after is not None
     return {
@@ -82,6 +84,6 @@ def to_dict(found: Hubs, asked: Descriptions, space: Space) -> dict[str, object]
                 "no_longer_for": described(one.freed),
                 "still_for": described(one.kept),
             }
-            for one in hub_keywords(found, asked)
+            for one in hub_queries(found, asked, shown)
         ],
     }

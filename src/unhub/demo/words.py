@@ -18,6 +18,7 @@ from unhub.errors import ArgumentError
 from unhub.files.container import FORMAT, WHAT, Tensors, read_container, write_container
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
+TABLE = Path(__file__).parent / "emoji" / "data" / "words.safetensors"  # which both demos use
 LONGEST_WORD = 100  # letters; a longer word is left out
 WORDS = "words"
 CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
@@ -41,9 +42,20 @@ class Words:
     def _places(self) -> dict[str, int]:
         return {piece: place for place, piece in enumerate(self.pieces)}
 
+    @cached_property
+    def _known(self) -> dict[str, list[str]]:
+        """The pieces of the words that were cut so far: a text repeats its words."""
+        return {}
+
     def split(self, text: str) -> list[str]:
         """Return the pieces of a text, the longest known one first; a word that has an unknown part is left out."""
-        return [piece for word in WORD.findall(plain(text)) for piece in self._cut(word)]
+        return [piece for word in WORD.findall(plain(text)) for piece in self._cut_once(word)]
+
+    def _cut_once(self, word: str) -> list[str]:
+        found = self._known.get(word)
+        if found is None:
+            found = self._known[word] = self._cut(word)
+        return found
 
     def _cut(self, word: str) -> list[str]:
         found: list[str] = []
@@ -58,16 +70,33 @@ class Words:
             start += len(piece.removeprefix(CONTINUED) if start else piece)
         return found
 
+    def places(self, text: str) -> list[int]:
+        """Return the rows of the table for the pieces of a text."""
+        return [self._places[piece] for piece in self.split(text)]
+
+    def weighted(self, weights: Float32) -> Words:
+        """Return the same table with another weight for each piece on top of its own, (pieces,)."""
+        return Words(self.pieces, self.table, self.scales * weights)
+
     def rows(self, texts: Sequence[str]) -> Float32:
         """Return the sum of the vectors of each text's pieces, scaled to length one, (texts, dimensions)."""
-        out = np.empty((len(texts), self.table.shape[1]), np.float32)
-        for row, text in enumerate(texts):
-            places = [self._places[piece] for piece in self.split(text)]
+        every = [self.places(text) for text in texts]
+        for text, places in zip(texts, every, strict=True):
             if not places:
                 raise ArgumentError(
                     "query", f"{text!r} has no word that the demo knows", "describe it in other English words"
                 )
-            out[row] = self.scales[places] @ self.table[places].astype(np.float32)
+        return self.sums(every)
+
+    def sums(self, every: Sequence[Sequence[int] | NDArray[np.uint16]], exact: bool = False) -> Float32:
+        """Return the sum of the vectors at these places, for each text, scaled to length one, (texts, dimensions).
+
+        exact: sum in float64, so that rounded values are the same on every machine.
+        """
+        kind = np.float64 if exact else np.float32
+        out = np.empty((len(every), self.table.shape[1]), kind)
+        for row, places in enumerate(every):
+            out[row] = self.scales[places].astype(kind) @ self.table[places].astype(kind)
         lengths = np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return np.asarray(out / lengths, np.float32)
 
@@ -88,6 +117,8 @@ def load_words(path: Path) -> Words:
 
 def plain(text: str) -> str:
     """Return the text in lower case, without accents or ligatures."""
+    if text.isascii():
+        return text.lower()
     apart = unicodedata.normalize("NFKD", text.casefold())
     return "".join(one for one in apart if unicodedata.category(one) != "Mn")
 

@@ -22,7 +22,7 @@ from unhub.files import load, read_vectors
 from unhub.model import Model
 
 Split: TypeAlias = Literal["bank", "val", "test"]
-FOLDER = Path(__file__).with_name("emoji")
+FOLDER = Path(__file__).with_name("data")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,10 @@ class Descriptions:
     def relevance(self) -> Relevance:
         """Which text means which emoji."""
         return Relevance(np.arange(len(self)), self.emoji)
+
+    def meant(self, query: int) -> tuple[int, ...]:
+        """Return the position of the emoji that a text means."""
+        return (int(self.items[query]),)
 
     def once(self) -> Descriptions:
         """Return each text once, where it first occurs: repeats would make their common answer look like a hub."""
@@ -80,6 +84,14 @@ class Space:
     model: Model
     correction: Correction
     described: tuple[tuple[str, str, str, str], ...]  # text, emoji, kind, split
+
+    noun = "emoji"
+    hint = "say what the emoji shows: 'birthday cake'"
+
+    @property
+    def combine(self) -> Model:
+        """The head of the model, which makes one query of several texts."""
+        return self.model
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return texts as unit vectors of the joint space, (texts, dimensions)."""

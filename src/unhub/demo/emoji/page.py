@@ -6,15 +6,14 @@ from pathlib import Path
 
 import unhub
 from unhub.compute.workers import Progress
-from unhub.demo.space import Space
-from unhub.reports.report import Report
+from unhub.demo.emoji.space import Space
 
 TITLE = "Emoji by description: hubs, before and after"
 
 
-def write_page(
+def write_emoji_page(
     space: Space, path: Path, command: str, threads: int | None = None, progress: Progress | None = None
-) -> Report:
+) -> None:
     """Write the report on the test keywords, with the correction that was fitted on the texts of the bank.
 
     Each keyword is asked once, and every emoji of the test that it describes is an answer. Those of the bank are left
@@ -23,7 +22,7 @@ def write_page(
     bank = space.descriptions("bank")
     asked, relevance = space.descriptions("test", "keyword").without(bank.texts).joined()
     labels = [f"{in_colour(emoji)} {name}" for emoji, name in zip(space.items.ids.tolist(), space.names, strict=True)]
-    return unhub.report(
+    unhub.report(
         space.items,
         bank.vectors,
         asked.vectors,
