@@ -21,10 +21,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "emoji"))
 
 from features import llama_pieces
 from unhub import kernels
-from unhub.demo.functions.choosing import choose_correction
 from unhub.demo.functions.code_files import CodeFiles, find_code
 from unhub.demo.functions.function_demo import FunctionDemo, compared
 from unhub.demo.functions.library import RARE, Collection, Library, collect, items_of, questions_of
+from unhub.demo.functions.opening import choose_correction
 from unhub.demo.functions.reading import read_file
 from unhub.demo.words import TABLE, Words, load_words
 

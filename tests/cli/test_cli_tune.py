@@ -36,7 +36,7 @@ def test_the_best_ten_raw_and_the_reason_are_shown(tmp_path: Path, hubby: World,
         hubby.items, hubby.bank, hubby.queries if given else None, hubby.truth if labelled else None, methods="nnn,dn"
     )
     lines = printed.splitlines()
-    assert lines[0].split()[:2] == (["setting", "R@1"] if labelled else ["setting", "Robin"])
+    assert lines[0].split()[:2] == (["setting", "R@1"] if labelled else ["setting", "transport"])
     assert [line.split()[0] for line in lines[2:12]] == [row.spec for row in tuning.table[:10]]
     assert lines[12].startswith("raw ")
     assert [line.split()[0] for line in lines[2:13] if line.split()[1] == "*"] == [tuning.best.spec]

@@ -15,7 +15,6 @@ from unhub.evaluation.measures import parse_measure
 from unhub.methods import parse
 from unhub.tuning.grid import ALPHAS, NEIGHBOURS, DataScale, candidates, name_methods
 from unhub.tuning.labelled import choose, fold_of
-from unhub.tuning.unlabelled import change, most_even
 
 pytestmark = pytest.mark.once  # what is chosen, not how it is computed
 
@@ -87,15 +86,21 @@ def test_a_far_bank_gives_raw_and_says_what_to_do() -> None:
     far = w.bank - 1.6 * np.eye(24)[0]
     tuning = unhub.tune(w.items, far, w.queries)
     assert tuning.best.spec == "raw" and not chosen(tuning).bias.any()
-    assert "not like the queries" in tuning.reason and "collect" in tuning.reason
+    assert "No sure gain over raw" in tuning.reason and "collect a bank" in tuning.reason
 
 
 @pytest.mark.parametrize("size", [10, 100])
-def test_a_tiny_bank_gives_raw(size: int) -> None:
+def test_a_tiny_bank_gives_raw_unless_queries_vouch_for_it(size: int) -> None:
     w = world()
-    for queries in (None, w.queries):
-        tuning = unhub.tune(w.items, w.bank[:size], queries)
-        assert tuning.best.spec == "raw" and "too few" in tuning.reason
+    tuning = unhub.tune(w.items, w.bank[:size])
+    assert tuning.best.spec == "raw" and "too few" in tuning.reason
+    raw = recall(w, chosen(tuning))
+    assert recall(w, chosen(unhub.tune(w.items, w.bank[:size], w.queries))) >= raw
+
+
+def test_a_bank_of_one_query_can_be_judged_by_queries() -> None:
+    w = world()
+    assert len(unhub.tune(w.items, w.bank[:1], w.queries, methods="nnn,is,sn").table) > 10
 
 
 def test_labels_may_overrule_the_look_of_a_bank() -> None:
@@ -192,7 +197,7 @@ def test_what_the_time_does_not_suffice_for_is_left_out(monkeypatch: pytest.Monk
     tuning = unhub.tune(w.items, w.bank, w.queries, w.truth, methods="nnn,sn", time=30)
     specs = {row.spec for row in tuning.table} | set(tuning.left_out)
     assert tuning.left_out and len(tuning.table) > 1 and "There was no time for" in tuning.reason
-    assert len(specs) == len(tuning.table) + len(tuning.left_out) == 1 + len(NEIGHBOURS) * len(ALPHAS) + 10
+    assert len(specs) == len(tuning.table) + len(tuning.left_out) == 1 + len(NEIGHBOURS) * len(ALPHAS) + 27
     assert any(row.spec.startswith("nnn:k=32,alpha=0.5") for row in tuning.table)
     assert not tuning.out_of_time
 
@@ -225,10 +230,14 @@ def test_bank_items_bring_the_methods_with_two_banks() -> None:
 def test_methods_may_be_names_specs_or_all() -> None:
     assert name_methods("nnn:k=32,alpha=0.5, is", dual=False) == ["nnn:k=32,alpha=0.5", "is"]
     assert "dualis" in name_methods("all", dual=True) and "dualis" not in name_methods("all", dual=False)
-    ground = DataScale(0.05, 20, 30, False)
+    ground = DataScale(0.05, 20, 30, False, (0.0751, 0.0123))
     assert candidates(["nnn:k=3,alpha=0.1"], ground) == [parse("nnn:k=3,alpha=0.1")]
     assert {method.k for method in candidates(["nnn"], ground)} == {1, 2, 4, 8, 16}  # type: ignore[attr-defined]
-    assert parse("is:tau=0.075") in candidates(["is"], ground)  # 1.5 times the spread
+    assert [method.spec for method in candidates(["is"], ground)] == [
+        f"is:tau={tau}" for tau in (0.0751, 0.0123, 0.05, 0.02, 0.01)
+    ]
+    assert parse("sn:tau=0.0123,strength=0.75") in candidates(["sn"], ground)
+    assert parse("dis:tau=0.1,k=3") in candidates(["dis"], ground)  # twice the spread
 
 
 def test_times_are_read() -> None:
@@ -236,20 +245,40 @@ def test_times_are_read() -> None:
     assert seconds_of("1.5h") == 5400
 
 
-def test_without_labels_the_weakest_of_the_most_even_is_taken() -> None:
-    assert most_even([0.50, 0.10, 0.13, 0.15], [0, 3, 2, 1]) == 2  # within a tenth of 0.4
-    assert most_even([0.50, 0.10, 0.145, 0.15], [0, 3, 2, 1]) == 1
-    assert most_even([0.50, 0.50, 0.60], [0, 1, 2]) == 0
-
-
-def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
+def test_labels_do_not_do_worse_than_none() -> None:
     random = np.random.default_rng(0)
-    even = np.stack([random.permutation(50)[:10] for _ in range(400)]).astype(np.int32)
-    hubby = even.copy()
-    hubby[:, 0] = 7
-    assert change(hubby, even, 50, 0).high < 0 < change(even, hubby, 50, 0).low
-    same = np.stack([random.permutation(50)[:10] for _ in range(400)]).astype(np.int32)
-    assert change(even, same, 50, 0).low < 0 < change(even, same, 50, 0).high
+    groups, measure = np.arange(60), parse_measure("R@1")
+    values = 100 * (random.random((1, 200, 60)) < 0.5).astype(np.float64)  # chance chooses among two hundred
+    values[0, 0], values[0, 7] = 100 * (random.random(60) < 0.4), 100 * (random.random(60) < 0.7)
+    assert not choose(values, measure, groups).sure
+    free = choose(values, measure, groups, without_labels=7)
+    assert free.sure and free.winner == 7 and not free.by_labels and free.gain.value > 0
+    worse = values.copy()
+    worse[0, 7] = 0.0  # the labels see that this one harms
+    assert choose(worse, measure, groups, without_labels=7) == choose(worse, measure, groups)
+
+
+def test_with_many_labels_the_labels_choose() -> None:
+    random = np.random.default_rng(0)
+    values = 100 * (random.random((1, 3, 4000)) < np.array([0.4, 0.6, 0.5])[:, None]).astype(np.float64)
+    choice = choose(values, parse_measure("R@1"), np.arange(4000), without_labels=2)
+    assert choice.winner == 1 and choice.sure and choice.by_labels
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_query_that_is_an_item_is_left_out_of_its_own_ranking(labelled: bool) -> None:
+    random = np.random.default_rng(0)
+    items = random.normal(size=(300, 16))
+    items[:, 0] += 0.5 * random.exponential(size=300)
+    bank = random.normal(size=(900, 16)) + np.eye(16)[0]
+    near = {row: int(np.argsort(-(items @ items[row]))[1]) for row in range(300)}
+    told = unhub.tune(items, bank, items, near if labelled else None, methods=FEW, exclude="self")
+    others = [row.transport for row in told.table if row.transport is not None]
+    assert max(others) < 0.99  # by themselves, all would have a cosine of 1
+    if not labelled:
+        alone = unhub.tune(items, bank, items, methods=FEW)
+        assert alone.notes == ("300 of 300 queries are items; each was left out of its own ranking.",)
+        assert [row.transport for row in alone.table] == pytest.approx(others)
 
 
 @pytest.mark.parametrize(
@@ -267,6 +296,8 @@ def test_a_change_of_hubness_is_sure_only_if_it_is_large() -> None:
         ({"bank_items": np.ones((3, 5))}, "bank_items has 5 dimensions"),
         ({"items": unhub.Dense(np.eye(4))}, "items must be vectors, got a matrix of similarities"),
         ({"similarity": "euclid"}, "similarity must be"),
+        ({"exclude": "self"}, "exclude leaves items out for queries, but there are none; give queries too"),
+        ({"methods": "gc"}, "methods has only 'gc', which can only be compared with labels; give relevance"),
     ],
 )
 def test_mistakes_are_named_at_the_door(wrong: dict[str, object], message: str) -> None:

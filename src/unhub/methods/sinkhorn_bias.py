@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -23,10 +24,10 @@ NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
 @dataclass(frozen=True)
 class Balanced(Method):
-    """What sn and dbsn share: a temperature and a number of iterations.
+    """What sn and dbsn share: a temperature, a number of iterations, and a strength that h is multiplied by.
 
     With a `tolerance`, they iterate until the L1 error of the row marginals is below it, at most `iterations` times
-    (by default 1,000).
+    (by default 1,000). A small bank balances its own chance; a `strength` below 1 corrects less.
     """
 
     solves: ClassVar[bool] = True
@@ -36,9 +37,12 @@ class Balanced(Method):
     tau: float = 0.01
     iterations: int | None = None
     tolerance: float | None = None
+    strength: float | None = None
 
     def __post_init__(self) -> None:
         require_number(self, "tau", above=0)
+        if self.strength is not None:
+            require_number(self, "strength", above=0)
         if self.tolerance is not None:
             require_number(self, "tolerance", above=0)
         if self.iterations is None:
@@ -49,6 +53,14 @@ class Balanced(Method):
     def schedule(self) -> Schedule:
         """The parameters in the form that the solver takes."""
         return Schedule(self.tau, cast("int", self.iterations), self.tolerance)
+
+    @property
+    def factor(self) -> float:
+        """What h is multiplied by."""
+        return 1.0 if self.strength is None else self.strength
+
+    def at_full_strength(self) -> tuple[Method, float]:
+        return dataclasses.replace(self, strength=None), self.factor
 
     def columns(self, bank: Bank) -> Similarity:
         """Return what the bank queries are balanced against."""
@@ -68,19 +80,21 @@ class Balanced(Method):
             raise ValueError(f"the array columns holds {columns}, expected more than the {targets} bank items")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
-        return outcome(balance(self.columns(bank), self.schedule, workers, weights=bank.weights), bank.items)
+        solution = balance(self.columns(bank), self.schedule, workers, weights=bank.weights)
+        return outcome(solution, bank.items, self.factor)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""
-        start = np.concatenate([h, cast("Float64", arrays["bank_item_h"])])
+        start = np.concatenate([h / self.factor, cast("Float64", arrays["bank_item_h"])])
         more = Schedule(self.tau, iterations)
-        return outcome(balance(self.columns(bank), more, workers, start=start, weights=bank.weights), bank.items)
+        solution = balance(self.columns(bank), more, workers, start=start, weights=bank.weights)
+        return outcome(solution, bank.items, self.factor)
 
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
         """Compute h from the old queries' alpha; columns keep their share of mass, so nothing else moves."""
         columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
         log_alpha = cast("Float64", arrays["log_alpha"])
-        return Outcome(column_potentials(new.queries, self.tau, log_alpha, columns, workers))
+        return Outcome(self.factor * column_potentials(new.queries, self.tau, log_alpha, columns, workers))
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         """Balance the new queries separately and average h by the number of queries: the old queries are not available.
@@ -88,7 +102,7 @@ class Balanced(Method):
         This is closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted
         so that the h of later items is, on average, at the level of these.
         """
-        before, total = np.concatenate([h, cast("Float64", arrays["bank_item_h"])]), old + new.weight
+        before, total = np.concatenate([h / self.factor, cast("Float64", arrays["bank_item_h"])]), old + new.weight
         # If items were added or removed since the fit, each column's share of the mass has changed.
         before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
         columns = self.columns(new)
@@ -103,7 +117,7 @@ class Balanced(Method):
             "bank_item_h": both[new.items :].copy(),
             "columns": np.array([len(both)], np.int64),
         }
-        return Outcome(both[: new.items].copy(), changed, apart.kept, apart.iterations)
+        return Outcome(self.factor * both[: new.items], changed, apart.kept, apart.iterations)
 
 
 @dataclass(frozen=True)
@@ -127,13 +141,18 @@ class DualBankSinkhorn(Balanced):
         return bank.joint
 
 
-def outcome(solution: Solution, items: int) -> Outcome:
-    """Return h of the items, and what later items need: log alpha, h of the bank items and the number of columns."""
+def outcome(solution: Solution, items: int, factor: float) -> Outcome:
+    """Return h of the items times a factor, and what later items need, which has no factor: log alpha and so on."""
     arrays: dict[str, NDArray[np.generic]] = {
         "log_alpha": solution.log_alpha,
         "bank_item_h": solution.h[items:].copy(),
         "columns": np.array([len(solution.h)], np.int64),
     }
     return Outcome(
-        solution.h[:items].copy(), arrays, solution.kept, solution.iterations, solution.row_error, solution.column_error
+        factor * solution.h[:items],
+        arrays,
+        solution.kept,
+        solution.iterations,
+        solution.row_error,
+        solution.column_error,
     )

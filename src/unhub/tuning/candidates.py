@@ -23,7 +23,7 @@ from unhub.methods.method import stream
 
 GROUP_SIZE = 32  # candidates placed in one pass: enough to share a multiply, few enough to stop in time
 FIRST_GROUP_SIZE = 4  # doubled each time, so that even a short time is enough for the most robust settings
-SINKHORN_GROUP_SIZE = 4  # Sinkhorn fits take longer, and fits that are not yet placed are lost when the time is up
+SINKHORN_GROUP_SIZE = 6  # Sinkhorn fits take longer, and fits that are not yet placed are lost when the time is up
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +97,13 @@ def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[C
 
 
 def _balanced(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
-    for method in methods:
+    """Yield the candidates of Sinkhorn; neighbours that differ only in strength share one fit."""
+    for whole, several in itertools.groupby(methods, lambda method: method.at_full_strength()[0]):
         began = clock.seconds
-        h = cast("Float64", method.solve(bank, clock.workers()).h)
-        took = clock.seconds - began
-        yield Candidate(method, _additive(h), took, 2 * took)
+        h = cast("Float64", whole.solve(bank, clock.workers()).h)
+        took, sharing = clock.seconds - began, list(several)
+        for method in sharing:
+            yield Candidate(method, _additive(method.at_full_strength()[1] * h), took / len(sharing), 2 * took)
 
 
 def _additive(h: Float64, active: NDArray[np.bool_] | None = None) -> Additive:

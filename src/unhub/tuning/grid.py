@@ -15,8 +15,11 @@ from unhub.tuning.spread import ROBUST_ALPHA, ROBUST_K
 ALPHAS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5)  # of Chowdhury et al. 2024
 NEIGHBOURS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 TAUS = (0.05, 0.02, 0.01)  # of Bogolin et al. 2022 and Wang et al. 2023, for the similarities of CLIP
-TAU_MULTIPLES = (1.0, 1.5, 2.0, 3.0, 4.0, 0.75, 0.5)  # temperatures over the spread of the similarities
+# How many items a bank query sees at the temperatures that are tried: doubled from a few to a few hundred.
+ITEMS_SEEN = (40, 20, 80, 10, 160, 5, 320)
+STRENGTHS = (None, 0.75, 0.5)  # of 'sn' and 'dbsn'; small banks want less
 LAMBDAS = (0.5, 0.25, 0.75)
+GATE_MULTIPLES = (1.0, 2.0, 4.0)  # temperatures of 'dis' over the spread of the similarities
 GATES = (1, 3, 10)  # how many top items of each bank query open the gate of 'dis'
 DUAL_MULTIPLES = (1.0, 2.0, 4.0)  # 1 / beta over the spread of the similarities
 DUAL_RATIOS = (0.25, 0.5, 1.0)  # beta_target / beta_query: the item bank weighs no more than the query bank
@@ -24,17 +27,29 @@ DUAL_RATIOS = (0.25, 0.5, 1.0)  # beta_target / beta_query: the item bank weighs
 
 @dataclass(frozen=True)
 class DataScale:
-    """What a grid depends on: the spread of the similarities, the sizes of bank and gallery, and bank items."""
+    """What a grid depends on: the spread of the similarities, the sizes of bank and gallery, and bank items.
+
+    by_sight: the temperatures at which a bank query sees ITEMS_SEEN.
+    """
 
     spread: float
     bank: int
     items: int
     dual: bool
+    by_sight: tuple[float, ...] = ()
 
-    def temperatures(self, multiples: Sequence[float] = TAU_MULTIPLES) -> list[float]:
-        """Return the temperatures tied to the spread, with three digits, then those of the papers."""
-        tied = [float(f"{one * self.spread:.3g}") for one in multiples]
-        return list(dict.fromkeys([*tied, *TAUS]))
+    def temperatures(self) -> list[float]:
+        """Return the temperatures by sight, then those of the papers."""
+        return _rounded(self.by_sight)
+
+    def gate_temperatures(self) -> list[float]:
+        """Return the temperatures tied to the spread, then those of the papers."""
+        return _rounded([multiple * self.spread for multiple in GATE_MULTIPLES])
+
+
+def _rounded(taus: Sequence[float]) -> list[float]:
+    """Return temperatures with three digits, and those of the papers, each once."""
+    return list(dict.fromkeys([*(float(f"{tau:.3g}") for tau in taus), *TAUS]))
 
 
 def _neighbours(scale: DataScale) -> list[str]:
@@ -58,11 +73,15 @@ def _means(scale: DataScale) -> list[str]:
 
 def _gated(scale: DataScale) -> list[str]:
     gates = [k for k in GATES if k <= scale.items]
-    return [f"dis:tau={tau},k={k}" for tau, k in itertools.product(scale.temperatures((1.0, 2.0, 4.0)), gates)]
+    return [f"dis:tau={tau},k={k}" for tau, k in itertools.product(scale.gate_temperatures(), gates)]
 
 
 def _balanced(name: str) -> Callable[[DataScale], list[str]]:
-    return lambda scale: [f"{name}:tau={tau}" for tau in scale.temperatures()]
+    """Return the grid of a method of Sinkhorn; the strengths of one temperature are neighbours and share its fit."""
+    return lambda scale: [
+        f"{name}:tau={tau}" + ("" if strength is None else f",strength={strength}")
+        for tau, strength in itertools.product(scale.temperatures(), STRENGTHS)
+    ]
 
 
 def _dual(scale: DataScale) -> list[str]:

@@ -17,22 +17,27 @@ FEWEST_GROUPS = 20  # of queries: with fewer, an interval says little about new 
 
 @dataclass(frozen=True)
 class Choice:
-    """The best ranking on all queries (0 is raw), and the gain over raw on queries that had no part in the choice.
+    """The ranking to take (0 is raw), and its gain over raw on queries whose labels had no part in the choice.
 
-    gain: the change of the measure, so an improvement is below 0 for measures such as MdR.
-    sure: whether the whole interval of the gain is an improvement.
+    gain: the change of the measure, so an improvement is below 0 for measures such as MdR. sure: whether the gain is
+    certain enough to take the ranking. by_labels: whether the labels chose it, or only confirmed it.
     """
 
     winner: int
     gain: Interval
     sure: bool
+    by_labels: bool = True
 
 
-def choose(values: Float64, measure: Measure, groups: NDArray[np.int64], seed: int = 0) -> Choice:
+def choose(
+    values: Float64, measure: Measure, groups: NDArray[np.int64], seed: int = 0, without_labels: int | None = None
+) -> Choice:
     """Choose among rankings, the first of which is raw.
 
     values: of the measure's parts for each ranking and query, (parts, rankings, queries). groups: the group of each
     query, numbered from 0, (queries,); queries of one group, such as the captions of one picture, are in one fold.
+    without_labels: the ranking that was chosen without labels, if its gain is certain by that. It is taken unless what
+    the labels choose in folds does better: few labels choose worse among many rankings than none.
     """
     fold = fold_of(groups, seed)
     held_out = np.empty((len(values), 1, values.shape[2]))
@@ -40,13 +45,25 @@ def choose(values: Float64, measure: Measure, groups: NDArray[np.int64], seed: i
         here = fold == number
         best = _best(values[:, :, ~here], measure)
         held_out[:, 0, here] = values[:, best, here]
-    both = np.concatenate([values[:, :1], held_out], axis=1)
-    raw, chosen = summaries(measure, both)
-    drawn = Resamples(groups, seed=seed)
-    (resampled,) = drawn.summaries([measure], [both])
-    gain = drawn.interval(float(chosen - raw), resampled[:, 1] - resampled[:, 0])
+    free = values[:, [without_labels or 0]]
+    compared = np.concatenate([values[:, :1], held_out, free], axis=1)
+    raw, by_labels, by_none = (-1 if measure.family.falls else 1) * summaries(measure, compared)
     enough = int(groups.max()) + 1 >= FEWEST_GROUPS
-    return Choice(_best(values, measure), gain, enough and (gain.high < 0 if measure.family.falls else gain.low > 0))
+    gain, gain_of_free = _gains(compared, measure, groups, seed)
+    sure = enough and (gain.high < 0 if measure.family.falls else gain.low > 0)
+    if without_labels and by_none > raw and (by_none >= by_labels or not sure):
+        return Choice(without_labels, gain_of_free, True, by_labels=False)
+    return Choice(_best(values, measure), gain, sure)
+
+
+def _gains(compared: Float64, measure: Measure, groups: NDArray[np.int64], seed: int) -> list[Interval]:
+    """Return the change of the measure from the first ranking to each of the others, with bootstrap intervals."""
+    whole, drawn = summaries(measure, compared), Resamples(groups, seed=seed)
+    (resampled,) = drawn.summaries([measure], [compared])
+    return [
+        drawn.interval(float(whole[row] - whole[0]), resampled[:, row] - resampled[:, 0])
+        for row in range(1, compared.shape[1])
+    ]
 
 
 def fold_of(groups: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:

@@ -17,19 +17,21 @@ class TriedSetting:
     """One setting: its value by the measure, the hubness of its ranking, and its share of the time.
 
     value: over all labelled queries, including those used to choose, so the best one is too high; None without labels.
+    transport: J, by which settings are compared without labels, lower is better; None if it is not one number per item.
     """
 
     spec: str
     value: float | None
     figures: Figures
     seconds: float
+    transport: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
     """The correction to use, `raw` if no gain is certain; everything that was tried; and why.
 
-    table: sorted by the measure, best first; without labels by the Robin Hood index, lowest first, and the chosen
+    table: sorted by the measure, best first; without labels by the transport cost J, lowest first, and the chosen
     setting need not be the first. Empty if the bank or the time did not allow any trial.
     gain: over raw, by the measure, on queries that had no part in the choice; None without labels. left_out: the
     settings that there was no time for. judges: how many queries the settings were compared on. notes: which queries
@@ -61,7 +63,13 @@ class Tuning:
             "judges": self.judges,
             "seconds": self.seconds,
             "tried": [
-                {"spec": row.spec, "value": row.value, **asdict(row.figures), "seconds": row.seconds}
+                {
+                    "spec": row.spec,
+                    "value": row.value,
+                    "transport": row.transport,
+                    **asdict(row.figures),
+                    "seconds": row.seconds,
+                }
                 for row in self.table
             ],
             "left_out": list(self.left_out),
@@ -74,6 +82,7 @@ class Tuning:
         heads = [
             "setting",
             *([self.measure] if labelled else []),
+            "transport",
             "Robin Hood",
             "skewness",
             "never returned",
@@ -84,6 +93,7 @@ class Tuning:
             [
                 f"{row.spec} *" if row.spec == self.best.spec else row.spec,
                 *([f"{row.value:.2f}" if row.value is not None else ""] if labelled else []),
+                "" if row.transport is None else f"{row.transport:.4f}",
                 f"{row.figures.robin_hood:.3f}",
                 f"{row.figures.skewness:.2f}",
                 f"{row.figures.anti_hubs:.1%}",

@@ -1,48 +1,57 @@
-"""Popularity: whether the items returned most are asked for by similar queries, as popular items are."""
+"""Who asks: whether some items are asked for far more often than others, and whether bank and items are of one kind."""
 
 from __future__ import annotations
+
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Kind, rows_per_block, spans
+from unhub.arrays import Float64, Kind, rows_per_block, spans
 from unhub.data.vectors import Vectors
 
-TOP_SHARE = 0.02  # share of the items: those that most queries reach first
-FEWEST_PAIRS = 100  # of queries that share a first item: with fewer, the mean says little
-# A hub is returned for queries that have little in common, a popular item for similar queries. On good data the figure
-# was 0.31 to 0.73; with demand on val that falls as 1 / rank, where a correction costs answers, it was 0.77 or more.
-# Chosen on Flickr8k, on val, extra, two galleries of the bank split and val with train, in two spaces; see
-# docs/tuning/tune.md.
-MOST_ALIKE = 0.75
+# Two queries that reach the same item first and have this cosine, after centring, ask for the same in other words:
+# they share two thirds of what sets them apart from other queries (0.8 squared).
+SAME_COSINE = 0.8
+# If n queries ask for n equally wanted items at random, a share of (1 - 1/n)^n, or 1/e, of the items is never asked
+# for, so the same share of the queries asks for an item again. More repeats than that are a sign of uneven demand.
+MOST_REPEATED = exp(-1)
+FEWEST_COMPARED = 50  # queries: with fewer, the share says little
+MOST_COMPARED = 5000  # queries; their pairs with the same first item are compared, so all of them if all share one
+BLOCK_ROWS = 1024
 
 
-def alikeness(queries: Vectors, firsts: NDArray[np.int32], items: int, kind: Kind) -> float | None:
-    """Return the mean cosine, after centring, of pairs of queries that share one of the most returned first items.
+def repeated_share(queries: Vectors, firsts: NDArray[np.int32], items: int, kind: Kind) -> float | None:
+    """Return the share of queries that ask for the same as an earlier one; None if there are too few to tell.
 
-    firsts: the item each query reaches first, (queries,). The centre is the mean query, in which each first item counts
-    once, so that popular items do not dominate it. None if under 100 pairs of queries share an item. The cosines of k
-    rows of length one sum to |their sum|^2 - k, so the queries are read only twice.
+    firsts: the item each query reaches first, (queries,). At most as many queries as items must be given, so that even
+    demand repeats few. The centre is the mean query, in which each first item counts once.
     """
-    counts = np.bincount(firsts, minlength=items)
-    top = np.argsort(-counts, kind="stable")[: max(1, round(TOP_SHARE * items))]
-    pairs = int((counts[top] * (counts[top] - 1)).sum())  # each counted both ways
-    if pairs < 2 * FEWEST_PAIRS:
+    if len(firsts) > items:
+        raise ValueError(f"{len(firsts)} queries are more than the {items} items that they are compared over")
+    if len(firsts) < FEWEST_COMPARED:
         return None
-    place = np.full(items, -1)
-    place[top] = np.arange(len(top))
-    centre = np.zeros(queries.dimensions)
-    blocks = list(spans(len(queries), rows_per_block(queries.dimensions)))
-    for start, stop in blocks:
-        centre += (1 / counts[firsts[start:stop]]) @ queries.unit_block(start, stop, kind)
-    centre /= np.count_nonzero(counts)
-    sums = np.zeros((len(top), queries.dimensions))
-    rows = 0
-    for start, stop in blocks:
-        group = place[firsts[start:stop]]
-        apart = queries.unit_block(start, stop, kind)[group >= 0] - centre
-        lengths = np.linalg.norm(apart, axis=1)
-        some = lengths > 0
-        np.add.at(sums, group[group >= 0][some], apart[some] / lengths[some, None])
-        rows += int(some.sum())
-    return float((np.square(sums).sum() - rows) / pairs)
+    rows: Float64 = queries.unit_block(0, len(queries), kind).astype(np.float64)
+    counts = np.bincount(firsts, minlength=items)
+    rows -= (1 / counts[firsts]) @ rows / np.count_nonzero(counts)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    repeated = 0
+    for item in np.flatnonzero(counts > 1):
+        group = rows[firsts == item]
+        for start in range(0, len(group), BLOCK_ROWS):
+            alike = group[start : start + BLOCK_ROWS] @ group.T >= SAME_COSINE
+            earlier = np.arange(len(group)) < np.arange(start, start + len(alike))[:, None]
+            repeated += int((alike & earlier).any(axis=1).sum())
+    return repeated / len(firsts)
+
+
+def cosine_of_means(first: Vectors, second: Vectors, kind: Kind) -> float:
+    """Return the cosine of the mean rows of two sets; 0 if a mean is 0."""
+    means = []
+    for vectors in (first, second):
+        mean = np.zeros(vectors.dimensions)
+        for start, stop in spans(len(vectors), rows_per_block(vectors.dimensions)):
+            mean += vectors.unit_block(start, stop, kind).sum(axis=0, dtype=np.float64)
+        means.append(mean)
+    lengths = np.linalg.norm(means[0]) * np.linalg.norm(means[1])
+    return float(means[0] @ means[1] / lengths) if lengths > 0 else 0.0

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from unhub.banks.judging import FEWEST_QUERIES
 from unhub.compute.progress import Clock
+from unhub.evaluation.confidence import Interval
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure
 from unhub.tuning.labelled import FEWEST_GROUPS, FOLDS, Choice
-from unhub.tuning.popularity import MOST_ALIKE
+from unhub.tuning.popularity import MOST_REPEATED
 from unhub.tuning.trials import Trials
-from unhub.tuning.unlabelled import HubnessChange
+from unhub.tuning.unlabelled import Fall
 
-UNEVENNESS = "Robin Hood"  # the index by which rankings are compared without labels
-INDEX = f"the {UNEVENNESS} index (the share of places to change until every item is returned equally often)"
+TRANSPORT = "transport cost"  # what rankings are compared by without labels
+COST = f"the {TRANSPORT} (the mean over queries of the best corrected score)"
 BANK_ADVICE = (
     "Either there are few hubs, or this bank does not show them: label some queries, or collect a bank that is larger "
     "or closer to the queries."
@@ -20,12 +21,18 @@ BANK_ADVICE = (
 
 
 def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials: Trials) -> str:
-    """Say what was chosen by labelled queries, and why."""
-    tried = f"{len(trials.methods) - 1:,} settings"
-    if choice.sure and choice.winner:
+    """Say what was chosen with labelled queries, and why."""
+    tried = _count(trials)
+    if choice.sure and choice.winner and choice.by_labels:
         return (
             f"{winner} is the best of {tried} by {measure}: a setting chosen on {FOLDS - 1} in {FOLDS} of the "
             f"labelled queries changed it by {choice.gain:+.2f} on the others.{_left_out(trials)}"
+        )
+    if choice.sure and choice.winner:
+        return (
+            f"{winner} was chosen from {tried} without the labels, by {COST}, and they confirm it: {measure} changes "
+            f"by {choice.gain:+.2f}. What the labels alone choose does no better on labels that did not choose it."
+            f"{_left_out(trials)}"
         )
     if groups < FEWEST_GROUPS:
         why = (
@@ -41,36 +48,40 @@ def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials
     )
 
 
-def by_hubness(winner: str, seen: HubnessChange, trials: Trials, by_queries: bool) -> str:
-    """Say what was chosen by hubness, as seen by bank queries or by real ones."""
+def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> str:
+    """Say what was chosen without labels, judged by bank queries or by real ones."""
     whose = "the queries" if by_queries else "bank queries it was not fitted on"
-    tried = f"{len(trials.methods) - 1:,} settings"
-    moved = f"{100 * seen.change.value:+.1f} [{100 * seen.change.low:+.1f}, {100 * seen.change.high:+.1f}]"
-    if seen.worthwhile:
+    tried, moved = _count(trials), _thousandths(fall.change)
+    if fall.worthwhile:
         closing = "" if by_queries else " Only queries can show whether the bank resembles them: give some, or labels."
         return (
-            f"Of {tried}, {winner} is the weakest correction that returns the items about as evenly as any: {INDEX} "
-            f"changes by {moved} points for {whose}. This assumes that all items are wanted about "
-            f"equally often: if some are far more popular, choose by labels.{closing}{_left_out(trials)}"
+            f"Of {tried}, {winner} is in the midst of those that lower {COST} about as much as any: it changes by "
+            f"{moved} thousandths for {whose}. This assumes that all items are wanted about equally often: if some are "
+            f"far more popular, choose by labels.{closing}{_left_out(trials)}"
         )
     if winner == RAW:
-        why, remedy = "none returns the items more evenly", BANK_ADVICE
-    elif seen.falls:
+        why, remedy = f"none lowers {COST} for {whose}", BANK_ADVICE
+    elif fall.sure and fall.stand_ins is not None and fall.harms_items:
         why = (
-            f"{winner} does best, but the items returned most are asked for by similar queries (mean cosine "
-            f"{seen.alike:.2f}; for hubs it is at most {MOST_ALIKE}), so they may be popular rather than hubs, and a "
-            "correction would push right answers down"
+            f"{winner} does best, but the bank is of the items' own kind, and for the items as queries {COST} rises by "
+            f"{_thousandths(fall.stand_ins.change)} thousandths"
+        )
+        remedy = "Give queries, or a bank that resembles them more."
+    elif fall.sure:
+        why = (
+            f"{winner} does best, but {100 * (fall.repeated or 0):.0f}% of the queries ask for the same as another "
+            f"one, and at most {100 * MOST_REPEATED:.0f}% would if all items were wanted equally often; so the items "
+            "returned most may be popular rather than hubs, and a correction would push right answers down"
         )
         remedy = "Labels can tell: give relevance with the queries."
-    elif seen.too_few:
-        least = f" (at least {FEWEST_QUERIES} are needed)" if seen.queries < FEWEST_QUERIES else ""
+    elif fall.queries < FEWEST_QUERIES:
         why = (
-            f"{winner} does best, and {INDEX} changes by {moved} points for {whose}, but {seen.queries:,} queries "
-            f"are too few to be sure with this many items{least}"
+            f"{winner} does best, but {fall.queries:,} queries are too few to be sure (at least {FEWEST_QUERIES} are "
+            "needed)"
         )
         remedy = "Give more queries, or label some." if by_queries else "Collect a larger bank, or label some queries."
     else:
-        why = f"{winner} does best, but {INDEX} changes by {moved} points for {whose}, which is too little to matter"
+        why = f"{winner} does best, but {COST} changes by {moved} thousandths for {whose}, which may be chance"
         remedy = BANK_ADVICE
     return f"No sure gain over raw among {tried}: {why}. {remedy}{_left_out(trials)}"
 
@@ -78,6 +89,14 @@ def by_hubness(winner: str, seen: HubnessChange, trials: Trials, by_queries: boo
 def too_short(clock: Clock) -> str:
     """Say that the time was too short to try any setting."""
     return f"No setting could be tried in {clock.limit:g} seconds: give more time, a smaller bank, or fewer queries."
+
+
+def _count(trials: Trials) -> str:
+    return f"{len(trials.tried) - 1:,} settings"
+
+
+def _thousandths(change: Interval) -> str:
+    return format(Interval(1000 * change.value, 1000 * change.low, 1000 * change.high), "+.2f")
 
 
 def _left_out(trials: Trials) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64
+from unhub.arrays import Float32, Float64, random_positions
 from unhub.compute.progress import Clock, OutOfTime
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
 from unhub.evaluation.comparing import COUNTED_PLACES
+from unhub.evaluation.excluding import LeftOut
 from unhub.evaluation.hubness import Figures, figures_of
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
@@ -23,6 +23,9 @@ from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import Candidate, FittingSets, fitted
 from unhub.tuning.outcome import TriedSetting
+from unhub.tuning.semi_dual import costs, in_the_midst
+
+SAMPLED_ITEMS = 10_000  # whose h is kept of every candidate, to find the one in the midst of several
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +35,11 @@ class TrialQueries:
     queries: Vectors
     truth: Truth
     measure: Measure | None
+    left_out: LeftOut | None = None
 
     @staticmethod
-    def without_labels(queries: Vectors) -> TrialQueries:
-        return TrialQueries(queries, no_truth(len(queries)), None)
+    def without_labels(queries: Vectors, left_out: LeftOut | None = None) -> TrialQueries:
+        return TrialQueries(queries, no_truth(len(queries)), None, left_out)
 
     def values(self, placed: Placed, items: int) -> Float64:
         """Return the values of the measure's parts for each query, (parts, queries); no parts without labels."""
@@ -44,90 +48,154 @@ class TrialQueries:
         places = placed.answers(self.truth, items)
         return np.array([part.values(places) for part in self.measure.parts])
 
+    def pairs(self, sets: FittingSets) -> Dot:
+        """Return the similarities of these queries and the items."""
+        return Dot(self.queries, sets.items, sets.kind)
+
     def place(self, rankings: Sequence[Ranking], sets: FittingSets, clock: Clock, limited: bool = True) -> list[Placed]:
         """Return where each ranking puts the answers and the best items of these queries."""
-        workers = clock.workers(limited)
         best = min(COUNTED_PLACES, len(sets.items))
-        return place(Dot(self.queries, sets.items, sets.kind), self.truth, rankings, workers, best, sets.copies)
+        workers = clock.workers(limited)
+        return place(self.pairs(sets), self.truth, rankings, workers, best, sets.copies, self.left_out)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What the candidates are fitted on, and the queries that they are compared on."""
+
+    sets: FittingSets
+    judges: TrialQueries
+
+
+@dataclass(frozen=True, eq=False)
+class TrialResult:
+    """How one candidate did.
+
+    values: of the measure's parts for each query, (parts, queries). costs: max over items of s - h for each query,
+    (queries of all rounds,), and sampled: h on some items; None if the ranking is not a bias.
+    """
+
+    method: Method
+    values: Float64
+    figures: Figures
+    costs: Float64 | None
+    sampled: Float32 | None
+    seconds: float
+
+    @property
+    def transport(self) -> float | None:
+        """J, the mean cost; see semi_dual."""
+        return None if self.costs is None else float(self.costs.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What was tried, raw first: the methods, values by query, (parts, methods, queries), hubness, seconds.
+    """What was tried, raw first, and the methods that there was no time for."""
 
-    unevenness: the Robin Hood index that rankings are compared by without labels, see `uneven`. strengths: the standard
-    deviation of h, infinite if a ranking is not just a bias. left_out: the methods that there was no time for.
-    """
-
-    methods: list[Method]
-    values: Float64
-    figures: list[Figures]
-    unevenness: list[float]
-    strengths: list[float]
-    seconds: list[float]
+    tried: list[TrialResult]
     left_out: list[Method]
+
+    @property
+    def values(self) -> Float64:
+        """The values of the measure's parts, (parts, candidates, queries)."""
+        return np.stack([one.values for one in self.tried], axis=1)
+
+    def least_transport(self) -> int:
+        """Return the candidate that J chooses; see `in_the_midst`. Only those that are a bias take part."""
+        rows = [row for row, one in enumerate(self.tried) if one.costs is not None]
+        biases = [self.tried[row] for row in rows]
+        means = [one.transport for one in biases if one.transport is not None]
+        return rows[in_the_midst(means, [one.sampled for one in biases if one.sampled is not None])]
 
     def table(self, order: NDArray[np.int64], values: Float64 | None = None) -> tuple[TriedSetting, ...]:
         """Return what was tried in this order, with the value of the measure if there are labels."""
         return tuple(
             TriedSetting(
-                self.methods[row].spec,
-                None if values is None else float(values[row]),
-                self.figures[row],
-                self.seconds[row],
+                one.method.spec, None if values is None else float(values[row]), one.figures, one.seconds, one.transport
             )
-            for row in order.tolist()
+            for row, one in ((row, self.tried[row]) for row in order.tolist())
         )
 
 
-def try_all(
-    methods: Sequence[Method],
-    sets: FittingSets,
-    judged: TrialQueries,
-    clock: Clock,
-    *,
-    refits: float,
-    after: float = 0.0,
-) -> Trials:
+def try_all(methods: Sequence[Method], rounds: Sequence[Round], clock: Clock, *, refits: float) -> Trials:
     """Fit every method and rank by it, group by group, while there is time for what comes after.
 
-    refits: how many fits on twice the bank come after. after: the seconds that the rest takes.
+    refits: how many fits on twice the bank come after.
     """
-    bank = sets.similarities
+    bank, items = rounds[0].sets.similarities, len(rounds[0].sets.items)
     wanted = list(dict.fromkeys(method.resolve(bank)[0] for method in methods))
-    tried: list[Method] = []
-    values: list[Float64] = []
-    figures: list[Figures] = []
-    unevenness: list[float] = []
-    strengths: list[float] = []
-    seconds: list[float] = []
-
-    def judge(group: Sequence[Candidate]) -> None:
-        before, items = clock.seconds, len(sets.items)
-        rankings = [one.ranking for one in group]
-        ungated = {row: without_gate(one) for row, one in enumerate(rankings) if judged.measure is None and gated(one)}
-        placed = judged.place([*rankings, *ungated.values()], sets, clock)
-        opened = dict(zip(ungated, placed[len(group) :], strict=True))
-        each = (clock.seconds - before) / len(group)
-        for row, (candidate, one) in enumerate(zip(group, placed[: len(group)], strict=True)):
-            tried.append(candidate.method)
-            values.append(judged.values(one, items))
-            figures.append(figures_of(occurrences(one.best, items)))
-            unevenness.append(uneven([one, opened[row]] if row in opened else [one], items))
-            strengths.append(strength(candidate.ranking))
-            seconds.append(candidate.seconds + each)
-
-    clock.reserved = after
+    judging = _Judging(rounds, clock, random_positions(items, min(items, SAMPLED_ITEMS), 0))
+    tried: list[TrialResult] = []
     try:
-        judge([Candidate(parse("raw"), raw_ranking(len(sets.items)), 0.0, 0.0)])
-        for group in fitted(wanted, sets, clock):
-            clock.reserved = max(clock.reserved, after + refits * max(one.again for one in group))
-            judge(group)
+        raw = Candidate(parse("raw"), raw_ranking(items), 0.0, 0.0)
+        tried += judging.judge([[raw] for _ in rounds])
+        # Each round fits the same methods in the same groups.
+        for groups in zip(*(fitted(wanted, one.sets, clock) for one in rounds), strict=True):
+            again = max(one.again for group in groups for one in group)
+            clock.reserved = max(clock.reserved, refits * again)
+            tried += judging.judge(groups)
     except OutOfTime:
         pass
-    left_out = [method for method in wanted if method not in tried]
-    stacked = np.stack(values, axis=1) if values else np.empty((0, 0, 0))
-    return Trials(tried, stacked, figures, unevenness, strengths, seconds, left_out)
+    done = {one.method for one in tried}
+    return Trials(tried, [method for method in wanted if method not in done])
+
+
+class _Judging:
+    """Ranks by candidates in every round; raw, which comes first, is kept for comparison."""
+
+    def __init__(self, rounds: Sequence[Round], clock: Clock, sample: NDArray[np.int64]) -> None:
+        self._rounds, self._clock, self._sample = rounds, clock, sample
+        self._raw: list[tuple[NDArray[np.int32], Float64]] = []
+
+    def judge(self, groups: Sequence[Sequence[Candidate]]) -> list[TrialResult]:
+        """Return how the candidates of a group did; groups: the same methods, fitted in each round."""
+        began, items = self._clock.seconds, len(self._rounds[0].sets.items)
+        placed = [self._place(one, group) for one, group in zip(self._rounds, groups, strict=True)]
+        each = (self._clock.seconds - began) / len(groups[0])
+        tried = []
+        for row, candidates in enumerate(zip(*groups, strict=True)):
+            counts = sum(occurrences(shown[row].best, items) for shown, _ in placed)
+            tried.append(
+                TrialResult(
+                    candidates[0].method,
+                    self._rounds[0].judges.values(placed[0][0][row], items),
+                    figures_of(np.asarray(counts)),
+                    self._costs(row, candidates, [open_ for _, open_ in placed]),
+                    self._sampled(candidates),
+                    sum(one.seconds for one in candidates) + each,
+                )
+            )
+        return tried
+
+    def _place(self, one: Round, group: Sequence[Candidate]) -> tuple[list[Placed], list[Placed]]:
+        """Return the places by each ranking, and those by each without its gate."""
+        rankings = [candidate.ranking for candidate in group]
+        ungated = {row: without_gate(ranking) for row, ranking in enumerate(rankings) if gated(ranking)}
+        placed = one.judges.place([*rankings, *ungated.values()], one.sets, self._clock)
+        opened = dict(zip(ungated, placed[len(group) :], strict=True))
+        shown = placed[: len(group)]
+        return shown, [opened.get(row, own) for row, own in enumerate(shown)]
+
+    def _costs(self, row: int, candidates: Sequence[Candidate], placed: Sequence[list[Placed]]) -> Float64 | None:
+        """Return the cost for each query of all rounds, by the correction without its gate.
+
+        A gate mixes the raw ranking and the corrected one, and max over items of a mixture is no dual of anything; so
+        a gated ranking counts as its correction applied to all queries.
+        """
+        parts = []
+        for number, (one, candidate, open_) in enumerate(zip(self._rounds, candidates, placed, strict=True)):
+            if not isinstance(candidate.ranking, Additive):
+                return None
+            best, pairs = open_[row].best[:, 0], one.judges.pairs(one.sets)
+            known = self._raw[number] if number < len(self._raw) else None
+            parts.append(costs(pairs, candidate.ranking, best, known))
+            if known is None:
+                self._raw.append((best, parts[-1]))  # h of raw is 0, so these are similarities
+        return np.concatenate(parts)
+
+    def _sampled(self, candidates: Sequence[Candidate]) -> Float32 | None:
+        biases = [one.ranking.h[self._sample] for one in candidates if isinstance(one.ranking, Additive)]
+        return np.mean(biases, axis=0, dtype=np.float32) if biases else None
 
 
 def specs_of(methods: Sequence[Method]) -> tuple[str, ...]:
@@ -143,18 +211,3 @@ def gated(ranking: Ranking) -> TypeGuard[Additive]:
 def without_gate(ranking: Additive) -> Additive:
     """Return the ranking that corrects every query."""
     return replace(ranking, active=None)
-
-
-def uneven(placed: Sequence[Placed], items: int) -> float:
-    """Return the Robin Hood index that a ranking is judged by, given its places with and without its gate.
-
-    A gate mixes the raw ranking and the corrected one. Their hubs are different items, so the mixture looks more even
-    than either, even if the answers get worse, and must not be chosen for that. A gated ranking therefore counts as no
-    more even than its correction applied to all queries.
-    """
-    return max(figures_of(occurrences(one.best, items)).robin_hood for one in placed)
-
-
-def strength(ranking: Ranking) -> float:
-    """Return the standard deviation of a ranking's h; infinite if it is not just a bias."""
-    return float(ranking.h.std(dtype=np.float64)) if isinstance(ranking, Additive) else inf

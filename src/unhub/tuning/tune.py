@@ -9,34 +9,38 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Kind, random_positions
+from unhub.arrays import Float64, Ids, Kind, random_positions
 from unhub.banks.judging import judge_bank
 from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
-from unhub.correction import Correction
 from unhub.data.copies import Copies
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import summaries
+from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure, parse_measure
-from unhub.evaluation.placing import as_ranking, raw_ranking
+from unhub.evaluation.placing import raw_ranking
 from unhub.matching import Matched
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
-from unhub.tuning.grid import DataScale, candidates, name_methods, within
+from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, within
 from unhub.tuning.labelled import choose
 from unhub.tuning.outcome import Tuning
-from unhub.tuning.popularity import alikeness
-from unhub.tuning.reasons import UNEVENNESS, by_hubness, by_labels, too_short
+from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, cosine_of_means, repeated_share
+from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
+from unhub.tuning.sight import temperatures
 from unhub.tuning.spread import spread
-from unhub.tuning.trials import TrialQueries, gated, specs_of, try_all, without_gate
-from unhub.tuning.unlabelled import HubnessChange, change, least_drop, most_even, objection
+from unhub.tuning.trials import Round, TrialQueries, Trials, specs_of, try_all
+from unhub.tuning.unlabelled import Fall, objection
 
 STEPS_BESIDES_TRIALS = 6  # judging the bank, ranking by raw, fitting the chosen setting, the final check
-MOST_TRIAL_QUERIES = 20_000  # bank queries, and queries, that settings are compared on without labels
+MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compared on without labels
+# Of the mean bank query and the mean item, from which on the items may stand in for queries. Two modalities lie apart:
+# 0 to 0.2 in CLIP's spaces; texts of two kinds by one encoder have 0.6 to 0.95, pictures and pictures 0.97.
+SAME_KIND_COSINE = 0.9
 
 
 def tune(
@@ -49,6 +53,7 @@ def tune(
     methods: str | Sequence[str] = "all",
     measure: str | Measure = "R@1",
     similarity: Kind = "cosine",
+    exclude: ExcludeLike | None = None,
     time: float | str | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -58,9 +63,10 @@ def tune(
     """Try many methods and settings on a bank and return the one to use, or `raw` if no gain is certain.
 
     With queries and relevance, it is the best by the measure; the gain is measured on queries that had no part in the
-    choice. Without relevance, it is the setting that returns the items most evenly to bank queries it was not fitted
-    on; queries without labels then show whether the bank suits them.
+    choice. Without relevance, it is the setting with the lowest transport cost for the queries, or, without queries,
+    for bank queries that it was not fitted on.
     methods: "all", or names, each tried over its grid, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
+    exclude: items that are not ranked for a query: "self", the item with its own id, or an entry for each query.
     time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
@@ -75,14 +81,15 @@ def tune(
     matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
     sets = _sets(matched)
     notes = [*matched.notes]
-    scale = DataScale(
-        1.0, len(sets.bank), len(sets.items), True
-    )  # the spread changes the temperatures, not their number
-    clock.plan(STEPS_BESIDES_TRIALS + count_steps(candidates(named, scale)))
+    # The temperatures change with the data, not their number.
+    scale = DataScale(1.0, len(sets.bank), len(sets.items), True, tuple(map(float, ITEMS_SEEN)))
+    rounds = 2 if queries is None else 1
+    clock.plan(STEPS_BESIDES_TRIALS + rounds * count_steps(candidates(named, scale)))
+    excluded = _exclusion(matched, exclude, relevance is None, notes)
     if relevance is None or matched.queries is None:
-        tuning = _without_labels(sets, _asked(matched, seed, notes), named, seed, clock, notes)
+        tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
-        judged = _labelled_queries(matched, sets, relevance, by, notes)
+        judged = _labelled_queries(matched, sets, relevance, by, excluded, notes)
         tuning = _with_labels(sets, judged, named, by, seed, clock)
     clock.finish()
     return dataclasses.replace(tuning, notes=tuple(notes))
@@ -93,6 +100,36 @@ def _sets(matched: Matched) -> FittingSets:
     gallery = cast("Vectors", matched.items)
     copies = Copies.among(gallery, matched.hashes["items"])
     return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
+
+
+def _exclusion(
+    matched: Matched, exclude: ExcludeLike | None, without_labels: bool, notes: list[str]
+) -> Exclusion | None:
+    """Return the items that are not ranked for single queries.
+
+    Without labels, a query that is an item itself, number for number, says nothing by finding itself.
+    """
+    queries, items = matched.queries, cast("Vectors", matched.items)
+    if queries is None:
+        if exclude is not None:
+            raise ArgumentError("exclude", "leaves items out for queries, but there are none", "give queries too")
+        return None
+    if exclude is not None:
+        return Exclusion.of(exclude, queries.ids, items.ids)
+    hashes, own = matched.hashes["items"], matched.hashes["queries"]
+    found = np.flatnonzero(np.isin(own, hashes)) if without_labels else np.empty(0, np.int64)
+    if len(found) == 0:
+        return None
+    notes.append(f"{len(found):,} of {len(own):,} queries are items; each was left out of its own ranking.")
+    order = np.argsort(hashes, kind="stable")
+    first = np.searchsorted(hashes, own[found], sorter=order)
+    last = np.searchsorted(hashes, own[found], side="right", sorter=order)
+    places = np.concatenate([order[start:stop] for start, stop in zip(first, last, strict=True)])  # copies too
+    return Exclusion(cast("Ids", np.repeat(queries.ids[found], last - first)), items.ids[places])
+
+
+def _left_out(excluded: Exclusion | None, queries: Vectors, sets: FittingSets) -> LeftOut | None:
+    return None if excluded is None else excluded.against(queries.ids, sets.items.ids)
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
@@ -106,13 +143,9 @@ def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
     return fresh
 
 
-def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
-    """Return the queries that judge the bank without labels: each once, and at most MOST_TRIAL_QUERIES of them.
-
-    Repeated queries would make the bank look unlike them.
-    """
-    if matched.queries is None:
-        return None
+def _judging_queries(matched: Matched, seed: int, notes: list[str]) -> Vectors:
+    """Return the queries that judge without labels: each once, and at most MOST_TRIAL_QUERIES of them."""
+    queries = cast("Vectors", matched.queries)
     fresh = _unseen(matched, notes)
     once = fresh[np.unique(matched.hashes["queries"][fresh], return_index=True)[1]]
     if len(once) < len(fresh):
@@ -120,15 +153,23 @@ def _asked(matched: Matched, seed: int, notes: list[str]) -> Vectors | None:
     if len(once) > MOST_TRIAL_QUERIES:
         notes.append(f"{MOST_TRIAL_QUERIES:,} of {len(once):,} queries, drawn at random, were used.")
         once = np.sort(once)[random_positions(len(once), MOST_TRIAL_QUERIES, seed)]
-    return matched.queries if len(once) == len(matched.queries) else matched.queries.gather(np.sort(once))
+    return queries if len(once) == len(queries) else queries.gather(np.sort(once))
 
 
 def _labelled_queries(
-    matched: Matched, sets: FittingSets, relevance: RelevanceLike, measure: Measure, notes: list[str]
+    matched: Matched,
+    sets: FittingSets,
+    relevance: RelevanceLike,
+    measure: Measure,
+    excluded: Exclusion | None,
+    notes: list[str],
 ) -> TrialQueries:
     """Return the labelled queries that are not in the bank."""
     queries = cast("Vectors", matched.queries)
     truth = as_relevance(relevance).against(queries.ids, sets.items.ids)
+    left_out = _left_out(excluded, queries, sets)
+    if left_out is not None:
+        truth = left_out.without(truth)
     fresh = _unseen(matched, notes)
     kept = np.intersect1d(truth.answered, fresh)
     if len(kept) == 0:
@@ -139,21 +180,23 @@ def _labelled_queries(
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    return TrialQueries(queries.gather(kept), truth.gather(kept), measure)
+    judges = queries.gather(kept)
+    return TrialQueries(judges, truth.gather(kept), measure, _left_out(excluded, judges, sets))
 
 
 def _with_labels(
     sets: FittingSets, judged: TrialQueries, named: Sequence[str], measure: Measure, seed: int, clock: Clock
 ) -> Tuning:
-    """Choose by the measure; keep the choice only if the gain holds on queries that had no part in it."""
-    trials = try_all(candidates(named, _scale(sets, seed, clock)), sets, judged, clock, refits=0.5)
-    if len(trials.methods) < 2:
+    """Choose by the measure, or without labels if that does better; keep it only if the gain is certain."""
+    trials = try_all(candidates(named, _scale(sets, seed, clock)), [Round(sets, judged)], clock, refits=0.5)
+    if len(trials.tried) < 2:
         return _nothing_tried(sets, clock, str(measure), too_short(clock), trials.left_out)
     groups = judged.truth.groups
-    choice = choose(trials.values, measure, groups, seed)
+    free = trials.least_transport()
+    choice = choose(trials.values, measure, groups, seed, free if _fall(trials, free).sure else None)
     values = summaries(measure, trials.values)
     order = np.argsort(values if measure.family.falls else -values, kind="stable")
-    winner = trials.methods[choice.winner]
+    winner = trials.tried[choice.winner].method
     best = fit_whole(winner if choice.sure else parse(RAW), sets, clock, limited=False)
     reason = by_labels(winner.spec, choice, measure, int(groups.max()) + 1, trials)
     table, left_out = trials.table(order, values), specs_of(trials.left_out)
@@ -161,18 +204,70 @@ def _with_labels(
 
 
 def _without_labels(
-    sets: FittingSets, queries: Vectors | None, named: Sequence[str], seed: int, clock: Clock, notes: list[str]
+    matched: Matched,
+    sets: FittingSets,
+    excluded: Exclusion | None,
+    named: Sequence[str],
+    seed: int,
+    clock: Clock,
+    notes: list[str],
 ) -> Tuning:
-    """Choose what returns the items most evenly, unless the bank is unfit or the queries see no fewer hubs."""
-    fitting, judging = halves(len(sets.bank), seed)
-    half = dataclasses.replace(sets, bank=sets.bank.gather(fitting))
-    methods = _for_half(candidates(named, _scale(half, seed, clock)), sets, half, notes)
-    began = clock.seconds
+    """Choose by the transport cost for the queries, or for bank queries that a setting was not fitted on."""
+    named = _biases(named, notes)
+    if matched.queries is None:
+        rounds = _crossed_halves(sets, matched.hashes["bank"], seed)
+        methods = _for_half(candidates(named, _scale(sets, seed, clock)), sets, rounds, notes)
+        against = _bank_objection(sets, seed, clock)
+        if against is not None:
+            return _nothing_tried(sets, clock, TRANSPORT, against[0], methods if against[1] else ())
+    else:
+        queries = _judging_queries(matched, seed, notes)
+        rounds = [Round(sets, TrialQueries.without_labels(queries, _left_out(excluded, queries, sets)))]
+        methods = candidates(named, _scale(sets, seed, clock))
+    asking = sets.bank if matched.queries is None else matched.queries
+    try:
+        repeated = _repeated(asking, _left_out(excluded, asking, sets), sets, seed, clock)
+        # The chosen setting is fitted once more on the whole bank, which is twice what a half took.
+        trials = try_all(methods, rounds, clock, refits=0.5 * len(rounds))
+    except OutOfTime:
+        trials = Trials([], methods)
+    if len(trials.tried) < 2:
+        return _nothing_tried(sets, clock, TRANSPORT, too_short(clock), trials.left_out)
+    order = np.argsort(np.array([one.transport for one in trials.tried], np.float64), kind="stable")
+    row = trials.least_transport()
+    winner = trials.tried[row].method
+    fall = dataclasses.replace(_fall(trials, row), repeated=repeated)
+    if matched.queries is None:
+        fall = dataclasses.replace(fall, stand_ins=_fall_of_items(winner, sets, seed, clock))
+    elif row and not fall.sure:
+        fall = dataclasses.replace(fall, bank=_fall_of_bank(winner, sets, matched.hashes["bank"], seed, clock))
+    best = fit_whole(winner if fall.worthwhile else parse(RAW), sets, clock, limited=False)
+    reason = by_transport(winner.spec, fall, trials, matched.queries is not None)
+    judges = sum(len(one.judges.queries) for one in rounds)
+    return Tuning(best, trials.table(order), reason, TRANSPORT, None, judges, specs_of(trials.left_out), clock.seconds)
+
+
+def _biases(named: Sequence[str], notes: list[str]) -> list[str]:
+    """Return the methods that are one number per item; the others can only be compared with labels."""
+    kept = []
+    for one in named:
+        method = parse(one)
+        if method.kind == "bias":
+            kept.append(one)
+        else:
+            notes.append(f"{method.name!r} is not one number per item and can only be compared with labels.")
+    if not kept:
+        remedy = "give relevance with the queries, or name another method"
+        raise ArgumentError("methods", f"has only {named[0]!r}, which can only be compared with labels", remedy)
+    return kept
+
+
+def _bank_objection(sets: FittingSets, seed: int, clock: Clock) -> tuple[str, bool] | None:
+    """Return why no correction should be fitted on this bank, and whether that is for want of time."""
     try:
         report = judge_bank(
             sets.items,
             sets.bank,
-            queries,
             similarity=sets.kind,
             distances=False,
             seed=seed,
@@ -180,66 +275,95 @@ def _without_labels(
             progress=clock.watch(),
         )
     except OutOfTime:
-        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), methods)
+        return too_short(clock), True
     against = objection(report)
-    if against is not None:
-        return _nothing_tried(sets, clock, UNEVENNESS, against)
-    looked = clock.seconds - began
-    # Real queries judge what they would get, bank queries what was fitted on the other half.
-    judged = TrialQueries.without_labels(sets.bank.gather(judging))
-    last = judged if queries is None else TrialQueries.without_labels(queries)
-    refits = 1.5 if queries is None else 1.0
-    # Judging the bank ranked the items for as many queries, so the final check takes about as long.
-    trials = try_all(methods, half, judged, clock, refits=refits, after=looked)
-    if len(trials.methods) < 2:
-        return _nothing_tried(sets, clock, UNEVENNESS, too_short(clock), trials.left_out)
-    order = np.argsort([one.robin_hood for one in trials.figures], kind="stable")
-    winner = trials.methods[most_even(trials.unevenness, trials.strengths)]
-    best = fit_whole(winner, sets, clock, limited=False)
-    shown = best if queries is not None else fit_whole(winner, half, clock, limited=False)
-    seen = _seen(shown, last, sets, seed, clock)
-    if not seen.worthwhile:
-        best = fit_whole(parse(RAW), sets, clock, limited=False)
-    reason = by_hubness(winner.spec, seen, trials, queries is not None)
-    table, left_out = trials.table(order), specs_of(trials.left_out)
-    return Tuning(best, table, reason, UNEVENNESS, None, len(judged.queries), left_out, clock.seconds)
+    return None if against is None else (against, False)
 
 
-def _for_half(methods: Sequence[Method], sets: FittingSets, half: FittingSets, notes: list[str]) -> list[Method]:
+def _crossed_halves(sets: FittingSets, hashes: NDArray[np.uint64], seed: int) -> list[Round]:
+    """Return two rounds: each half of the bank is fitted on and judged by the other."""
+    parts = halves(hashes, seed)
+    return [
+        Round(
+            dataclasses.replace(sets, bank=sets.bank.gather(fitting)),
+            TrialQueries.without_labels(sets.bank.gather(_each_once(judging, hashes))),
+        )
+        for fitting, judging in (parts, parts[::-1])
+    ]
+
+
+def halves(hashes: NDArray[np.uint64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of two halves of the bank, at random, each in rising order; copies stay together."""
+    kinds, own = np.unique(hashes, return_inverse=True)
+    first = np.zeros(len(kinds), bool)
+    first[np.random.default_rng(seed).permutation(len(kinds))[: (len(kinds) + 1) // 2]] = True
+    return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
+
+
+def _each_once(positions: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the positions of different queries, at most half of MOST_TRIAL_QUERIES."""
+    once = np.sort(positions[np.unique(hashes[positions], return_index=True)[1]])
+    return once[random_positions(len(once), min(len(once), MOST_TRIAL_QUERIES // 2), 0)]
+
+
+def _for_half(methods: Sequence[Method], sets: FittingSets, rounds: Sequence[Round], notes: list[str]) -> list[Method]:
     """Check methods against the whole bank, and return them as they can be tried on half of it."""
-    tried = []
+    least, tried = min(len(one.sets.bank) for one in rounds), []
     for method in methods:
         method.resolve(sets.similarities)
-        tried.append(within(method, len(half.bank)))
+        tried.append(within(method, least))
         if tried[-1] != method:
             notes.append(f"{method.spec} was tried as {tried[-1].spec}, since settings are compared on half the bank.")
     return list(dict.fromkeys(tried))
 
 
-def _seen(correction: Correction, judged: TrialQueries, sets: FittingSets, seed: int, clock: Clock) -> HubnessChange:
-    """Return how much a correction changes the hubness that these queries see."""
-    items, ranking = len(sets.items), as_ranking(correction)
-    forms = [ranking, without_gate(ranking)] if gated(ranking) else [ranking]
-    raw, *corrected = judged.place([raw_ranking(items), *forms], sets, clock, limited=False)
-    changes = (change(raw.best, one.best, items, seed) for one in corrected)
-    return HubnessChange(
-        max(changes, key=lambda one: one.value),
-        len(judged.queries),
-        least_drop(raw.best.size, items),
-        alikeness(judged.queries, raw.best[:, 0], items, sets.kind),
+def _repeated(asking: Vectors, left_out: LeftOut | None, sets: FittingSets, seed: int, clock: Clock) -> float | None:
+    """Return the share of queries, as they were given, that ask for the same as another; see `repeated_share`."""
+    count = min(len(asking), len(sets.items), MOST_COMPARED)
+    if count < FEWEST_COMPARED:
+        return None
+    positions = random_positions(len(asking), count, seed)
+    some = TrialQueries.without_labels(
+        asking.gather(positions), None if left_out is None else left_out.gather(positions)
     )
+    (raw,) = some.place([raw_ranking(len(sets.items))], sets, clock)
+    return repeated_share(some.queries, np.maximum(raw.best[:, 0], 0), len(sets.items), sets.kind)
 
 
-def halves(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of the bank queries to fit on and of those to judge by, at random, each in rising order."""
-    order = np.random.default_rng(seed).permutation(count)
-    middle = (count + 1) // 2
-    return np.sort(order[:middle]), np.sort(order[middle:][:MOST_TRIAL_QUERIES])
+def _fall_of_bank(method: Method, sets: FittingSets, hashes: NDArray[np.uint64], seed: int, clock: Clock) -> Fall:
+    """Return the fall that bank queries see by a method that was fitted on the others."""
+    rounds = _crossed_halves(sets, hashes, seed)
+    return _fall_of_one(within(method, min(len(one.sets.bank) for one in rounds)), rounds, clock)
+
+
+def _fall_of_items(method: Method, sets: FittingSets, seed: int, clock: Clock) -> Fall | None:
+    """Return the fall that the items see as queries, each left out of its own ranking, by a method fitted on the bank.
+
+    None if the bank is not of the items' kind: a picture cannot stand in for a text. If it is, as in a search for
+    pictures like a picture, the items are such queries themselves, and a bank from elsewhere shows.
+    """
+    if len(sets.items) < 2 or cosine_of_means(sets.items, sets.bank, sets.kind) < SAME_KIND_COSINE:
+        return None
+    some = sets.items.gather(random_positions(len(sets.items), min(len(sets.items), MOST_COMPARED), seed))
+    own = Exclusion.of("self", some.ids, sets.items.ids).against(some.ids, sets.items.ids)
+    return _fall_of_one(method, [Round(sets, TrialQueries.without_labels(some, own))], clock)
+
+
+def _fall_of_one(method: Method, rounds: Sequence[Round], clock: Clock) -> Fall:
+    """Return the fall from raw to one method, without a limit of time."""
+    trials = try_all([method], rounds, Clock(threads=clock.threads, memory=clock.memory), refits=0.0)
+    return _fall(trials, len(trials.tried) - 1)
+
+
+def _fall(trials: Trials, row: int) -> Fall:
+    raw, chosen = trials.tried[0].costs, trials.tried[row].costs
+    return Fall.between(cast("Float64", raw), cast("Float64", chosen))
 
 
 def _scale(sets: FittingSets, seed: int, clock: Clock) -> DataScale:
     apart = spread(sets.items, sets.bank, similarity=sets.kind, seed=seed, threads=clock.threads)
-    return DataScale(apart, len(sets.bank), len(sets.items), sets.bank_items is not None)
+    seen = temperatures(sets.items, sets.bank, ITEMS_SEEN, sets.kind, seed, clock.threads)
+    return DataScale(apart, len(sets.bank), len(sets.items), sets.bank_items is not None, tuple(seen))
 
 
 def _nothing_tried(

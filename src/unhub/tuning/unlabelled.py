@@ -1,105 +1,70 @@
-"""Choosing without labels: which ranking to take by its evenness, and when to keep the raw one."""
+"""Choosing without labels: whether the choice is worth taking, or raw must stay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, floor, lgamma, log
 
-import numpy as np
-from numpy.typing import NDArray
-
+from unhub.arrays import Float64
 from unhub.banks.judging import ADVICE, FEWEST_QUERIES, BankReport
-from unhub.evaluation.comparing import jackknife
 from unhub.evaluation.confidence import Interval
-from unhub.evaluation.hubness import figures_of
-from unhub.tuning.popularity import MOST_ALIKE
+from unhub.tuning.popularity import MOST_REPEATED
 
-# With one of these problems, the hubness that bank queries see falls while the answers get worse.
+# With one of these problems, bank queries that judge a correction fitted on others of the bank are too kind to it.
 HARMFUL_PROBLEMS = ("tiny", "off-domain", "thin")
-# On the val split of Flickr8k, harmful banks lowered the Robin Hood index of real queries by less than this, whatever
-# setting was chosen, and good banks by 0.07 or more. It is a share of what is above chance: see `least_drop`.
-LEAST_DROP = 0.03
+NORMAL_95 = 1.96  # standard errors, in a 95% interval of a mean
 
 
 @dataclass(frozen=True)
-class HubnessChange:
-    """How a correction changes the Robin Hood index that some queries see, and how similar the queries are.
+class Fall:
+    """How J changes from raw to the chosen ranking, and what speaks against the choice.
 
-    least: the smallest fall that matters for this many queries and items. alike: see `popularity.alikeness`;
-    None if there are too few queries.
+    repeated: see `popularity.repeated_share`; None if there are too few queries. bank: the fall that bank queries see
+    by a ranking that was not fitted on them. stand_ins: the fall that the items see, where they stand in for queries.
     """
 
     change: Interval
     queries: int
-    least: float
-    alike: float | None
+    repeated: float | None = None
+    bank: Fall | None = None
+    stand_ins: Fall | None = None
+
+    @staticmethod
+    def between(raw: Float64, chosen: Float64) -> Fall:
+        """Compare the costs of the same queries."""
+        differences = chosen - raw
+        value = float(differences.mean())
+        error = float(differences.std(ddof=1)) / len(differences) ** 0.5 if len(differences) > 1 else float("inf")
+        ends = (value - NORMAL_95 * error, value + NORMAL_95 * error)
+        return Fall(Interval(value, *ends), len(differences))
 
     @property
-    def falls(self) -> bool:
-        """Whether the index certainly falls, by enough to matter, for enough queries."""
-        return self.queries >= FEWEST_QUERIES and self.change.high < 0 and self.change.value <= -self.least
+    def sure(self) -> bool:
+        """Whether J certainly falls, for enough queries: by these alone, or because they agree with the bank.
+
+        In a good space most queries find their item already, so that a few hundred see too small a fall to be certain
+        of it, while bank queries, which have no item of their own in the gallery, see it clearly.
+        """
+        agrees = self.change.value < 0 and self.bank is not None and self.bank.sure
+        return self.queries >= FEWEST_QUERIES and (self.change.high < 0 or agrees)
 
     @property
-    def too_few(self) -> bool:
-        """Whether more queries might show a fall that matters."""
-        return not self.falls and (self.queries < FEWEST_QUERIES or self.change.low <= -self.least)
+    def harms_items(self) -> bool:
+        """Whether J certainly rises for items that stand in for queries."""
+        return self.stand_ins is not None and self.stand_ins.change.low > 0
 
     @property
     def popular(self) -> bool:
-        """Whether the items returned most may be popular items rather than hubs."""
-        return self.alike is not None and self.alike > MOST_ALIKE
+        """Whether some items are asked for far more often than others, which would make them look like hubs."""
+        return self.repeated is not None and self.repeated > MOST_REPEATED
 
     @property
     def worthwhile(self) -> bool:
-        return self.falls and not self.popular
+        return self.sure and not self.popular and not self.harms_items
 
 
 def objection(report: BankReport) -> str | None:
-    """Return why no correction should be fitted on this bank without labels, and what to do; None if it is fit."""
+    """Return why no correction should be fitted on a bank that only its own queries judge; None if it is fit."""
     found = [problem for problem in report.problems if problem in HARMFUL_PROBLEMS]
     if not found:
         return None
     return " ".join([ADVICE[found[0]], *(f"It is also {other}." for other in found[1:])])
-
-
-def least_drop(places: int, items: int) -> float:
-    """Return the smallest fall of the Robin Hood index that matters, given the numbers of places and items.
-
-    No ranking can do better than chance, and with few places for many items the index under chance is near 1. So the
-    limit is LEAST_DROP times 1 - chance, where chance = P(X = floor(m)) for a Poisson X with mean m = places / items.
-    """
-    mean = places / items
-    chance = exp(floor(mean) * log(mean) - mean - lgamma(floor(mean) + 1))
-    return LEAST_DROP * (1 - chance)
-
-
-def change(raw: NDArray[np.int32], corrected: NDArray[np.int32], items: int, seed: int) -> Interval:
-    """Return the change of the Robin Hood index from raw to corrected, with a 95% interval by the jackknife.
-
-    raw, corrected: the best items of the same queries, (queries, k).
-    """
-    return jackknife(
-        [raw, corrected],
-        items,
-        seed,
-        lambda counts: figures_of(counts[1]).robin_hood - figures_of(counts[0]).robin_hood,
-    )
-
-
-# The ranking that returns the items most evenly corrects a little too much, and small differences in evenness are
-# chance. So among the rankings this close to it, as a share of its lead over raw, the weakest is chosen. The share was
-# set on Flickr8k, on val and two galleries of the bank split, in two spaces and both directions; see
-# docs/tuning/tune.md.
-TOLERANCE_SHARE = 0.1
-
-
-def most_even(unevenness: Sequence[float], strengths: Sequence[float]) -> int:
-    """Return the weakest of the rankings that return the items about as evenly as any; the first one is raw.
-
-    unevenness: Robin Hood indices. strengths: the standard deviations of h, 0 for raw.
-    """
-    values = np.array(unevenness)
-    least = values.min()
-    near = np.flatnonzero(values <= least + TOLERANCE_SHARE * (values[0] - least))
-    return int(near[np.argmin(np.array(strengths)[near])])

@@ -9,7 +9,6 @@ from tests.function_code import write_project
 from tests.watching import in_silence
 from unhub import kernels
 from unhub.demo import hubs
-from unhub.demo.functions.choosing import temperature
 from unhub.demo.functions.code_files import CodeFile, find_code
 from unhub.demo.functions.function_demo import FunctionDemo, compared
 from unhub.demo.functions.library import Collection, collect, questions_of, rarity
@@ -80,15 +79,6 @@ def test_the_halves_share_no_question(tmp_path: Path) -> None:
         place = found.questions.index(text)
         assert queries.meant(row) == found.answers[place]
         np.testing.assert_array_equal(queries.rows[row], found.question_rows[place])
-
-
-def test_the_temperature_lets_a_query_see_as_many_items_as_told() -> None:
-    scores = np.random.default_rng(0).normal(scale=0.1, size=(50, 400)).astype(np.float32)
-    tau = temperature(scores, 40)
-    weights = np.exp(scores / tau)
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    seen = np.exp(-(shares * np.log(shares)).sum(axis=1).mean())
-    assert seen == pytest.approx(40, rel=0.02)
 
 
 def test_on_the_standard_library_the_gain_is_sure_and_at_least_three_points(kept_code: Path) -> None:

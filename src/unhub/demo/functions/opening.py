@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unhub.demo.functions.choosing import choose_correction
+import unhub
+from unhub.arrays import Float32
+from unhub.compute.workers import Progress
+from unhub.correction import Correction
+from unhub.data.vectors import Vectors, as_vectors
 from unhub.demo.functions.code_files import CodeFiles, find_code
 from unhub.demo.functions.keeping import CacheEntry
 from unhub.demo.functions.library import Collection, Library, collect, items_of, questions_of
 from unhub.demo.functions.reading import read_functions
 from unhub.demo.showing import Watch
 from unhub.demo.words import TABLE, Words, load_words
+from unhub.tuning.sight import temperatures
+
+# How many items a bank query sees at the temperature of the correction. From 20 to 80 works alike.
+SEEN_ITEMS = 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +52,16 @@ def open_library(named: Sequence[str], watch: Watch, threads: int | None = None)
 def _read(code: CodeFiles, words: Words, watch: Watch, threads: int | None) -> Collection:
     with watch("read code") as progress:
         return collect(code.files, read_functions(code.files, threads, progress), words)
+
+
+def choose_correction(
+    items: Vectors, bank: Float32, threads: int | None = None, progress: Progress | None = None
+) -> Correction:
+    """Fit `sn` at a temperature found without labels, in a second or two.
+
+    `unhub.tune` tries many settings, and so takes longer than someone who looks at a demo wants to wait.
+    """
+    seen = min(SEEN_ITEMS, len(items) / 2)
+    taus = temperatures(items, as_vectors(bank, "bank"), [seen], "cosine", threads=threads)
+    method = f"sn:tau={taus[0]:.2g}" if taus else "sn"  # items that are all alike have no temperature of their own
+    return unhub.fit(items, bank, method=method, threads=threads, progress=progress)
