@@ -9,7 +9,8 @@ import numpy as np
 
 from emoji_tables import Section
 from evidence_banks import BANKS, BadBank, worst
-from evidence_measure import DEFAULTS, RULES, WITH, WITHOUT, Figures, Gain, Tuned, signed
+from evidence_measure import DEFAULTS, RULES, WITH, WITHOUT, Figures, Tuned, signed
+from unhub.evaluation.inputs import RAW
 
 NOT_MEASURED = "–"
 SET_TITLES: Mapping[str, str] = {
@@ -100,8 +101,11 @@ def _share_words(figures: Sequence[Figures]) -> Iterable[str]:
         shares = {title_of(one): share for one in figures if (share := one.share(rule)) is not None}
         if shares:
             lowest = min(shares, key=lambda title: shares[title])
+            gains = [(one.tuned[rule].gain.value, one.labelled[one.best].value) for one in figures if rule in one.tuned]
+            kept, most = np.mean(gains, axis=0)
             yield (
-                f"`tune` {rule}: mean share {np.mean([*shares.values()]):.2f}, lowest {shares[lowest]:.2f} ({lowest})."
+                f"`tune` {rule}: mean gain {signed(kept)} where the labelled best has {signed(most)}; mean share "
+                f"{np.mean([*shares.values()]):.2f}, lowest {shares[lowest]:.2f} ({lowest})."
             )
 
 
@@ -114,7 +118,7 @@ def methods_section(figures: Sequence[Figures]) -> Section:
     means = [
         np.mean([one.methods[name].value for one in figures if name in one.methods] or [np.nan]) for name in DEFAULTS
     ]
-    rows.append(["**mean**", *(NOT_MEASURED if np.isnan(mean) else f"**{signed(mean)}**" for mean in means)])
+    rows.append(["**mean**", *(NOT_MEASURED if np.isnan(mean) else f"**{signed(float(mean))}**" for mean in means)])
     words = "Gain in R@1 over raw. The mean of a method is over the rows that it has."
     return Section(
         "Every method at its papers' default", words, ["set, direction", *(f"`{name}`" for name in DEFAULTS)], rows
@@ -132,7 +136,7 @@ def banks_sections(found: Found) -> list[Section]:
         lowest = {case: worst(rows, rule) for case, rows in every.items() if worst(rows, rule)}
         names = [name for name in BANKS if any(name in one for one in lowest.values())]
         rows = [
-            [case, *(_change(some[name].gain) if name in some else NOT_MEASURED for name in names)]
+            [case, *(_change(some[name]) if name in some else NOT_MEASURED for name in names)]
             for case, some in lowest.items()
         ]
         words = bank_words([row for some in every.values() for row in some if row.rule == rule], lowest)
@@ -150,12 +154,15 @@ def bank_words(rows: Sequence[BadBank], lowest: Mapping[str, Mapping[str, BadBan
     harmed = sum(row.gain.harms for row in rows)
     chosen = " and ".join(f"`{spec}`" for spec in dict.fromkeys(worst_row.specs))
     return (
-        "Change in R@1 with its standard error; bold where it is below raw by more than two. "
+        "Change in R@1 with its standard error, of the worst round; bold where it is below raw by more than two; `raw` "
+        "where nothing was chosen. "
         f"Below by more than two: {harmed} of {len(rows)} runs. "
         f"The worst: {case}, {worst_row.name}, {signed(worst_row.gain.value)} ± {worst_row.gain.error:.1f} ({chosen})."
     )
 
 
-def _change(gain: Gain) -> str:
-    text = f"{signed(gain.value)} ± {gain.error:.1f}"
-    return f"**{text}**" if gain.harms else text
+def _change(row: BadBank) -> str:
+    if set(row.specs) == {RAW}:
+        return f"`{RAW}`"
+    text = f"{signed(row.gain.value)} ± {row.gain.error:.1f}"
+    return f"**{text}**" if row.gain.harms else text
