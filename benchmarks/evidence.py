@@ -15,7 +15,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ from unhub.cli.display import progress
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "tuning"
 PAGE, PICTURE = "evidence.md", "evidence.png"
-MEASURING_FILES = ("evidence_sets.py", "evidence_measure.py", "evidence_banks.py")  # what figures depend on, and unhub
+MEASURING_FILES = ("evidence_sets.py", "evidence_measure.py")  # what figures depend on, besides unhub
+BANKS_FILE = "evidence_banks.py"
 STOPPED = 130  # exit code after ctrl-C
 
 
@@ -68,9 +69,14 @@ def say(line: str) -> None:
 
 def code_digest() -> str:
     """Return a hash of the code that the figures depend on."""
-    package, here = Path(unhub.__file__).parent, Path(__file__).parent
+    here = Path(__file__).parent
+    return digest_of([*sorted(Path(unhub.__file__).parent.rglob("*.py")), *(here / name for name in MEASURING_FILES)])
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """Return a hash of files."""
     found = hashlib.sha256()
-    for path in [*sorted(package.rglob("*.py")), *(here / name for name in MEASURING_FILES)]:
+    for path in paths:
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 
@@ -78,6 +84,7 @@ def code_digest() -> str:
 def run(cases: Sequence[Case], options: argparse.Namespace) -> tuple[list[Figures], dict[str, list[BadBank]]]:
     """Measure every case, or take what was kept."""
     keep = Keep(options.work, f"{code_digest()} {options.resamples}", options.fresh)
+    banks_digest = digest_of([Path(__file__).with_name(BANKS_FILE)])
     figures, banks = [], {}
     for number, case in enumerate(cases, start=1):
         with progress(f"{number}/{len(cases)} {case.title}", quiet=False) as advance:
@@ -85,7 +92,7 @@ def run(cases: Sequence[Case], options: argparse.Namespace) -> tuple[list[Figure
             figures.append(Figures.of(keep.result(case, "figures", "", partial(_measured, case, work))))
             if options.banks:
                 other = stand_in(case, cases)
-                depends = f"{options.rounds} {'' if other is None else other.digest()}"
+                depends = f"{banks_digest} {options.rounds} {'' if other is None else other.digest()}"
                 rows = keep.result(case, "banks", depends, partial(measure_banks, case, other, options.rounds, work))
                 banks[case.title] = [BadBank.of(row) for row in rows]
     return figures, banks

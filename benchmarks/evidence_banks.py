@@ -19,7 +19,7 @@ MOST_FAR = MOST_OF_ONE_TOPIC = 1_000  # or half of the bank
 REPEATED, REPEATS = 50, 40
 HEADS, DRAWN = 200, REPEATED * REPEATS
 NOISE_SHARE = 0.1  # length of the noise on a query that is drawn again, as a share of the query's
-FAR, ANOTHER_SET, OTHER_CLASSES = "far", "of another set", "other classes"
+FAR, OTHER_ENCODER, OTHER_CLASSES = "far", "other encoder", "other classes"
 
 Generator = np.random.Generator
 
@@ -84,7 +84,7 @@ SPOILED: Mapping[str, Callable[[Float32, Generator], Float32]] = {
     "head-heavy": head_heavy,
     "one topic": one_topic,
 }
-BANKS = (*(f"random {size}" for size in SIZES), FAR, ANOTHER_SET, *SPOILED, OTHER_CLASSES)
+BANKS = (*(f"random {size}" for size in SIZES), FAR, OTHER_ENCODER, *SPOILED, OTHER_CLASSES)
 
 
 def drawn_banks(case: Case, part: Part, seed: int) -> Iterator[tuple[str, Float32]]:
@@ -98,8 +98,13 @@ def drawn_banks(case: Case, part: Part, seed: int) -> Iterator[tuple[str, Float3
 
 
 def stand_in(case: Case, cases: Sequence[Case]) -> Case | None:
-    """Return a case of another set whose bank is of the same encoder and kind; None if there is none."""
-    return next((one for one in cases if one.space == case.space and one.name != case.name), None)
+    """Return a case of another set of the same width, if possible in the same direction; None if there is none.
+
+    No two sets share an encoder, so its bank is one of another model.
+    """
+    width = case.parts[0].bank.shape[1]
+    others = [one for one in cases if one.name != case.name and one.parts[0].bank.shape[1] == width]
+    return min(others, key=lambda one: one.direction != case.direction, default=None)
 
 
 def fixed_banks(case: Case, part: Part, other: Case | None) -> Iterator[tuple[str, Float32]]:
@@ -108,7 +113,7 @@ def fixed_banks(case: Case, part: Part, other: Case | None) -> Iterator[tuple[st
     far = unhub.sample_bank(part.bank, size, "far", queries=part.queries, similarity=case.similarity)
     yield FAR, part.bank[far]
     if other is not None:
-        yield ANOTHER_SET, other.parts[0].bank
+        yield OTHER_ENCODER, other.parts[0].bank
     if case.classes:
         yield OTHER_CLASSES, part.bank
 

@@ -48,7 +48,6 @@ class Part(NamedTuple):
 class Case(NamedTuple):
     """One direction of a set; the queries of its parts are pooled.
 
-    space: the encoder and what the bank's vectors stand for; banks of one space can stand in for each other.
     among_items: each query is itself an item, and is left out of its own ranking. classes: the bank is of other
     classes than the items.
     """
@@ -56,7 +55,6 @@ class Case(NamedTuple):
     name: str
     direction: str
     parts: tuple[Part, ...]
-    space: str
     similarity: Kind = "cosine"
     among_items: bool = False
     classes: bool = False
@@ -105,7 +103,7 @@ def code(data: Path) -> Iterator[Case]:
     for direction, asked, found in ((TO_FUNCTION, docstrings, functions), (TO_DOCSTRING, functions, docstrings)):
         queries, items = vectors(asked[CODE_TEST]), vectors(found[CODE_TEST])
         part = Part(queries, items, pairs(len(queries)), asked[CODE_BANK], found[CODE_BANK])
-        yield Case("code", direction, (part,), word_space(asked, direction))
+        yield Case("code", direction, (part,))
 
 
 def functions(folder: Path) -> Iterator[Case]:
@@ -116,15 +114,10 @@ def functions(folder: Path) -> Iterator[Case]:
     relevance = Relevance(owner, described)
     asked, past = (np.array(meta["splits"][split], np.int64) for split in ("test", "bank"))
     forth = Part(Vectors(asked, docstrings[asked]), vectors(functions), relevance, docstrings[past])
-    yield Case("functions", TO_FUNCTION, (forth,), word_space(docstrings, TO_FUNCTION))
+    yield Case("functions", TO_FUNCTION, (forth,))
     shown, seen = (np.unique(described[np.isin(owner, rows)]) for rows in (asked, past))
     back = Part(Vectors(shown, functions[shown]), vectors(docstrings), relevance.reversed(), functions[seen])
-    yield Case("functions", TO_DOCSTRING, (back,), word_space(functions, TO_DOCSTRING))
-
-
-def word_space(asked: Float32, direction: str) -> str:
-    """Name the space of queries that wordllama's table embedded."""
-    return f"wordllama, {asked.shape[1]} dimensions, {direction}"
+    yield Case("functions", TO_DOCSTRING, (back,))
 
 
 def flickr8k(space: str, data: Path) -> Iterator[Case]:
@@ -138,9 +131,9 @@ def flickr8k(space: str, data: Path) -> Iterator[Case]:
     relevance = Relevance(asked, owner[asked])
     past_texts, past_images = texts[split[owner] == "bank"], images[split == "bank"]
     forth = Part(captions, pictures, relevance, past_texts, past_images)
-    yield Case(name, "text to image", (forth,), f"{name}, texts")
+    yield Case(name, "text to image", (forth,))
     back = Part(pictures, captions, relevance.reversed(), past_images, past_texts)
-    yield Case(name, "image to text", (back,), f"{name}, images")
+    yield Case(name, "image to text", (back,))
 
 
 def cub(data: Path) -> Iterator[Case]:
@@ -156,7 +149,7 @@ def cub(data: Path) -> Iterator[Case]:
         np.concatenate([np.tile(one, len(one)) for one in together]),
     )
     part = Part(asked, asked, relevance, images[~test])
-    yield Case("cub", "image to image", (part,), "cub", among_items=True, classes=True)
+    yield Case("cub", "image to image", (part,), among_items=True, classes=True)
 
 
 def halves(count: int) -> tuple[Rows, Rows]:
@@ -184,7 +177,7 @@ def msrvtt(data: Path) -> Iterator[Case]:
             Part(Vectors(here, asked[here]), vectors(found), pairs(len(found)), asked[there])
             for here, there in ((one, other), (other, one))
         )
-        yield Case("msrvtt", direction, parts, f"msrvtt, {direction}", similarity="dot")
+        yield Case("msrvtt", direction, parts, similarity="dot")
 
 
 def clip_pairs(name: str, data: Path) -> Iterator[Case]:
@@ -196,7 +189,7 @@ def clip_pairs(name: str, data: Path) -> Iterator[Case]:
             Part(vectors(asked[here]), vectors(found[here]), pairs(len(here)), asked[there], found[there])
             for here, there in ((one, other), (other, one))
         )
-        yield Case(name, direction, parts, f"{name}, {direction}")
+        yield Case(name, direction, parts)
 
 
 SETS: Mapping[str, Callable[[Path], Iterator[Case]]] = {

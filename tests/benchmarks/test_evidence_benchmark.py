@@ -92,10 +92,13 @@ def test_a_run_writes_the_page_and_the_picture_and_goes_on_from_what_it_kept(dat
 
 
 def test_bad_banks_are_measured_with_queries_and_without(data: Path) -> None:
-    printed = run(data, "--set", "msrvtt", "functions", "--functions", str(data / "functions"), "--banks").stdout
-    heads = [line for line in printed.splitlines() if line.startswith("| set, direction | far ")]
+    printed = run(data, "--set", "clip_shop", "functions", "--functions", str(data / "functions"), "--banks").stdout
+    heads = [line for line in printed.splitlines() if line.startswith("| set, direction | random 50 | far ")]
     assert len(heads) == 2
-    assert all(name in heads[0] for name in ("other model", "shuffled", "duplicated", "head-heavy", "one topic"))
+    assert all(
+        name in heads[0]
+        for name in ("other encoder", "other model", "shuffled", "duplicated", "head-heavy", "one topic")
+    )
     assert printed.count("Below by more than two: ") == 2
     assert "| Functions, function to docstring | 50 | 80 | 30 |" in printed
 
@@ -127,6 +130,27 @@ def test_halves_are_pooled_over_all_queries(data: Path, monkeypatch: pytest.Monk
         assert len(figures.labelled) == 19 and "dualis" not in figures.methods
         again = measuring.Figures.of(json.loads(json.dumps(figures._asdict())))
         assert again == figures
+
+
+def test_queries_that_are_items_are_excluded_where_tune_can_do_so(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measuring = module("evidence_measure", monkeypatch)
+    birds, shop = cases(data, monkeypatch, "cub")[0], cases(data, monkeypatch, "clip_shop")[0]
+    asked: list[str | None] = []
+
+    def older(*sets: object, **options: object) -> None:
+        raise AssertionError("it cannot leave queries out")
+
+    def newer(*sets: object, exclude: str | None = None, **options: object) -> None:
+        asked.append(exclude)
+
+    monkeypatch.setattr(unhub, "tune", older)
+    assert [measuring.can_tune(birds, rule) for rule in measuring.RULES] == [True, False]
+    assert measuring.can_tune(shop, measuring.WITH)
+    monkeypatch.setattr(unhub, "tune", newer)
+    assert measuring.can_tune(birds, measuring.WITH)
+    for case, rule in ((birds, measuring.WITH), (birds, measuring.WITHOUT), (shop, measuring.WITH)):
+        measuring.tune(case, case.parts[0], rule, measuring.Work(1))
+    assert asked == ["self", None, None]
 
 
 def test_factors_give_the_matrix_back(monkeypatch: pytest.MonkeyPatch) -> None:
