@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unhub
-from evidence_measure import RULES, WITH, Gain, Work, can_tune, compare, tune
+from evidence_measure import RULES, WITH, Gain, Work, compare, tune
 from evidence_sets import Case, Part
 from unhub.arrays import Float32
 from unhub.correction import Correction
@@ -129,7 +129,7 @@ def _measure_round(case: Case, other: Case | None, seed: int, work: Work) -> Ite
         for part in case.parts
     ]
     fitted: list[dict[str, Correction]] = [{} for _ in banks]
-    asked = [(name, rule) for name in BANKS if name in banks[0] for rule in RULES if can_tune(case, rule)]
+    asked = [(name, rule) for name in BANKS if name in banks[0] for rule in RULES]
     for name, rule in asked:
         for part, some, corrections in zip(case.parts, banks, fitted, strict=True):
             corrections[f"{name}, {rule}"] = tune(case, part._replace(bank=some[name]), rule, work).best

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from evidence_sets import SEED, Case, Part
 from unhub.arrays import Float64
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
+from unhub.data.vectors import as_vectors
 from unhub.evaluation.confidence import RESAMPLES, Resamples
 from unhub.evaluation.excluding import SELF
 from unhub.evaluation.hubness import hubness_of
@@ -23,12 +23,16 @@ from unhub.evaluation.measures import Measure
 from unhub.evaluation.ranked import Ranked
 from unhub.methods import METHODS, Method, parse
 from unhub.tuning.grid import within
+from unhub.tuning.sight import temperatures
 
 MEASURE = Measure("R", 1)
 HUBNESS_K = 10
 WITHOUT, WITH = "without queries", "with queries"
 RULES = (WITHOUT, WITH)  # how `tune` is called; the queries have no labels
 DEFAULTS = ("is", "csls", "nnn", "dn", "cent", "sn", "dis", "dualis", "dbsn")  # at the defaults of their papers
+BY_SIGHT = "sn by sight"  # with nothing chosen: the temperature at which a bank query sees 40 items, strength 0.75
+COLUMNS = (*DEFAULTS, BY_SIGHT)
+ITEMS_SEEN, STRENGTH = 40.0, 0.75
 TAUS = (0.01, 0.02, 0.03, 0.05, 0.1)
 LABELLED = (  # the best of these on the test queries themselves is the labelled best
     *(f"nnn:k={k},alpha={alpha}" for k, alpha in itertools.product((8, 32, 128), (0.5, 0.75, 1.0))),
@@ -83,7 +87,7 @@ class Tuned(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """The figures of a case. `tuned` lacks what `tune` cannot do; `labelled` has the gain of every setting."""
+    """The figures of a case; `labelled` has the gain of every setting."""
 
     name: str
     direction: str
@@ -173,9 +177,17 @@ def fits(name: str, case: Case) -> bool:
     return all(part.bank_items is not None for part in case.parts) or not (METHODS[name].dual or METHODS[name].joint)
 
 
-def can_tune(case: Case, rule: str) -> bool:
-    """Say whether `tune` can be called so: queries that are items must be left out of their own rankings."""
-    return rule == WITHOUT or not case.among_items or "exclude" in inspect.signature(unhub.tune).parameters
+def by_sight(case: Case, part: Part, work: Work) -> Correction:
+    """Fit `sn` at a temperature that the bank alone gives, at three quarters of its strength."""
+    items, bank = as_vectors(part.items, "items"), as_vectors(part.bank, "bank")
+    (tau,) = temperatures(items, bank, [min(ITEMS_SEEN, len(items) / 2)], case.similarity, SEED, work.threads)
+    return unhub.fit(
+        part.items,
+        part.bank,
+        f"sn:tau={tau:.3g},strength={STRENGTH}",
+        similarity=case.similarity,
+        threads=work.threads,
+    )
 
 
 def tune(case: Case, part: Part, rule: str, work: Work) -> unhub.Tuning:
@@ -199,9 +211,10 @@ def measure(case: Case, work: Work) -> Figures:
     labelled = {spec: parse(spec).spec for spec in LABELLED}
     specs = list(dict.fromkeys([*defaults.values(), *labelled.values()]))
     fitted = [fit_all(case, part, specs, work) for part in case.parts]
-    tunings = {rule: [tune(case, part, rule, work) for part in case.parts] for rule in RULES if can_tune(case, rule)}
+    tunings = {rule: [tune(case, part, rule, work) for part in case.parts] for rule in RULES}
     for number, corrections in enumerate(fitted):
         corrections.update({rule: tunings[rule][number].best for rule in tunings})
+        corrections[BY_SIGHT] = by_sight(case, case.parts[number], work)
     compared = compare(case, fitted, work)
     return Figures(
         case.name,
@@ -211,7 +224,7 @@ def measure(case: Case, work: Work) -> Figures:
         max(len(part.bank) for part in case.parts),
         compared.recall,
         compared.skewness,
-        {name: compared.gains[spec] for name, spec in defaults.items()},
+        {name: compared.gains[spec] for name, spec in {**defaults, BY_SIGHT: BY_SIGHT}.items()},
         {
             rule: Tuned(compared.gains[rule], tuple(one.best.spec for one in some), tuple(one.reason for one in some))
             for rule, some in tunings.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from evidence_measure import DEFAULTS, WITH, WITHOUT, Figures, Gain, signed
+from evidence_measure import COLUMNS, WITH, WITHOUT, Figures, Gain, signed
 from evidence_tables import NOT_MEASURED, title_of
 from unhub.evaluation.pictures import INKS, Picture
 
@@ -20,12 +20,12 @@ CELL_INCHES, LEFT_INCHES, ABOVE_INCHES = (0.68, 0.36), 2.9, 1.35
 def picture_of(figures: Sequence[Figures], path: Path) -> None:
     """Draw the gain of every method and of `tune` for each case, as a coloured table."""
     columns: dict[str, list[Gain | None]] = {
-        **{name: [one.methods.get(name) for one in figures] for name in DEFAULTS},
+        **{name: [one.methods.get(name) for one in figures] for name in COLUMNS},
         "tune": [_gain(one, WITHOUT) for one in figures],
         "tune,\nqueries": [_gain(one, WITH) for one in figures],
         "labelled\nbest": [one.labelled[one.best] for one in figures],
     }
-    apart = (len(DEFAULTS), len(columns) - 1)  # a gap before these columns
+    apart = (len(COLUMNS), len(columns) - 1)  # a gap before these columns
     places = [number + 0.25 * sum(number >= one for one in apart) for number in range(len(columns))]
     colours = LinearSegmentedColormap.from_list("harm and gain", [INKS["raw"], INKS["paper"], INKS["fixed"]])
     norm = TwoSlopeNorm(0, -COLOUR_LIMIT, COLOUR_LIMIT)

@@ -9,7 +9,7 @@ import numpy as np
 
 from emoji_tables import Section
 from evidence_banks import BANKS, BadBank, worst
-from evidence_measure import DEFAULTS, RULES, WITH, WITHOUT, Figures, Tuned, signed
+from evidence_measure import COLUMNS, RULES, WITH, WITHOUT, Figures, Tuned, signed
 from unhub.evaluation.inputs import RAW
 
 NOT_MEASURED = "–"
@@ -112,16 +112,19 @@ def _share_words(figures: Sequence[Figures]) -> Iterable[str]:
 def methods_section(figures: Sequence[Figures]) -> Section:
     """Show the gain of every method at the defaults of its paper, and the mean over the cases that it fits."""
     rows = [
-        [title_of(one), *(str(one.methods[name]) if name in one.methods else NOT_MEASURED for name in DEFAULTS)]
+        [title_of(one), *(str(one.methods[name]) if name in one.methods else NOT_MEASURED for name in COLUMNS)]
         for one in figures
     ]
     means = [
-        np.mean([one.methods[name].value for one in figures if name in one.methods] or [np.nan]) for name in DEFAULTS
+        np.mean([one.methods[name].value for one in figures if name in one.methods] or [np.nan]) for name in COLUMNS
     ]
     rows.append(["**mean**", *(NOT_MEASURED if np.isnan(mean) else f"**{signed(float(mean))}**" for mean in means)])
-    words = "Gain in R@1 over raw. The mean of a method is over the rows that it has."
+    words = (
+        "Gain in R@1 over raw. The mean of a method is over the rows that it has. `sn by sight` chooses nothing: its "
+        "temperature is the one at which a bank query sees 40 items, and its strength 0.75."
+    )
     return Section(
-        "Every method at its papers' default", words, ["set, direction", *(f"`{name}`" for name in DEFAULTS)], rows
+        "Every method at its papers' default", words, ["set, direction", *(f"`{name}`" for name in COLUMNS)], rows
     )
 
 

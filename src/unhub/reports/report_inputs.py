@@ -111,7 +111,7 @@ def given_or_chosen(inputs: ReportInputs, corrections: Corrections | None, progr
 
 
 def choose(inputs: ReportInputs, progress: Progress | None = None) -> Chosen:
-    """Choose by the hubness of the queries, without labels, so that the labels can measure the choice fairly.
+    """Choose by the queries without their labels, so that the labels can measure the choice fairly.
 
     If `tune` advises against a correction, a usual one is shown for comparison.
     """

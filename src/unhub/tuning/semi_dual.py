@@ -20,7 +20,7 @@ from unhub.evaluation.placing import Additive
 
 BLOCK_QUERIES = 4096
 # Settings whose J is this close to the lowest, as a share of its lead over raw, cannot be told apart; the one in their
-# midst is taken. A tenth was used before, for another index; a fifth does as well.
+# midst is taken. From 0.03 to 0.2 the gains are the same on average over 27 sets and directions.
 TOLERANCE_SHARE = 0.1
 
 
