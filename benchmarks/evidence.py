@@ -90,7 +90,7 @@ def run(cases: Sequence[Case], options: argparse.Namespace) -> tuple[list[Figure
         with progress(f"{number}/{len(cases)} {case.title}", quiet=False) as advance:
             work = Work(options.threads, options.resamples, advance)
             figures.append(Figures.of(keep.result(case, "figures", "", partial(_measured, case, work))))
-            if options.banks:
+            if options.banks is not None and (not options.banks or case.name in options.banks):
                 other = stand_in(case, cases)
                 depends = f"{banks_digest} {options.rounds} {'' if other is None else other.digest()}"
                 rows = keep.result(case, "banks", depends, partial(measure_banks, case, other, options.rounds, work))
@@ -109,8 +109,10 @@ def command_of(options: argparse.Namespace) -> str:
         parts.append(f"--set {' '.join(options.set)}")
     if options.functions is not None:
         parts.append("--functions DIRECTORY")
-    if options.banks:
-        parts.append("--banks" if options.rounds == 1 else f"--banks --rounds {options.rounds}")
+    if options.banks is not None:
+        parts.append(" ".join(["--banks", *options.banks]))
+        if options.rounds > 1:
+            parts.append(f"--rounds {options.rounds}")
     return " ".join([*parts, *(["--quick"] if options.quick else []), "--docs"])
 
 
@@ -119,7 +121,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", nargs="+", choices=[*SETS], metavar="NAME", help=f"of {', '.join(SETS)}; default: all")
     parser.add_argument("--functions", type=Path, help="the folder `set` that recipes/functions/build.py made")
-    parser.add_argument("--banks", action="store_true", help="measure `tune` on bad banks too")
+    parser.add_argument(
+        "--banks", nargs="*", choices=[*SETS], metavar="NAME", help="measure `tune` on bad banks too; default: all sets"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="how often each bad bank is drawn")
     parser.add_argument("--quick", action="store_true", help="few queries and small banks, for a look")
     parser.add_argument("--work", type=Path, help="a folder to keep the results of each case in")

@@ -46,7 +46,7 @@ def _packages(read: Collection) -> str:
 
 
 def _left_out(read: Collection, code: CodeFiles) -> str:
-    told = [f"Read were {len(code.files):,} files"]
+    told = [counted(len(code.files), "file was read", "files were read")]
     for number, one, many in (
         (read.copies, "copy of another function was left out", "copies of other functions were left out"),
         (read.unread, "file could not be read", "files could not be read"),
