@@ -35,4 +35,6 @@ def test_bank_queries_see_as_many_items_as_asked_for(kind: Kind, scale: float) -
 def test_items_that_are_all_alike_have_no_temperature() -> None:
     same = as_vectors(np.ones((5, 3)), "items")
     assert temperatures(same, as_vectors(np.eye(3), "bank"), (2, 3), "cosine") == []
+    rows = np.repeat(np.random.default_rng(0).normal(size=(100, 8)), 12, axis=0)  # nobody sees fewer than 12
+    assert len(temperatures(as_vectors(rows, "items"), as_vectors(rows[:40] + 1, "bank"), (5, 40), "cosine")) == 1
     assert temperatures(as_vectors(np.ones((1, 3)), "items"), as_vectors(np.eye(3), "bank"), (2,), "cosine") == []

@@ -98,9 +98,13 @@ def test_a_tiny_bank_gives_raw_unless_queries_vouch_for_it(size: int) -> None:
     assert recall(w, chosen(unhub.tune(w.items, w.bank[:size], w.queries))) >= raw
 
 
-def test_a_bank_of_one_query_can_be_judged_by_queries() -> None:
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_bank_of_one_query_is_tiny_or_judged_by_queries(copies: int) -> None:
     w = world()
-    assert len(unhub.tune(w.items, w.bank[:1], w.queries, methods="nnn,is,sn").table) > 10
+    bank = np.repeat(w.bank[:1], copies, axis=0)
+    assert len(unhub.tune(w.items, bank, w.queries, methods="nnn,is,sn").table) > 10
+    alone = unhub.tune(w.items, bank)
+    assert alone.best.spec == "raw" and "too few" in alone.reason and not alone.notes
 
 
 def test_labels_may_overrule_the_look_of_a_bank() -> None:
@@ -256,6 +260,7 @@ def test_labels_do_not_do_worse_than_none() -> None:
     worse = values.copy()
     worse[0, 7] = 0.0  # the labels see that this one harms
     assert choose(worse, measure, groups, without_labels=7) == choose(worse, measure, groups)
+    assert not choose(values, measure, groups % 19, without_labels=7).sure  # too few groups to tell anything
 
 
 def test_with_many_labels_the_labels_choose() -> None:
@@ -277,7 +282,7 @@ def test_a_query_that_is_an_item_is_left_out_of_its_own_ranking(labelled: bool) 
     assert max(others) < 0.99  # by themselves, all would have a cosine of 1
     if not labelled:
         alone = unhub.tune(items, bank, items, methods=FEW)
-        assert alone.notes == ("300 of 300 queries are items; each was left out of its own ranking.",)
+        assert alone.notes == ("300 of 300 queries are items, which were left out of their own rankings.",)
         assert [row.transport for row in alone.table] == pytest.approx(others)
 
 

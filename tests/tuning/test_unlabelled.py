@@ -15,7 +15,7 @@ from unhub.evaluation.confidence import Interval
 from unhub.methods import parse
 from unhub.tuning.candidates import FittingSets, fitted
 from unhub.tuning.grid import DataScale, candidates, name_methods
-from unhub.tuning.popularity import MOST_REPEATED, SAME_COSINE, cosine_of_means, repeated_share
+from unhub.tuning.popularity import SAME_COSINE, Repeats, cosine_of_means, most_repeated, repeats
 from unhub.tuning.semi_dual import in_the_midst
 from unhub.tuning.trials import Round, TrialQueries, try_all
 from unhub.tuning.unlabelled import Fall
@@ -58,20 +58,34 @@ def test_repeats_are_queries_that_ask_for_the_same_as_an_earlier_one() -> None:
             any(firsts[row] == firsts[old] and rows[row] @ rows[old] >= SAME_COSINE for old in range(row))
             for row in range(300)
         ]
-        found = repeated_share(as_vectors(queries, "queries"), firsts, 300, kind)
-        assert found == pytest.approx(np.mean(again)) and 0.1 < np.mean(again) < 0.9
-    assert repeated_share(as_vectors(queries[:20], "queries"), firsts[:20], 300, "cosine") is None
+        found = repeats(as_vectors(queries, "queries"), firsts, 300, kind)
+        assert found.share == pytest.approx(np.mean(again)) and 0.1 < np.mean(again) < 0.9
     with pytest.raises(ValueError, match="300 queries are more than the 100 items"):
-        repeated_share(as_vectors(queries, "queries"), firsts, 100, "cosine")
+        repeats(as_vectors(queries, "queries"), firsts, 100, "cosine")
 
 
-def test_as_many_queries_as_items_repeat_the_limit_if_demand_is_even() -> None:
+@pytest.mark.parametrize("count", [200, 1000, 4000])
+def test_an_even_demand_repeats_no_more_than_the_limit(count: int) -> None:
     random = np.random.default_rng(0)
     items = random.normal(size=(4000, 24))
-    wanted = random.integers(4000, size=4000)
-    rows = items[wanted] + 0.01 * random.normal(size=(4000, 24))  # nobody words a wish in two ways
-    share = repeated_share(as_vectors(rows, "queries"), wanted.astype(np.int32), 4000, "cosine")
-    assert share == pytest.approx(MOST_REPEATED, abs=0.02)
+    wanted = random.integers(4000, size=count)
+    rows = items[wanted] + 0.01 * random.normal(size=(count, 24))  # nobody words a wish in two ways
+    found = repeats(as_vectors(rows, "queries"), wanted.astype(np.int32), 4000, "cosine")
+    assert found.most == most_repeated(count, 4000) <= np.exp(-1)
+    assert found.share <= found.most + 0.01 and found.share > found.most - 0.12
+    wanted[: count * 2 // 5] = 7  # two in five ask for one item
+    rows = items[wanted] + 0.01 * random.normal(size=(count, 24))
+    assert repeats(as_vectors(rows, "queries"), wanted.astype(np.int32), 4000, "cosine").uneven
+
+
+@pytest.mark.parametrize(("items", "queries"), [(40, 500), (2000, 300)])
+def test_one_item_that_many_ask_for_is_not_pushed_down(items: int, queries: int) -> None:
+    random = np.random.default_rng(0)
+    gallery = random.normal(size=(items, 32))
+    wanted = np.where(random.random(1000 + queries) < 0.4, 0, random.integers(items, size=1000 + queries))
+    rows = gallery[wanted] + 0.35 * random.normal(size=(len(wanted), 32))
+    tuning = unhub.tune(gallery, rows[:1000], rows[1000:], methods="nnn,is,sn")
+    assert tuning.best.spec == "raw" and "Labels can tell" in tuning.reason
 
 
 def test_the_means_of_two_sets_are_compared_by_their_cosine() -> None:
@@ -95,6 +109,13 @@ def test_a_bank_of_the_items_own_kind_is_tried_on_the_items() -> None:
     assert tuning.best.spec == "raw" and "the bank is of the items' own kind" in tuning.reason
     judged = unhub.tune(items, bank, items, methods="nnn,is,sn")
     assert "of the items' own kind" not in judged.reason
+
+
+def test_a_query_that_is_an_item_is_not_found_through_copies_either() -> None:
+    items = np.array([5, 3, 5, 9], np.uint64)
+    own = tuning_module._own_items(np.array([9, 4, 5], np.uint64), items)
+    assert own is not None and [own.of(query).tolist() for query in range(3)] == [[3], [], [0, 2]]
+    assert tuning_module._own_items(np.array([4], np.uint64), items) is None
 
 
 def test_a_gate_costs_as_much_as_its_correction_without_it() -> None:
@@ -172,14 +193,18 @@ def test_a_few_queries_may_choose_among_many_items() -> None:
 
 def test_a_fall_must_be_certain_and_must_not_come_from_popular_items() -> None:
     unsure, sure = Interval(-0.02, -0.05, 0.01), Interval(-0.05, -0.06, -0.04)
-    assert Fall(sure, 400).worthwhile and not Fall(sure, 49).worthwhile and not Fall(unsure, 400).worthwhile
-    assert Fall(sure, 400, MOST_REPEATED).worthwhile and not Fall(sure, 400, MOST_REPEATED + 0.01).worthwhile
+    few = Repeats(0.1, 0.2)
+    assert Fall(sure, 400, few).worthwhile and not Fall(sure, 49, few).worthwhile
+    assert not Fall(unsure, 400, few).worthwhile
+    assert not Fall(sure, 400, Repeats(0.3, 0.2)).worthwhile
+    assert not Fall(sure, 400).worthwhile  # nobody can tell
     # Queries that cannot be certain agree with a bank that is; queries that see a rise do not.
-    assert Fall(unsure, 400, bank=Fall(sure, 400)).worthwhile
-    assert not Fall(unsure, 400, bank=Fall(unsure, 400)).worthwhile
-    assert not Fall(Interval(0.02, -0.01, 0.05), 400, bank=Fall(sure, 400)).worthwhile
+    assert Fall(unsure, 400, few, bank=Fall(sure, 400)).worthwhile
+    assert not Fall(unsure, 400, few, bank=Fall(unsure, 400)).worthwhile
+    assert not Fall(Interval(0.02, -0.01, 0.05), 400, few, bank=Fall(sure, 400)).worthwhile
     rising = Fall(Interval(0.02, 0.01, 0.03), 400)
-    assert not Fall(sure, 400, stand_ins=rising).worthwhile and Fall(sure, 400, stand_ins=Fall(unsure, 400)).worthwhile
+    assert not Fall(sure, 400, few, stand_ins=rising).worthwhile
+    assert Fall(sure, 400, few, stand_ins=Fall(unsure, 400)).worthwhile
 
 
 def test_a_fall_is_that_of_the_mean_over_the_same_queries() -> None:

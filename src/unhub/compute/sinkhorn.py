@@ -183,7 +183,8 @@ class _Balancing:
 
         It covers the rows of the last sweep.
         """
-        off = np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1)
+        with np.errstate(over="ignore"):  # far from balance the error may be infinite
+            off = np.abs(np.exp((log_alpha - self._log_alpha())[self.swept]) - 1)
         weights = self.rows.weights
         return float(off.mean() if weights is None else np.average(off, weights=weights.values[self.swept]))
 

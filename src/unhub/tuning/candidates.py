@@ -57,8 +57,9 @@ class Candidate:
 def count_steps(methods: Sequence[Method]) -> int:
     """Return the largest number of clock steps that fitting and placing can take."""
     shared, balanced, others = _sorted(methods)
+    solved = len({method.at_full_strength()[0] for method in balanced})
     groups = len(shared) // GROUP_SIZE + 4 + len(balanced) // SINKHORN_GROUP_SIZE + 2 + len(others)
-    return bool(shared) + len(balanced) + len(others) + groups
+    return bool(shared) + solved + len(others) + groups
 
 
 def fitted(methods: Sequence[Method], sets: FittingSets, clock: Clock) -> Iterator[list[Candidate]]:

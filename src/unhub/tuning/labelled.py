@@ -20,13 +20,15 @@ class Choice:
     """The ranking to take (0 is raw), and its gain over raw on queries whose labels had no part in the choice.
 
     gain: the change of the measure, so an improvement is below 0 for measures such as MdR. sure: whether the gain is
-    certain enough to take the ranking. by_labels: whether the labels chose it, or only confirmed it.
+    certain enough to take the ranking. by_labels: whether the labels chose it, or only did not object. of_folds: the
+    gain of what the labels choose in folds.
     """
 
     winner: int
     gain: Interval
     sure: bool
-    by_labels: bool = True
+    by_labels: bool
+    of_folds: Interval
 
 
 def choose(
@@ -36,8 +38,9 @@ def choose(
 
     values: of the measure's parts for each ranking and query, (parts, rankings, queries). groups: the group of each
     query, numbered from 0, (queries,); queries of one group, such as the captions of one picture, are in one fold.
-    without_labels: the ranking that was chosen without labels, if its gain is certain by that. It is taken unless what
-    the labels choose in folds does better: few labels choose worse among many rankings than none.
+    without_labels: the ranking that was chosen without labels, if its gain is certain by that. It is taken if the
+    labels see a gain too and what they choose in folds does no better or is not certain: few labels choose worse among
+    many rankings than none.
     """
     fold = fold_of(groups, seed)
     held_out = np.empty((len(values), 1, values.shape[2]))
@@ -51,9 +54,9 @@ def choose(
     enough = int(groups.max()) + 1 >= FEWEST_GROUPS
     gain, gain_of_free = _gains(compared, measure, groups, seed)
     sure = enough and (gain.high < 0 if measure.family.falls else gain.low > 0)
-    if without_labels and by_none > raw and (by_none >= by_labels or not sure):
-        return Choice(without_labels, gain_of_free, True, by_labels=False)
-    return Choice(_best(values, measure), gain, sure)
+    if without_labels and enough and by_none > raw and (by_none >= by_labels or not sure):
+        return Choice(without_labels, gain_of_free, True, False, gain)
+    return Choice(_best(values, measure), gain, sure, True, gain)
 
 
 def _gains(compared: Float64, measure: Measure, groups: NDArray[np.int64], seed: int) -> list[Interval]:

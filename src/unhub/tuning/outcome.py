@@ -93,7 +93,7 @@ class Tuning:
             [
                 f"{row.spec} *" if row.spec == self.best.spec else row.spec,
                 *([f"{row.value:.2f}" if row.value is not None else ""] if labelled else []),
-                "" if row.transport is None else f"{row.transport:.4f}",
+                "" if row.transport is None else f"{row.transport:.5g}",
                 f"{row.figures.robin_hood:.3f}",
                 f"{row.figures.skewness:.2f}",
                 f"{row.figures.anti_hubs:.1%}",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from unhub.banks.judging import FEWEST_QUERIES
 from unhub.compute.progress import Clock
-from unhub.evaluation.confidence import Interval
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure
+from unhub.evaluation.tables import counted
 from unhub.tuning.labelled import FEWEST_GROUPS, FOLDS, Choice
-from unhub.tuning.popularity import MOST_REPEATED
+from unhub.tuning.popularity import FEWEST_COMPARED
 from unhub.tuning.trials import Trials
 from unhub.tuning.unlabelled import Fall
 
@@ -30,13 +30,14 @@ def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials
         )
     if choice.sure and choice.winner:
         return (
-            f"{winner} was chosen from {tried} without the labels, by {COST}, and they confirm it: {measure} changes "
-            f"by {choice.gain:+.2f}. What the labels alone choose does no better on labels that did not choose it."
-            f"{_left_out(trials)}"
+            f"{winner} was chosen from {tried} without the labels, by {COST}, and they agree: {measure} changes by "
+            f"{choice.gain:+.2f}. A setting chosen on {FOLDS - 1} in {FOLDS} of the labelled queries changed it by "
+            f"{choice.of_folds:+.2f} on the others.{_left_out(trials)}"
         )
     if groups < FEWEST_GROUPS:
         why = (
-            f"the labels cover only {groups} items, and at least {FEWEST_GROUPS} are needed to tell a gain from chance"
+            f"the labels cover only {counted(groups, 'item', 'items')}, and at least {FEWEST_GROUPS} are needed to "
+            "tell a gain from chance"
         )
     elif choice.winner == 0:
         why = "none does better"
@@ -51,26 +52,33 @@ def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials
 def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> str:
     """Say what was chosen without labels, judged by bank queries or by real ones."""
     whose = "the queries" if by_queries else "bank queries it was not fitted on"
-    tried, moved = _count(trials), _thousandths(fall.change)
+    tried, moved = _count(trials), format(fall.change, "+.3g")
     if fall.worthwhile:
+        also = "" if fall.bank is None else f", and by {fall.bank.change:+.3g} for bank queries it was not fitted on"
         closing = "" if by_queries else " Only queries can show whether the bank resembles them: give some, or labels."
         return (
             f"Of {tried}, {winner} is in the midst of those that lower {COST} about as much as any: it changes by "
-            f"{moved} thousandths for {whose}. This assumes that all items are wanted about equally often: if some are "
+            f"{moved} for {whose}{also}. This assumes that all items are wanted about equally often: if some are "
             f"far more popular, choose by labels.{closing}{_left_out(trials)}"
         )
     if winner == RAW:
         why, remedy = f"none lowers {COST} for {whose}", BANK_ADVICE
     elif fall.sure and fall.stand_ins is not None and fall.harms_items:
         why = (
-            f"{winner} does best, but the bank is of the items' own kind, and for the items as queries {COST} rises by "
-            f"{_thousandths(fall.stand_ins.change)} thousandths"
+            f"{winner} does best, but the bank is of the items' own kind, and for the items as queries {COST} changes "
+            f"by {fall.stand_ins.change:+.3g}"
         )
         remedy = "Give queries, or a bank that resembles them more."
-    elif fall.sure:
+    elif fall.sure and fall.repeats is None:
         why = (
-            f"{winner} does best, but {100 * (fall.repeated or 0):.0f}% of the queries ask for the same as another "
-            f"one, and at most {100 * MOST_REPEATED:.0f}% would if all items were wanted equally often; so the items "
+            f"{winner} does best, but with fewer than {FEWEST_COMPARED} items or queries popular items cannot be told "
+            "from hubs"
+        )
+        remedy = "Labels can tell: give relevance with the queries."
+    elif fall.sure and fall.repeats is not None:
+        why = (
+            f"{winner} does best, but {100 * fall.repeats.share:.0f}% of the queries ask for the same as another one, "
+            f"and at most {100 * fall.repeats.most:.0f}% would if all items were wanted equally often; so the items "
             "returned most may be popular rather than hubs, and a correction would push right answers down"
         )
         remedy = "Labels can tell: give relevance with the queries."
@@ -81,7 +89,7 @@ def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> s
         )
         remedy = "Give more queries, or label some." if by_queries else "Collect a larger bank, or label some queries."
     else:
-        why = f"{winner} does best, but {COST} changes by {moved} thousandths for {whose}, which may be chance"
+        why = f"{winner} does best, but {COST} changes by {moved} for {whose}, which may be chance"
         remedy = BANK_ADVICE
     return f"No sure gain over raw among {tried}: {why}. {remedy}{_left_out(trials)}"
 
@@ -92,11 +100,7 @@ def too_short(clock: Clock) -> str:
 
 
 def _count(trials: Trials) -> str:
-    return f"{len(trials.tried) - 1:,} settings"
-
-
-def _thousandths(change: Interval) -> str:
-    return format(Interval(1000 * change.value, 1000 * change.low, 1000 * change.high), "+.2f")
+    return counted(len(trials.tried) - 1, "setting", "settings")
 
 
 def _left_out(trials: Trials) -> str:

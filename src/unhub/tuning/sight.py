@@ -1,6 +1,7 @@
 """Sight: temperatures at which a bank query sees a given number of items, whatever the scale of the similarities.
 
 A query sees exp(entropy of softmax(s / tau)) items: 1 if one item takes all the weight, n if all n share it equally.
+Only the nearest 4,096 items of a query are looked at.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from unhub.compute.workers import Resources
 from unhub.data.vectors import Vectors
 
 SAMPLE_QUERIES = 400  # bank queries; the temperature of a random 400 is within a few percent of that of all
-BEST_ITEMS = 4096  # of each query; the items behind them have no weight at the temperatures in question
-HALVINGS = 40  # of the interval of log(tau), from FINEST to COARSEST times the range of the scores
-FINEST, COARSEST = 1e-6, 1e3
+BEST_ITEMS = 4096  # of each query; in a far larger gallery the items behind them would have some weight too
+FINEST, COARSEST = 1e-6, 1e3  # the temperatures looked at, over the range of the scores
+PRECISION = 1e-4  # of log(tau), finer than the three digits that are used
 
 
 def temperatures(
@@ -25,7 +26,7 @@ def temperatures(
 ) -> list[float]:
     """Return for each number of items the temperature at which the bank queries see that many, by geometric mean.
 
-    Numbers that no temperature reaches, because there are not that many items, are left out.
+    Numbers that no temperature reaches, because there are too few items or too many copies, are left out.
     """
     asked = bank
     if len(bank) > SAMPLE_QUERIES:
@@ -37,7 +38,8 @@ def temperatures(
     range_ = float(-below.min())
     if range_ == 0:  # every item is equally near, and every temperature sees them all
         return []
-    return [_temperature(below, range_, count) for count in seen if count < best]
+    least = items_seen(below, FINEST * range_)  # more than one if items are copies of each other
+    return [_temperature(below, range_, count) for count in seen if least < count < best]
 
 
 def items_seen(below: Float64, tau: float) -> float:
@@ -50,7 +52,7 @@ def items_seen(below: Float64, tau: float) -> float:
 
 def _temperature(below: Float64, range_: float, count: float) -> float:
     low, high = np.log(FINEST * range_), np.log(COARSEST * range_)
-    for _ in range(HALVINGS):
+    while high - low > PRECISION:
         middle = (low + high) / 2
         if items_seen(below, float(np.exp(middle))) < count:
             low = middle

@@ -52,11 +52,10 @@ class TrialQueries:
         """Return the similarities of these queries and the items."""
         return Dot(self.queries, sets.items, sets.kind)
 
-    def place(self, rankings: Sequence[Ranking], sets: FittingSets, clock: Clock, limited: bool = True) -> list[Placed]:
+    def place(self, rankings: Sequence[Ranking], sets: FittingSets, clock: Clock) -> list[Placed]:
         """Return where each ranking puts the answers and the best items of these queries."""
         best = min(COUNTED_PLACES, len(sets.items))
-        workers = clock.workers(limited)
-        return place(self.pairs(sets), self.truth, rankings, workers, best, sets.copies, self.left_out)
+        return place(self.pairs(sets), self.truth, rankings, clock.workers(), best, sets.copies, self.left_out)
 
 
 @dataclass(frozen=True, eq=False)

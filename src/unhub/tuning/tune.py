@@ -9,17 +9,18 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Ids, Kind, random_positions
-from unhub.banks.judging import judge_bank
+from unhub.arrays import Float64, Kind, random_positions
+from unhub.banks.judging import FEWEST_QUERIES, judge_bank
 from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
 from unhub.data.copies import Copies
+from unhub.data.ragged import starts_of
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.confidence import summaries
-from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
+from unhub.evaluation.excluding import NOBODY, ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure, parse_measure
 from unhub.evaluation.placing import raw_ranking
@@ -29,7 +30,7 @@ from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
 from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, within
 from unhub.tuning.labelled import choose
 from unhub.tuning.outcome import Tuning
-from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, cosine_of_means, repeated_share
+from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Repeats, cosine_of_means, repeats
 from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
 from unhub.tuning.sight import temperatures
 from unhub.tuning.spread import spread
@@ -85,7 +86,7 @@ def tune(
     scale = DataScale(1.0, len(sets.bank), len(sets.items), True, tuple(map(float, ITEMS_SEEN)))
     rounds = 2 if queries is None else 1
     clock.plan(STEPS_BESIDES_TRIALS + rounds * count_steps(candidates(named, scale)))
-    excluded = _exclusion(matched, exclude, relevance is None, notes)
+    excluded = _exclusion(matched, exclude)
     if relevance is None or matched.queries is None:
         tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
@@ -102,34 +103,29 @@ def _sets(matched: Matched) -> FittingSets:
     return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
 
 
-def _exclusion(
-    matched: Matched, exclude: ExcludeLike | None, without_labels: bool, notes: list[str]
-) -> Exclusion | None:
-    """Return the items that are not ranked for single queries.
-
-    Without labels, a query that is an item itself, number for number, says nothing by finding itself.
-    """
-    queries, items = matched.queries, cast("Vectors", matched.items)
-    if queries is None:
-        if exclude is not None:
-            raise ArgumentError("exclude", "leaves items out for queries, but there are none", "give queries too")
+def _exclusion(matched: Matched, exclude: ExcludeLike | None) -> Exclusion | None:
+    """Return the items that a user wants left out for single queries."""
+    if exclude is None:
         return None
-    if exclude is not None:
-        return Exclusion.of(exclude, queries.ids, items.ids)
-    hashes, own = matched.hashes["items"], matched.hashes["queries"]
-    found = np.flatnonzero(np.isin(own, hashes)) if without_labels else np.empty(0, np.int64)
-    if len(found) == 0:
-        return None
-    notes.append(f"{len(found):,} of {len(own):,} queries are items; each was left out of its own ranking.")
-    order = np.argsort(hashes, kind="stable")
-    first = np.searchsorted(hashes, own[found], sorter=order)
-    last = np.searchsorted(hashes, own[found], side="right", sorter=order)
-    places = np.concatenate([order[start:stop] for start, stop in zip(first, last, strict=True)])  # copies too
-    return Exclusion(cast("Ids", np.repeat(queries.ids[found], last - first)), items.ids[places])
+    if matched.queries is None:
+        raise ArgumentError("exclude", "leaves items out for queries, but there are none", "give queries too")
+    return Exclusion.of(exclude, matched.queries.ids, cast("Vectors", matched.items).ids)
 
 
 def _left_out(excluded: Exclusion | None, queries: Vectors, sets: FittingSets) -> LeftOut | None:
     return None if excluded is None else excluded.against(queries.ids, sets.items.ids)
+
+
+def _own_items(asking: NDArray[np.uint64], items: NDArray[np.uint64]) -> LeftOut | None:
+    """Return the items, by hash, that each query equals, copies too: a query says nothing by finding itself."""
+    order = np.argsort(items, kind="stable")
+    first = np.searchsorted(items, asking, sorter=order)
+    counts = np.searchsorted(items, asking, side="right", sorter=order) - first
+    if not counts.any():
+        return None
+    owners = np.repeat(np.arange(len(asking)), counts)
+    within_group = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return LeftOut(starts_of(owners, len(asking)), order[first[owners] + within_group], len(items))
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
@@ -143,9 +139,8 @@ def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
     return fresh
 
 
-def _judging_queries(matched: Matched, seed: int, notes: list[str]) -> Vectors:
-    """Return the queries that judge without labels: each once, and at most MOST_TRIAL_QUERIES of them."""
-    queries = cast("Vectors", matched.queries)
+def _judging_queries(matched: Matched, seed: int, notes: list[str]) -> NDArray[np.int64]:
+    """Return the positions of queries that judge without labels: each once, and at most MOST_TRIAL_QUERIES of them."""
     fresh = _unseen(matched, notes)
     once = fresh[np.unique(matched.hashes["queries"][fresh], return_index=True)[1]]
     if len(once) < len(fresh):
@@ -153,7 +148,7 @@ def _judging_queries(matched: Matched, seed: int, notes: list[str]) -> Vectors:
     if len(once) > MOST_TRIAL_QUERIES:
         notes.append(f"{MOST_TRIAL_QUERIES:,} of {len(once):,} queries, drawn at random, were used.")
         once = np.sort(once)[random_positions(len(once), MOST_TRIAL_QUERIES, seed)]
-    return queries if len(once) == len(queries) else queries.gather(np.sort(once))
+    return np.sort(once)
 
 
 def _labelled_queries(
@@ -213,22 +208,24 @@ def _without_labels(
     notes: list[str],
 ) -> Tuning:
     """Choose by the transport cost for the queries, or for bank queries that a setting was not fitted on."""
-    named = _biases(named, notes)
-    if matched.queries is None:
-        rounds = _crossed_halves(sets, matched.hashes["bank"], seed)
-        methods = _for_half(candidates(named, _scale(sets, seed, clock)), sets, rounds, notes)
-        against = _bank_objection(sets, seed, clock)
+    named, by_queries = _biases(named, notes), matched.queries is not None
+    methods = candidates(named, _scale(sets, seed, clock))
+    if not by_queries:
+        try:
+            against = _bank_objection(sets, seed, clock)
+        except OutOfTime:
+            return _nothing_tried(sets, clock, TRANSPORT, too_short(clock), methods)
         if against is not None:
-            return _nothing_tried(sets, clock, TRANSPORT, against[0], methods if against[1] else ())
+            return _nothing_tried(sets, clock, TRANSPORT, against)
+    if by_queries:
+        rounds = [Round(sets, _judges(matched, sets, excluded, seed, notes))]
     else:
-        queries = _judging_queries(matched, seed, notes)
-        rounds = [Round(sets, TrialQueries.without_labels(queries, _left_out(excluded, queries, sets)))]
-        methods = candidates(named, _scale(sets, seed, clock))
-    asking = sets.bank if matched.queries is None else matched.queries
+        rounds = _crossed_halves(sets, matched.hashes["bank"], seed)
+        methods = _for_half(methods, sets, rounds, notes)
     try:
-        repeated = _repeated(asking, _left_out(excluded, asking, sets), sets, seed, clock)
-        # The chosen setting is fitted once more on the whole bank, which is twice what a half took.
-        trials = try_all(methods, rounds, clock, refits=0.5 * len(rounds))
+        repeated = _repeats(matched, sets, excluded, seed, clock)
+        # The chosen setting is fitted again on the whole bank, and perhaps tried again, by the bank or the items.
+        trials = try_all(methods, rounds, clock, refits=1.0 + 0.5 * len(rounds))
     except OutOfTime:
         trials = Trials([], methods)
     if len(trials.tried) < 2:
@@ -236,15 +233,30 @@ def _without_labels(
     order = np.argsort(np.array([one.transport for one in trials.tried], np.float64), kind="stable")
     row = trials.least_transport()
     winner = trials.tried[row].method
-    fall = dataclasses.replace(_fall(trials, row), repeated=repeated)
-    if matched.queries is None:
-        fall = dataclasses.replace(fall, stand_ins=_fall_of_items(winner, sets, seed, clock))
-    elif row and not fall.sure:
+    fall = dataclasses.replace(_fall(trials, row), repeats=repeated)
+    if not by_queries and fall.worthwhile:
+        fall = dataclasses.replace(fall, stand_ins=_fall_of_items(winner, matched, sets, seed, clock))
+    elif by_queries and row and not fall.sure and fall.queries >= FEWEST_QUERIES:
         fall = dataclasses.replace(fall, bank=_fall_of_bank(winner, sets, matched.hashes["bank"], seed, clock))
     best = fit_whole(winner if fall.worthwhile else parse(RAW), sets, clock, limited=False)
-    reason = by_transport(winner.spec, fall, trials, matched.queries is not None)
+    reason = by_transport(winner.spec, fall, trials, by_queries)
     judges = sum(len(one.judges.queries) for one in rounds)
     return Tuning(best, trials.table(order), reason, TRANSPORT, None, judges, specs_of(trials.left_out), clock.seconds)
+
+
+def _judges(
+    matched: Matched, sets: FittingSets, excluded: Exclusion | None, seed: int, notes: list[str]
+) -> TrialQueries:
+    """Return the queries that judge without labels; one that is an item does not find itself."""
+    positions = _judging_queries(matched, seed, notes)
+    queries = cast("Vectors", matched.queries).gather(positions)
+    if excluded is not None:
+        return TrialQueries.without_labels(queries, _left_out(excluded, queries, sets))
+    own = _own_items(matched.hashes["queries"][positions], matched.hashes["items"])
+    if own is not None:
+        count = int(np.count_nonzero(own.counts))
+        notes.append(f"{count:,} of {len(queries):,} queries are items, which were left out of their own rankings.")
+    return TrialQueries.without_labels(queries, own)
 
 
 def _biases(named: Sequence[str], notes: list[str]) -> list[str]:
@@ -262,22 +274,18 @@ def _biases(named: Sequence[str], notes: list[str]) -> list[str]:
     return kept
 
 
-def _bank_objection(sets: FittingSets, seed: int, clock: Clock) -> tuple[str, bool] | None:
-    """Return why no correction should be fitted on this bank, and whether that is for want of time."""
-    try:
-        report = judge_bank(
-            sets.items,
-            sets.bank,
-            similarity=sets.kind,
-            distances=False,
-            seed=seed,
-            threads=clock.threads,
-            progress=clock.watch(),
-        )
-    except OutOfTime:
-        return too_short(clock), True
-    against = objection(report)
-    return None if against is None else (against, False)
+def _bank_objection(sets: FittingSets, seed: int, clock: Clock) -> str | None:
+    """Return why no correction should be fitted on this bank, if only its own queries can judge it."""
+    report = judge_bank(
+        sets.items,
+        sets.bank,
+        similarity=sets.kind,
+        distances=False,
+        seed=seed,
+        threads=clock.threads,
+        progress=clock.watch(),
+    )
+    return objection(report)
 
 
 def _crossed_halves(sets: FittingSets, hashes: NDArray[np.uint64], seed: int) -> list[Round]:
@@ -286,7 +294,7 @@ def _crossed_halves(sets: FittingSets, hashes: NDArray[np.uint64], seed: int) ->
     return [
         Round(
             dataclasses.replace(sets, bank=sets.bank.gather(fitting)),
-            TrialQueries.without_labels(sets.bank.gather(_each_once(judging, hashes))),
+            TrialQueries.without_labels(sets.bank.gather(_each_once(judging, hashes, seed))),
         )
         for fitting, judging in (parts, parts[::-1])
     ]
@@ -300,53 +308,70 @@ def halves(hashes: NDArray[np.uint64], seed: int) -> tuple[NDArray[np.int64], ND
     return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
 
 
-def _each_once(positions: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _each_once(positions: NDArray[np.int64], hashes: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:
     """Return the positions of different queries, at most half of MOST_TRIAL_QUERIES."""
     once = np.sort(positions[np.unique(hashes[positions], return_index=True)[1]])
-    return once[random_positions(len(once), min(len(once), MOST_TRIAL_QUERIES // 2), 0)]
+    return once[random_positions(len(once), min(len(once), MOST_TRIAL_QUERIES // 2), seed)]
 
 
 def _for_half(methods: Sequence[Method], sets: FittingSets, rounds: Sequence[Round], notes: list[str]) -> list[Method]:
     """Check methods against the whole bank, and return them as they can be tried on half of it."""
-    least, tried = min(len(one.sets.bank) for one in rounds), []
+    least = min(len(one.sets.bank) for one in rounds)
     for method in methods:
         method.resolve(sets.similarities)
-        tried.append(within(method, least))
-        if tried[-1] != method:
-            notes.append(f"{method.spec} was tried as {tried[-1].spec}, since settings are compared on half the bank.")
+    tried = [within(method, least) for method in methods]
+    cut = [(one, other) for one, other in zip(methods, tried, strict=True) if one != other]
+    if cut:
+        what = f"{cut[0][0].spec} was" if len(cut) == 1 else f"{len(cut)} settings with k over {least} were"
+        how = cut[0][1].spec if len(cut) == 1 else f"k={least}"
+        notes.append(f"{what} tried as {how}, since settings are compared on half the bank.")
     return list(dict.fromkeys(tried))
 
 
-def _repeated(asking: Vectors, left_out: LeftOut | None, sets: FittingSets, seed: int, clock: Clock) -> float | None:
-    """Return the share of queries, as they were given, that ask for the same as another; see `repeated_share`."""
+def _repeats(
+    matched: Matched, sets: FittingSets, excluded: Exclusion | None, seed: int, clock: Clock
+) -> Repeats | None:
+    """Return how many queries, as they were given, ask for the same as another; without queries, of the bank."""
+    name = "bank" if matched.queries is None else "queries"
+    asking = sets.bank if matched.queries is None else matched.queries
     count = min(len(asking), len(sets.items), MOST_COMPARED)
     if count < FEWEST_COMPARED:
         return None
     positions = random_positions(len(asking), count, seed)
-    some = TrialQueries.without_labels(
-        asking.gather(positions), None if left_out is None else left_out.gather(positions)
-    )
-    (raw,) = some.place([raw_ranking(len(sets.items))], sets, clock)
-    return repeated_share(some.queries, np.maximum(raw.best[:, 0], 0), len(sets.items), sets.kind)
+    some, left_out = asking.gather(positions), None
+    if matched.queries is not None:
+        own = _own_items(matched.hashes[name][positions], matched.hashes["items"])
+        left_out = own if excluded is None else _left_out(excluded, some, sets)
+    (raw,) = TrialQueries.without_labels(some, left_out).place([raw_ranking(len(sets.items))], sets, clock)
+    firsts = raw.best[:, 0]
+    found = np.flatnonzero(firsts != NOBODY)
+    if len(found) < FEWEST_COMPARED:
+        return None
+    return repeats(some.gather(found), firsts[found], len(sets.items), sets.kind)
 
 
-def _fall_of_bank(method: Method, sets: FittingSets, hashes: NDArray[np.uint64], seed: int, clock: Clock) -> Fall:
-    """Return the fall that bank queries see by a method that was fitted on the others."""
+def _fall_of_bank(
+    method: Method, sets: FittingSets, hashes: NDArray[np.uint64], seed: int, clock: Clock
+) -> Fall | None:
+    """Return the fall that bank queries see by a method that was fitted on the others; None if they are too few."""
+    if len(np.unique(hashes)) < FEWEST_QUERIES:
+        return None
     rounds = _crossed_halves(sets, hashes, seed)
     return _fall_of_one(within(method, min(len(one.sets.bank) for one in rounds)), rounds, clock)
 
 
-def _fall_of_items(method: Method, sets: FittingSets, seed: int, clock: Clock) -> Fall | None:
+def _fall_of_items(method: Method, matched: Matched, sets: FittingSets, seed: int, clock: Clock) -> Fall | None:
     """Return the fall that the items see as queries, each left out of its own ranking, by a method fitted on the bank.
 
     None if the bank is not of the items' kind: a picture cannot stand in for a text. If it is, as in a search for
     pictures like a picture, the items are such queries themselves, and a bank from elsewhere shows.
     """
-    if len(sets.items) < 2 or cosine_of_means(sets.items, sets.bank, sets.kind) < SAME_KIND_COSINE:
+    if cosine_of_means(sets.items, sets.bank, sets.kind) < SAME_KIND_COSINE:
         return None
-    some = sets.items.gather(random_positions(len(sets.items), min(len(sets.items), MOST_COMPARED), seed))
-    own = Exclusion.of("self", some.ids, sets.items.ids).against(some.ids, sets.items.ids)
-    return _fall_of_one(method, [Round(sets, TrialQueries.without_labels(some, own))], clock)
+    positions = random_positions(len(sets.items), min(len(sets.items), MOST_COMPARED), seed)
+    hashes = matched.hashes["items"]
+    judges = TrialQueries.without_labels(sets.items.gather(positions), _own_items(hashes[positions], hashes))
+    return _fall_of_one(method, [Round(sets, judges)], clock)
 
 
 def _fall_of_one(method: Method, rounds: Sequence[Round], clock: Clock) -> Fall:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from unhub.arrays import Float64
 from unhub.banks.judging import ADVICE, FEWEST_QUERIES, BankReport
 from unhub.evaluation.confidence import Interval
-from unhub.tuning.popularity import MOST_REPEATED
+from unhub.tuning.popularity import Repeats
 
 # With one of these problems, bank queries that judge a correction fitted on others of the bank are too kind to it.
-HARMFUL_PROBLEMS = ("tiny", "off-domain", "thin")
+HARMFUL_PROBLEMS = ("tiny", "thin")
 NORMAL_95 = 1.96  # standard errors, in a 95% interval of a mean
 
 
@@ -18,13 +18,13 @@ NORMAL_95 = 1.96  # standard errors, in a 95% interval of a mean
 class Fall:
     """How J changes from raw to the chosen ranking, and what speaks against the choice.
 
-    repeated: see `popularity.repeated_share`; None if there are too few queries. bank: the fall that bank queries see
-    by a ranking that was not fitted on them. stand_ins: the fall that the items see, where they stand in for queries.
+    repeats: None if there are too few queries or items to tell. bank: the fall that bank queries see by a ranking that
+    was not fitted on them. stand_ins: the fall that the items see, where they stand in for queries.
     """
 
     change: Interval
     queries: int
-    repeated: float | None = None
+    repeats: Repeats | None = None
     bank: Fall | None = None
     stand_ins: Fall | None = None
 
@@ -54,12 +54,12 @@ class Fall:
 
     @property
     def popular(self) -> bool:
-        """Whether some items are asked for far more often than others, which would make them look like hubs."""
-        return self.repeated is not None and self.repeated > MOST_REPEATED
+        """Whether some items are asked for far more often than others, which makes them look like hubs."""
+        return self.repeats is not None and self.repeats.uneven
 
     @property
     def worthwhile(self) -> bool:
-        return self.sure and not self.popular and not self.harms_items
+        return self.sure and self.repeats is not None and not self.popular and not self.harms_items
 
 
 def objection(report: BankReport) -> str | None:

@@ -44,6 +44,17 @@ def test_links_in_circles_and_to_nowhere_are_passed_over(tmp_path: Path) -> None
     assert labels(str(project)) == ["mine/a.py", "mine/link.py", "mine/b/c.py"]
 
 
+def test_a_pipe_is_passed_over(tmp_path: Path) -> None:
+    project = write(tmp_path / "mine", "a.py")
+    os.mkfifo(project / "b.py")
+    assert labels(str(project)) == ["mine/a.py"]
+
+
+def test_an_empty_name_is_not_the_folder_one_is_in() -> None:
+    with pytest.raises(ValueError, match="code"):
+        find_code([""])
+
+
 def test_large_files_and_closed_folders_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = write(tmp_path / "mine", "a.py", "closed/b.py")
     write(project, "large.py", size=code_files.MOST_FILE_BYTES + 1)

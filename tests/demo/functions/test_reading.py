@@ -93,3 +93,11 @@ def test_a_process_leaves_ctrl_c_to_the_one_that_started_it() -> None:
 def test_places_of_pieces_survive_the_way() -> None:
     places = np.array([0, 1, 65535], np.uint16)
     assert reading._places(reading._text(places)).tolist() == [0, 1, 65535]
+
+
+def test_code_that_is_nested_too_deep_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    body = "".join(f"    elif x == {number}:\n        pass\n" for number in range(1500))
+    (tmp_path / "deep.py").write_text(
+        f'def f(x):\n    """Return nothing at all, whatever x is."""\n    if x:\n        pass\n{body}'
+    )
+    assert read_functions(find_code([str(tmp_path)]).files, threads=1) == [None]

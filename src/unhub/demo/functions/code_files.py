@@ -10,6 +10,7 @@ Not read: folders of tests, hidden folders, virtual environments, folders behind
 from __future__ import annotations
 
 import os
+import stat
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ class _Listing:
                 status = os.stat(path)
             except OSError:  # a link that leads nowhere; opened, it would be a file that cannot be read
                 continue
+            if not stat.S_ISREG(status.st_mode):  # a pipe would never end
+                continue
             if status.st_size > MOST_FILE_BYTES:
                 self.too_large += 1
                 continue
@@ -110,7 +113,7 @@ def _add_named(listing: _Listing, name: str) -> None:
         listing.add(listing.under(sysconfig.get_paths()["stdlib"]), "the standard library")
         return
     folder = Path(name)
-    if folder.is_dir():
+    if name and folder.is_dir():
         title = folder.resolve().name
         listing.add(listing.under(str(folder.resolve()), title), title)
         return

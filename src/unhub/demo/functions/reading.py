@@ -110,7 +110,7 @@ def read_file(path: str, words: Words) -> Found:
     """Return the functions of one file, or None if it cannot be read or is not Python."""
     try:
         return [_found(one, words) for one in functions_in(Path(path).read_bytes())]
-    except (OSError, UnreadableCode):
+    except (OSError, UnreadableCode, RecursionError):  # the last for code nested too deep, such as a thousand elifs
         return None
 
 
