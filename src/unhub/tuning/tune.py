@@ -40,8 +40,9 @@ from unhub.tuning.unlabelled import Fall, objection
 STEPS_BESIDES_TRIALS = 6  # judging the bank, ranking by raw, fitting the chosen setting, the final check
 MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compared on without labels
 # Of the mean bank query and the mean item, from which on the items may stand in for queries. Two modalities lie apart:
-# 0 to 0.2 in CLIP's spaces; texts of two kinds by one encoder have 0.6 to 0.95, pictures and pictures 0.97.
-SAME_KIND_COSINE = 0.9
+# 0 to 0.2 in CLIP's spaces; texts of two kinds by one encoder have 0.66 to 0.95, pictures and pictures 0.97. Below it a
+# bank from elsewhere is not noticed without queries; above it a good bank may be refused.
+SAME_KIND_COSINE = 0.95
 
 
 def tune(
