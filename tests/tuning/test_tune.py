@@ -123,7 +123,11 @@ def test_without_hubs_everything_stays_raw() -> None:
 def test_a_few_labels_are_not_enough() -> None:
     w = world()
     tuning = unhub.tune(w.items, w.bank, w.queries[:12], {i: w.truth[i] for i in range(12)}, methods=FEW)
-    assert tuning.best.spec == "raw" and "Label more queries" in tuning.reason
+    assert tuning.best.spec == "raw" and "12 queries are too few to be sure" in tuning.reason
+    # With more queries, labels of a few do not take the choice away.
+    some = unhub.tune(w.items, w.bank, w.queries, {i: w.truth[i] for i in range(12)}, methods=FEW)
+    assert some.best.spec == unhub.tune(w.items, w.bank, w.queries, methods=FEW).best.spec != "raw"
+    assert "20 labelled items are needed to choose by labels; the choice was made without." in some.notes
 
 
 def test_queries_that_stand_in_the_bank_do_not_judge() -> None:

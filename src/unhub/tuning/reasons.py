@@ -7,7 +7,7 @@ from unhub.compute.progress import Clock
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.tables import counted
-from unhub.tuning.labelled import FEWEST_GROUPS, FOLDS, Choice
+from unhub.tuning.labelled import FOLDS, Choice
 from unhub.tuning.popularity import FEWEST_COMPARED
 from unhub.tuning.trials import Trials
 from unhub.tuning.unlabelled import Fall
@@ -20,7 +20,7 @@ BANK_ADVICE = (
 )
 
 
-def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials: Trials) -> str:
+def by_labels(winner: str, choice: Choice, measure: Measure, trials: Trials) -> str:
     """Say what was chosen with labelled queries, and why."""
     tried = _count(trials)
     if choice.sure and choice.winner and choice.by_labels:
@@ -34,12 +34,7 @@ def by_labels(winner: str, choice: Choice, measure: Measure, groups: int, trials
             f"{choice.gain:+.2f}. A setting chosen on {FOLDS - 1} in {FOLDS} of the labelled queries changed it by "
             f"{choice.of_folds:+.2f} on the others.{_left_out(trials)}"
         )
-    if groups < FEWEST_GROUPS:
-        why = (
-            f"the labels cover only {counted(groups, 'item', 'items')}, and at least {FEWEST_GROUPS} are needed to "
-            "tell a gain from chance"
-        )
-    elif choice.winner == 0:
+    if choice.winner == 0:
         why = "none does better"
     else:
         why = f"the best, {winner}, changed {measure} by {choice.gain:+.2f} on queries that had no part in the choice"
@@ -61,7 +56,10 @@ def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> s
             f"{moved} for {whose}{also}. This assumes that all items are wanted about equally often: if some are "
             f"far more popular, choose by labels.{closing}{_left_out(trials)}"
         )
-    if winner == RAW:
+    if fall.queries < FEWEST_QUERIES:
+        why = f"{fall.queries:,} queries are too few to be sure (at least {FEWEST_QUERIES} are needed)"
+        remedy = "Give more queries, or label some." if by_queries else "Collect a larger bank, or label some queries."
+    elif winner == RAW:
         why, remedy = f"none lowers {COST} for {whose}", BANK_ADVICE
     elif fall.sure and fall.stand_ins is not None and fall.harms_items:
         why = (
@@ -82,12 +80,6 @@ def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> s
             "returned most may be popular rather than hubs, and a correction would push right answers down"
         )
         remedy = "Labels can tell: give relevance with the queries."
-    elif fall.queries < FEWEST_QUERIES:
-        why = (
-            f"{winner} does best, but {fall.queries:,} queries are too few to be sure (at least {FEWEST_QUERIES} are "
-            "needed)"
-        )
-        remedy = "Give more queries, or label some." if by_queries else "Collect a larger bank, or label some queries."
     else:
         why = f"{winner} does best, but {COST} changes by {moved} for {whose}, which may be chance"
         remedy = BANK_ADVICE

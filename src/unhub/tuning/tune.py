@@ -28,7 +28,7 @@ from unhub.matching import Matched
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
 from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, within
-from unhub.tuning.labelled import choose
+from unhub.tuning.labelled import FEWEST_GROUPS, choose
 from unhub.tuning.outcome import Tuning
 from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Repeats, cosine_of_means, repeats
 from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
@@ -92,9 +92,14 @@ def tune(
         tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
         judged = _labelled_queries(matched, sets, relevance, by, excluded, notes)
-        tuning = _with_labels(sets, judged, named, by, seed, clock)
+        groups = len(np.unique(judged.truth.groups))
+        if groups < FEWEST_GROUPS:
+            notes.append(f"{FEWEST_GROUPS} labelled items are needed to choose by labels; the choice was made without.")
+            tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
+        else:
+            tuning = _with_labels(sets, judged, named, by, seed, clock)
     clock.finish()
-    return dataclasses.replace(tuning, notes=tuple(notes))
+    return dataclasses.replace(tuning, notes=tuple(dict.fromkeys(notes)))
 
 
 def _sets(matched: Matched) -> FittingSets:
@@ -194,7 +199,7 @@ def _with_labels(
     order = np.argsort(values if measure.family.falls else -values, kind="stable")
     winner = trials.tried[choice.winner].method
     best = fit_whole(winner if choice.sure else parse(RAW), sets, clock, limited=False)
-    reason = by_labels(winner.spec, choice, measure, int(groups.max()) + 1, trials)
+    reason = by_labels(winner.spec, choice, measure, trials)
     table, left_out = trials.table(order, values), specs_of(trials.left_out)
     return Tuning(best, table, reason, str(measure), choice.gain, len(judged.queries), left_out, clock.seconds)
 
