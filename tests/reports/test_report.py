@@ -288,11 +288,11 @@ def test_the_correction_is_what_tune_chooses_without_labels(labelled: unhub.Repo
 
 
 def test_where_none_is_advised_a_robust_one_is_shown_and_the_reason_told() -> None:
-    items, bank, queries = (as_vectors(one, "rows") for one in (DATA.items, DATA.bank[:30], DATA.queries))
+    items, bank, queries = (as_vectors(one, "rows") for one in (DATA.items, DATA.bank[:30], DATA.queries[:20]))
     choice = choose(ReportInputs(items, bank, queries, None, None, "cosine", 0, 1))
     assert [one.spec for one in choice.corrections.values()] == ["nnn:k=30,alpha=0.5"]
     assert not choice.advised
-    assert choice.reason == unhub.tune(DATA.items, DATA.bank[:30], DATA.queries).reason
+    assert choice.reason == unhub.tune(DATA.items, DATA.bank[:30], DATA.queries[:20]).reason
     assert choice.note is not None
     assert choice.note.startswith("Tuning advises against a correction; nnn:k=30,alpha=0.5 is shown for comparison. ")
     assert "chosen" not in choice.note

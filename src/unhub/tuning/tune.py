@@ -92,12 +92,12 @@ def tune(
         tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
         judged = _labelled_queries(matched, sets, relevance, by, excluded, notes)
-        groups = len(np.unique(judged.truth.groups))
-        if groups < FEWEST_GROUPS:
+        tuning = _with_labels(sets, judged, named, by, seed, clock)
+        few = len(np.unique(judged.truth.groups)) < FEWEST_GROUPS
+        if few and not tuning.out_of_time and any(parse(one).kind == "bias" for one in named):
             notes.append(f"{FEWEST_GROUPS} labelled items are needed to choose by labels; the choice was made without.")
-            tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
-        else:
-            tuning = _with_labels(sets, judged, named, by, seed, clock)
+            free = _without_labels(matched, sets, excluded, named, seed, clock, notes)
+            tuning = dataclasses.replace(tuning, best=free.best, reason=free.reason)
     clock.finish()
     return dataclasses.replace(tuning, notes=tuple(dict.fromkeys(notes)))
 

@@ -40,7 +40,7 @@ class FunctionDemo:
     invitation = (
         "What does the function do? Put ; between several descriptions of the same one. An empty line ends the demo."
     )
-    trial = "unhub demo --query 'copy a file; keep its times'"
+    trial = "unhub demo --query 'copy a file'"
 
     @cached_property
     def finder(self) -> Finder:
