@@ -180,6 +180,13 @@ def msrvtt(data: Path) -> Iterator[Case]:
         yield Case("msrvtt", direction, parts, similarity="dot")
 
 
+def msrvtt_halves(data: Path) -> Iterator[Case]:
+    """Yield the same with only the items that the queries ask for, so that nothing is gained by pushing down others."""
+    for case in msrvtt(data):
+        parts = (part._replace(items=part.items.gather(np.asarray(part.queries.ids))) for part in case.parts)
+        yield case._replace(name="msrvtt_halves", parts=tuple(parts))
+
+
 def clip_pairs(name: str, data: Path) -> Iterator[Case]:
     """Yield published CLIP pairs; one half is searched, with the queries of the other as the bank, and back."""
     texts, images = (read(data / "clip_pairs" / f"{name}_{kind}.npy") for kind in ("txt", "img"))
@@ -198,6 +205,7 @@ SETS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
     "flickr8k_vse_holdout": partial(flickr8k, "vse_holdout"),
     "cub": cub,
     "msrvtt": msrvtt,
+    "msrvtt_halves": msrvtt_halves,
     "clip_shop": partial(clip_pairs, "clip_shop"),
     "clip_styles": partial(clip_pairs, "clip_styles"),
     "functions": functions,

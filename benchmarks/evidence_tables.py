@@ -19,6 +19,7 @@ SET_TITLES: Mapping[str, str] = {
     "flickr8k_vse_holdout": "Flickr8k vse_holdout",
     "cub": "CUB",
     "msrvtt": "MSR-VTT 1k-A",
+    "msrvtt_halves": "MSR-VTT halves",
     "clip_shop": "CLIP shop",
     "clip_styles": "CLIP styles",
     "functions": "Functions",
