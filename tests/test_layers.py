@@ -32,6 +32,7 @@ LAYERS = (
     "combine",
     "model",  # towers and a head that were trained, run by numpy
     "indexes",
+    "stores",  # vectors in databases
     "search",
     "files",
     "evaluation",
@@ -50,7 +51,7 @@ LAYERS = (
 )
 
 # Folders that hold one file for each thing of a kind, however many there are.
-SHELVES = ("cli", "files")
+SHELVES = ("cli", "files", "stores")
 MOST_FILES = 16
 
 # What a method is asked by others; its class is known to its own file and to METHODS alone.
@@ -69,7 +70,8 @@ METHOD_NAMES = {
 # The public names come from everywhere, lazily.
 SEES_EVERYTHING = "__init__"
 
-OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers")
+ENGINES = ("chromadb", "lancedb", "psycopg", "pymilvus", "qdrant_client", "qdrant_edge", "usearch")
+OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", *ENGINES)
 
 
 def layer_of(module: str) -> str:

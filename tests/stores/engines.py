@@ -1,0 +1,59 @@
+"""The engines that the battery of stores runs on: each makes an empty, writable place for one test."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unhub.arrays import Float32
+from unhub.stores.store import Batch, Metric, Store
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine under test. opened: a store named `photos` in a new place, which does not exist yet.
+
+    texts: whether ids may be any text. metrics: those it has. exact: whether a search at its default effort on a few
+    hundred items finds exactly what exact search finds.
+    """
+
+    name: str
+    module: str
+    opened: Callable[[Path], Store]
+    metrics: tuple[Metric, ...] = ("cosine", "dot", "l2")
+
+    def open(self, folder: Path) -> Store:
+        """Return the store, or skip the test where the library is absent."""
+        if importlib.util.find_spec(self.module) is None:
+            pytest.skip(f"{self.module} is not installed")
+        return self.opened(folder)
+
+
+# One line for each engine that can be written.
+ENGINES: dict[str, Engine] = {}
+
+engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
+
+COLOURS = ("red", "green", "blue")
+
+
+def rows(count: int, dimensions: int = 16, seed: int = 0) -> Float32:
+    """Return rows of different lengths."""
+    made = np.random.default_rng(seed).standard_normal((count, dimensions))
+    return np.asarray(made * np.linspace(0.5, 2, count)[:, None], np.float32)
+
+
+def filled(store: Store, count: int = 300, metric: Metric = "dot", texts: bool = False) -> Batch:
+    """Create the store with items of a colour and a number, and return what was written."""
+    ids = np.array([f"photo/{i}.jpg" for i in range(count)]) if texts else np.arange(100, 100 + count)
+    payload = [{"colour": COLOURS[i % 3], "number": i} for i in range(count)]
+    batch = Batch(ids, rows(count), payload)
+    store.create(batch.rows.shape[1], metric)
+    store.write(batch)
+    store.finish()
+    return batch
