@@ -8,28 +8,46 @@ In the second form every stored vector has length R, so inner product, cosine an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unhub.arrays import Float32, Float64, Kind, rows_per_block, spans
+from unhub.arrays import Float32, Float64, Ids, Kind, rows_per_block, spans, unit
 from unhub.correction import Bias, Correction, check_correction, strengths
+from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, unknown
 from unhub.matching import locate, prepare_queries, vector_similarity
 
 Form: TypeAlias = Literal["ip", "l2", "cosine"]
 
+Metric: TypeAlias = Literal["cosine", "dot", "l2"]
+
 EXTRA_DIMENSIONS: dict[Form, int] = {"ip": 1, "l2": 2, "cosine": 2}
+# The form for an engine whose index is a graph or none; one whose clusters or metric need equal lengths gets the other.
+# In every engine the equal-length form ranks right, whatever its metric.
+ENGINE_FORMS: Mapping[str, Form] = {
+    "chroma": "cosine",
+    "faiss": "l2",
+    "lancedb": "cosine",
+    "milvus": "ip",
+    "postgres": "ip",
+    "postgresql": "ip",
+    "qdrant": "ip",
+    "qdrant-edge": "ip",
+    "usearch": "ip",
+}
+METRICS: Mapping[Form, Metric] = {"ip": "dot", "l2": "l2", "cosine": "cosine"}
+LEAST_COMPARISONS = 8  # of neighbouring values, to say that they rise and so are distances
 HEADROOM_FACTOR = 1.05  # so that later, slightly longer items still fit
 
 
 @dataclass(frozen=True)
-class Layout:
+class Shape:
     """How embeddings of `dimensions` become vectors of `width`: augmented, padded with zeros, then rotated."""
 
     dimensions: int
@@ -38,8 +56,8 @@ class Layout:
     rotate: bool = False
 
     @classmethod
-    def of(cls, dimensions: int, form: Form, rotate: bool = False, pad_to: int | None = None) -> Layout:
-        """Return the layout of this form, as narrow as possible unless it is padded."""
+    def of(cls, dimensions: int, form: Form, rotate: bool = False, pad_to: int | None = None) -> Shape:
+        """Return the shape of this form, as narrow as possible unless it is padded."""
         needed = dimensions + extra_dimensions(form)
         if pad_to is not None and pad_to < needed:
             raise ArgumentError("pad_to", f"must be at least {needed}, which the {form} form takes, got {pad_to}")
@@ -69,6 +87,189 @@ class Layout:
 
     def _rotated(self, block: Float32) -> Float32:
         return block @ rotation(self.width) if self.rotate else block
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the items of a correction are stored in an engine, and how queries and scores follow; see `unhub.layout`.
+
+    Items of `dimensions` become vectors of `width`, all of length `radius` unless the form is ip (then it is infinite).
+    Biases are stored `ratio` times as large, and strengths are divided by it. gated: whether a query needs two
+    searches, since the correction applies to it only if its raw best item is active. engine: where it was made for.
+    """
+
+    dimensions: int
+    form: Form
+    width: int
+    rotate: bool
+    radius: float
+    similarity: Kind
+    ratio: float = 1.0
+    strength: float = 1.0
+    gated: bool = False
+    engine: str = ""
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.dimensions, self.form, self.width, self.rotate)
+
+    @property
+    def metric(self) -> Metric:
+        """What an engine must compare the stored vectors by."""
+        return METRICS[self.form]
+
+    @property
+    def rotation(self) -> Float32 | None:
+        """The matrix that stored vectors and queries are multiplied by from the right; None without a rotation."""
+        return rotation(self.width) if self.rotate else None
+
+    def items(self, items: VectorsLike, correction: Correction) -> Float32:
+        """Return the vectors to store, (items, width), float32; the items may be a part of those of the correction."""
+        vectors, bias, similarity = _checked(items, correction)
+        self._check_similarity(similarity, vectors.dimensions, "correction")
+        out = np.empty((len(vectors), self.width), np.float32)
+        for start, stop in spans(len(vectors), rows_per_block(self.width)):
+            block = vectors.unit_block(start, stop, similarity)
+            out[start:stop] = self.rows(block, bias[start:stop], vectors.ids[start:stop])
+        return out
+
+    def rows(self, block: Float32, bias: Float64, ids: Ids) -> Float32:
+        """Return the vectors to store for rows that are ready to multiply; raise if one is longer than the radius."""
+        squares = squared_lengths(block, self.ratio * bias)
+        over = np.flatnonzero(squares > self.radius**2)
+        if len(over):
+            raise ArgumentError(
+                "radius",
+                f"is {self.radius:.6g}, and item {ids[over[0]].item()!r} is longer ({np.sqrt(squares[over[0]]):.6g})",
+                "store all items again, in a new layout or with a larger radius",
+            )
+        return self.shape.items(block, self.ratio * bias, self.radius)
+
+    def queries(self, queries: VectorsLike, strength: ArrayLike | None = None) -> Float32:
+        """Return the vectors to search with; `strength` is one number or one per query, 0 for the raw ranking."""
+        vectors = as_vectors(queries, "queries")
+        self._check_similarity(self.similarity, vectors.dimensions, "queries")
+        inspect(vectors, "queries", self.similarity)
+        ready = vectors.unit_block(0, len(vectors), self.similarity)
+        return self.asked(ready, self._weights(strength, len(ready)))
+
+    def asked(self, queries: Float32, weights: Float64) -> Float32:
+        """Return the vectors to search with for queries that are ready to multiply."""
+        return self.shape.queries(queries, weights / self.ratio)
+
+    def scores(self, engine_scores: ArrayLike, queries: VectorsLike, strength: ArrayLike | None = None) -> Float64:
+        """Return s - w h, (queries, k), from what the engine returned, best first.
+
+        That is inner products in the ip form, squared distances in the l2 form, cosines in the cosine form.
+        """
+        vectors = as_vectors(queries, "queries")
+        ready = vectors.unit_block(0, len(vectors), self.similarity)
+        return self.read(engine_scores, ready, self._weights(strength, len(ready)))
+
+    def read(self, values: ArrayLike, queries: Float32, weights: Float64) -> Float64:
+        """Return s - w h from an engine's values for queries that are ready to multiply."""
+        length = squared_lengths(queries, weights / self.ratio)[:, None]
+        return READINGS[self.form](_readable(values, len(queries), self.form, "engine_scores"), length, self.radius)
+
+    def originals(self, rows: Float32) -> Float32:
+        """Return the items, ready to multiply, that stored vectors were made of.
+
+        An engine that scales vectors to length one, as some do under cosine, is undone: all had the length R.
+        """
+        back = rows @ rotation(self.width).T if self.rotate else rows
+        if np.isfinite(self.radius):
+            back = unit(back) * np.float32(self.radius)
+        return np.ascontiguousarray(back[:, : self.dimensions])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layout as JSON can hold it."""
+        return {**asdict(self), "radius": None if np.isinf(self.radius) else self.radius}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Layout:
+        """Return the layout that `to_json` made."""
+        known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        layout = cls(**{**known, "radius": np.inf if known.get("radius") is None else float(known["radius"])})
+        if layout.similarity not in get_args(Kind) or layout.width < layout.dimensions + extra_dimensions(layout.form):
+            raise ValueError(f"it is no layout: {dict(given)}")
+        return layout
+
+    def _check_similarity(self, similarity: Kind, dimensions: int, name: str) -> None:
+        if (similarity, dimensions) != (self.similarity, self.dimensions):
+            raise ArgumentError(
+                name,
+                f"has {dimensions} dimensions under {similarity}, the layout {self.dimensions} under {self.similarity}",
+                "use the layout that was made for it",
+            )
+
+    def _weights(self, strength: ArrayLike | None, count: int) -> Float64:
+        given = np.asarray(self.strength if strength is None else strength, np.float64)
+        if given.shape not in ((), (count,)) or not np.isfinite(given).all():
+            raise ArgumentError("strength", f"must be one finite number or one per query ({count}), got {strength!r}")
+        check_gate(self.gated, given)
+        return np.broadcast_to(given, (count,))
+
+
+def layout(
+    correction: Correction,
+    items: VectorsLike,
+    form: Form | Literal["auto"] = "auto",
+    engine: str | None = None,
+    rotate: bool = False,
+    pad_to: int | None = None,
+) -> Layout:
+    """Return how to store the items of a correction in a vector engine, as one frozen value.
+
+    form: what the engine ranks by, `ip`, `l2` or `cosine`; `auto` takes the one for the engine, or the equal-length
+    form, which ranks right under any metric. rotate: spread the extra dimensions over all, for 8-bit codes. pad_to: add
+    zeros up to this many dimensions, for product quantisers. Items that come later are stored by the same layout.
+    """
+    vectors, bias, _ = _checked(items, correction)
+    if engine is not None and engine not in ENGINE_FORMS:
+        raise unknown("engine", engine, ENGINE_FORMS, "engines")
+    if form == "auto":
+        form = "cosine" if engine is None else ENGINE_FORMS[engine]
+    return layout_of(vectors, correction, bias, Shape.of(vectors.dimensions, form, rotate, pad_to), engine or "")
+
+
+def layout_of(items: Vectors, correction: Correction, bias: Float64, shape: Shape, engine: str) -> Layout:
+    """Return the layout of this shape for items with these biases."""
+    similarity = vector_similarity(correction)
+    ratio = bias_ratio(shape.form, items, bias, similarity)
+    radius = shape.radius(items, ratio * bias, similarity)
+    gated = isinstance(correction, Bias) and correction.active is not None
+    return Layout(
+        shape.dimensions,
+        shape.form,
+        shape.width,
+        shape.rotate,
+        radius,
+        similarity,
+        ratio=ratio,
+        gated=gated,
+        engine=engine,
+    )
+
+
+def bias_ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind) -> float:
+    """Return the factor for biases, whose inverse scales the weights, so that h and w are no longer than the vectors.
+
+    Dot products, and h with them, grow with the square of the lengths: h would dominate the distances.
+    """
+    largest = float(np.abs(bias).max())
+    if form == "ip" or similarity == "cosine" or largest == 0:
+        return 1.0
+    return longest(items, np.zeros(len(items)), "dot") / largest or 1.0
+
+
+def check_gate(gated: bool, strength: Float64) -> None:
+    """Raise if one strength is given for all queries of a correction that applies to some of them only."""
+    if gated and strength.ndim == 0 and strength != 0:
+        raise ArgumentError(
+            "strength",
+            f"is {strength.item():g} for every query, but the correction has a gate",
+            "search at strength 0 first, then with one strength per query, from correction.weights(raw_best)",
+        )
 
 
 def extra_dimensions(form: Form) -> int:
@@ -114,26 +315,21 @@ def augment(
 
     `form` is what the index ranks by: inner product, L2 or cosine. `rotate` spreads the extra dimensions over all
     (for 8-bit quantisers), `pad_to` pads with zeros (for product quantisers). The items may be a part of those of the
-    correction; to add more later, pass the `radius` of the first ones, from `augment_radius`. A correction with a gate
-    (dis) needs two searches: at strength 0 to find each query's raw best item, then at 1 where that item is active.
+    correction if the `radius` of all is given, from `augment_radius`. `layout` keeps all of this. A correction with a
+    gate (dis) needs two searches: at strength 0 to find each query's raw best item, then at 1 where it is active.
     """
     vectors, bias, similarity = _checked(items, correction)
-    layout = Layout.of(vectors.dimensions, form, rotate, pad_to)
-    length = layout.radius(vectors, bias, similarity) if radius is None else radius
-    out = np.empty((len(vectors), layout.width), np.float32)
-    for start, stop in spans(len(vectors), rows_per_block(layout.width)):
-        block = vectors.unit_block(start, stop, similarity)
-        squares = squared_lengths(block, bias[start:stop])
-        over = np.flatnonzero(squares > length**2)
-        if len(over):
+    shape = Shape.of(vectors.dimensions, form, rotate, pad_to)
+    if radius is None:
+        if extra_dimensions(form) == 2 and len(vectors) < len(correction):
             raise ArgumentError(
                 "radius",
-                f"is {length:.6g}, and item {vectors.ids[start + over[0]].item()!r} is longer "
-                f"({np.sqrt(squares[over[0]]):.6g})",
-                "store all items again with a larger one",
+                f"is missing, and these are {len(vectors)} of the {len(correction)} items: the {form} form needs one "
+                "radius for all",
+                "give that of all items, from augment_radius, or use unhub.layout, which keeps it",
             )
-        out[start:stop] = layout.items(block, bias[start:stop], length)
-    return out
+        radius = shape.radius(vectors, bias, similarity)
+    return Layout(shape.dimensions, form, shape.width, rotate, radius, similarity).items(vectors, correction)
 
 
 def augment_radius(items: VectorsLike, correction: Correction) -> float:
@@ -153,9 +349,10 @@ def augment_queries(
 
     `form`, `rotate` and `pad_to` must be those the items were stored with.
     """
-    _as_bias(correction)
+    fitted = _as_bias(correction)
     ready = prepare_queries(queries, correction)
-    return Layout.of(ready.shape[1], form, rotate, pad_to).queries(ready, strengths(strength, len(ready), correction))
+    check_gate(fitted.active is not None, np.asarray(strength, np.float64))
+    return Shape.of(ready.shape[1], form, rotate, pad_to).queries(ready, strengths(strength, len(ready), correction))
 
 
 def augment_scores(
@@ -173,9 +370,7 @@ def augment_scores(
     """
     _as_bias(correction)
     ready = prepare_queries(queries, correction)
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 2 or len(given) != len(ready):
-        raise ArgumentError("values", f"must be ({len(ready)}, k), a row for each query, got shape {given.shape}")
+    given = _readable(values, len(ready), form, "values")
     if extra_dimensions(form) == 2 and radius is None:
         raise ArgumentError(
             "radius",
@@ -184,6 +379,21 @@ def augment_scores(
         )
     length = squared_lengths(ready, strengths(strength, len(ready), correction))[:, None]
     return READINGS[form](given, length, radius or 0.0)
+
+
+def _readable(values: ArrayLike, count: int, form: Form, name: str) -> Float64:
+    """Return an engine's values as a matrix; raise if they rise from the best on, as distances do, in another form."""
+    given = np.asarray(values, dtype=np.float64)
+    if given.ndim != 2 or len(given) != count:
+        raise ArgumentError(name, f"must be ({count}, k), a row for each query, got shape {given.shape}")
+    steps = np.diff(given, axis=1)
+    if form != "l2" and steps.size >= LEAST_COMPARISONS and (steps >= 0).all() and (steps > 0).any():
+        raise ArgumentError(
+            name,
+            f"rise from the best on, so they are distances, and the {form} form needs similarities",
+            "turn them around: some engines return 1 - cosine, 1 - dot or -dot",
+        )
+    return given
 
 
 READINGS: dict[Form, Callable[[Float64, Float64, float], Float64]] = {

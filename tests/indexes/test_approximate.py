@@ -15,7 +15,7 @@ from unhub.data.vectors import Vectors
 from unhub.indexes.approximate import EXACT_SHARE, OVERFETCH_FACTOR, Approximate, share_found
 from unhub.indexes.exact import Exact
 from unhub.indexes.stored import Stored
-from unhub.layouts import Form, Layout
+from unhub.layouts import Form, Shape
 
 N, Q, D = 200, 9, 6
 
@@ -58,7 +58,7 @@ class Careless:
     def _ranked(self, vectors: Float32, k: int, selected: NDArray[np.bool_]) -> NDArray[np.int64]:
         rows = np.array(self.vectors)
         values = ((vectors[:, None].astype(np.float64) - rows) ** 2).sum(axis=2)
-        if self.stored.layout.form == "ip":
+        if self.stored.shape.form == "ip":
             values = -(vectors.astype(np.float64) @ rows.T)
         found = selected & (np.arange(len(rows)) % self.misses != 0) if self.misses else selected
         order = np.argsort(np.where(found, values, np.inf), axis=1, kind="stable")[:, :k]
@@ -74,8 +74,8 @@ def opener(form: Form = "l2", **lacks: float | bool) -> tuple[Open, list[Careles
     opened: list[Careless] = []
 
     def open_one(exact: Exact) -> Careless:
-        layout = Layout.of(exact.items.dimensions, form)
-        stored = Stored.of(layout, exact.items, exact.bias, exact.similarity)
+        shape = Shape.of(exact.items.dimensions, form)
+        stored = Stored.of(shape, exact.items, exact.bias, exact.similarity)
         opened.append(Careless(stored, **lacks))  # type: ignore[arg-type]
         return opened[-1]
 

@@ -22,7 +22,7 @@ from unhub.indexes import INDEXES, InProcess
 from unhub.indexes.approximate import Approximate
 from unhub.indexes.factory import library, plain_factory, set_parameters
 from unhub.indexes.faiss import faiss_index
-from unhub.layouts import Layout
+from unhub.layouts import Shape
 from unhub.search.searcher import Searcher
 
 Floats = NDArray[np.float64]
@@ -567,16 +567,16 @@ def test_an_addition_that_fails_leaves_a_searcher_as_it_was(
     first = part(whole, range(300))
     searcher = unhub.searcher(items[:300], first, index=spec, threads=1)
     monkeypatch.setattr("unhub.indexes.approximate.rows_per_block", lambda dimensions: 30)
-    augmented, calls = Layout.items, []
+    augmented, calls = Shape.items, []
 
-    def short_of_memory(self: Layout, block: Float32, bias: Float64, radius: float) -> Float32:
+    def short_of_memory(self: Shape, block: Float32, bias: Float64, radius: float) -> Float32:
         calls.append(len(block))
         if len(calls) > stored:
             raise MemoryError
         return augmented(self, block, bias, radius)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Layout, "items", short_of_memory)
+        patched.setattr(Shape, "items", short_of_memory)
         with pytest.raises(MemoryError):
             searcher.add(items[300:], whole)
     assert len(searcher) == len(searcher.correction) == 300
@@ -597,7 +597,7 @@ def test_faiss_serves_on_where_memory_is_short_for_a_rebuild(monkeypatch: pytest
     def short_of_memory(*_: object) -> Float32:
         raise MemoryError
 
-    monkeypatch.setattr(Layout, "items", short_of_memory)
+    monkeypatch.setattr(Shape, "items", short_of_memory)
     searcher.remove(np.arange(300))
     left = part(whole, range(300, N))
     assert_best(searcher.search(queries), left.apply(similarities(queries, items[300:])), 10, ids=range(300, N))
@@ -792,6 +792,6 @@ def test_codes_get_the_vectors_in_the_form_in_which_more_is_found(
     searcher = unhub.searcher(items, correction, index="faiss:PQ9x6")
     assert capfd.readouterr() == ("", "")  # FAISS itself would warn of few items, part by part
     engine = searcher._index
-    assert isinstance(engine, Approximate) and engine.backend.stored.layout.rotate is rotated
+    assert isinstance(engine, Approximate) and engine.backend.stored.shape.rotate is rotated
     found, right = (one.search(queries, k=10).ids for one in (searcher, unhub.searcher(items, correction)))
     assert np.mean([np.isin(*both).mean() for both in zip(right, found, strict=True)]) > 0.9

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -195,11 +195,21 @@ class Vectors:
         return Vectors(join_ids(self.ids, other.ids), rows).seen(self.unit_length and other.unit_length)
 
 
-VectorsLike: TypeAlias = Vectors | Rows | ArrayLike
+@runtime_checkable
+class HoldsVectors(Protocol):
+    """What can read its vectors when they are needed, for example a store."""
+
+    def vectors(self) -> Vectors:
+        """Read them all; they may be mapped from disk."""
+
+
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | HoldsVectors
 
 
 def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
     """Return `value` as Vectors, with ids 0..n-1 if it has none; errors call it `name` and its two axes `axes`."""
+    if isinstance(value, HoldsVectors):
+        value = value.vectors()
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
     if isinstance(rows, np.ma.MaskedArray):

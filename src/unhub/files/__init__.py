@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from unhub.files.models import save_model
     from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
     from unhub.files.relevance_files import read_relevance, read_run
-    from unhub.files.saved import is_model, load, read_any_manifest, read_manifest, read_model_manifest, save
+    from unhub.files.saved import (
+        is_model,
+        load,
+        load_layout,
+        read_any_manifest,
+        read_manifest,
+        read_model_manifest,
+        save,
+    )
     from unhub.files.saved_draws import overwrite_draws, read_draws, write_draws
     from unhub.files.sets import NamedSets, read_sets
     from unhub.files.texts import Texts, find_pictures, read_texts
@@ -29,6 +37,7 @@ __all__ = [
     "is_model",
     "is_replaceable",
     "load",
+    "load_layout",
     "name_rows",
     "overwrite_draws",
     "read_any_manifest",
@@ -59,7 +68,15 @@ _HOMES = {
     "unhub.files.models": ("save_model",),
     "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
     "unhub.files.relevance_files": ("read_relevance", "read_run"),
-    "unhub.files.saved": ("is_model", "load", "read_any_manifest", "read_manifest", "read_model_manifest", "save"),
+    "unhub.files.saved": (
+        "is_model",
+        "load",
+        "load_layout",
+        "read_any_manifest",
+        "read_manifest",
+        "read_model_manifest",
+        "save",
+    ),
     "unhub.files.sets": ("NamedSets", "read_sets"),
     "unhub.files.texts": ("Texts", "find_pictures", "read_texts"),
     "unhub.files.writers": ("vector_writer",),

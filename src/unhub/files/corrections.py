@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Ids
+from unhub.arrays import Ids, Kind
 from unhub.compute.workers import available_memory
 from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
 from unhub.data.fingerprint import Fingerprint
@@ -33,6 +33,7 @@ from unhub.files.container import (
     write_container,
 )
 from unhub.files.declared import Count, as_declared
+from unhub.layouts import Form, Layout
 
 if TYPE_CHECKING:
     from unhub.methods import Method
@@ -46,6 +47,21 @@ class Set(TypedDict):
 
     count: Count
     digest: str
+
+
+class SavedLayout(TypedDict):
+    """A layout as JSON; radius is null where there is none."""
+
+    dimensions: Count
+    form: Form
+    width: Count
+    rotate: bool
+    radius: float | None
+    similarity: Kind
+    ratio: float
+    strength: float
+    gated: bool
+    engine: str
 
 
 class Manifest(TypedDict):
@@ -66,10 +82,13 @@ class Manifest(TypedDict):
     cost: dict[str, Any]
     versions: dict[str, str]
     created: str
+    layout: NotRequired[SavedLayout]
 
 
-def save_correction(correction: Correction, path: str | os.PathLike[str], overwrite: bool = False) -> Manifest:
-    """Write a correction to one file and return what it says about itself.
+def save_correction(
+    correction: Correction, path: str | os.PathLike[str], overwrite: bool = False, layout: Layout | None = None
+) -> Manifest:
+    """Write a correction, with its layout if it has one, to one file and return what it says about itself.
 
     The item vectors of a Rescore are not written: a searcher has them. overwrite: replace whatever is at `path`.
     """
@@ -83,6 +102,8 @@ def save_correction(correction: Correction, path: str | os.PathLike[str], overwr
     arrays = {f"{ARRAY_PREFIX}{name}": array for name, array in correction.arrays.items()}
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
+    if layout is not None:
+        manifest["layout"] = cast("SavedLayout", layout.to_json())
     write_container(path, cast("Mapping[str, object]", manifest), tensors, overwrite)
     return manifest
 
@@ -117,6 +138,15 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
             correction = dataclasses.replace(correction, offset=float(offset))
         check_contents(correction)
     return correction
+
+
+def load_saved_layout(path: str | os.PathLike[str], read: dict[str, Any]) -> Layout:
+    """Return the layout that was saved with a correction; raise if it was saved without one."""
+    manifest = as_correction_manifest(read, path)
+    if "layout" not in manifest:
+        raise ValueError(f"{path}: was saved without a layout; make one with unhub.layout and save it along")
+    with naming_contents(path):
+        return Layout.from_json(cast("Mapping[str, Any]", manifest["layout"]))
 
 
 def read_correction_manifest(path: str | os.PathLike[str], read: dict[str, Any], tensors: Tensors) -> Manifest:

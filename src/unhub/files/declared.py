@@ -7,7 +7,18 @@ import json
 import math
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 WHOLE_END = 1 << 63  # whole numbers are below this
 
@@ -87,8 +98,12 @@ def _one_of(value: Any, kinds: Sequence[Any], name: str, closed: bool) -> Any:
 def _record(value: Any, declared: Any, name: str, closed: bool) -> Any:
     _require(isinstance(value, dict), value, "an object", name)
     fields = get_type_hints(declared, include_extras=True)
-    for field in fields:
-        if field not in value:
+    for field, kind in [*fields.items()]:
+        if get_origin(kind) is NotRequired:
+            fields[field] = get_args(kind)[0]
+            if field not in value:
+                del fields[field]
+        elif field not in value:
             raise ValueError(f"{name} has no key {field!r}")
     for key in value:
         if closed and key not in fields:

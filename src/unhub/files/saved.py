@@ -8,21 +8,37 @@ from typing import Any, Literal, overload
 
 from unhub.combine import Combining
 from unhub.correction import Correction
+from unhub.errors import ArgumentError
 from unhub.files.container import WHAT, read_container
-from unhub.files.corrections import Manifest, load_correction, read_correction_manifest, save_correction
+from unhub.files.corrections import (
+    Manifest,
+    load_correction,
+    load_saved_layout,
+    read_correction_manifest,
+    save_correction,
+)
 from unhub.files.models import MODEL, ModelManifest, load_model, read_model_manifest_of, save_model
+from unhub.layouts import Layout
 from unhub.model import Model
 
 
-def save(saved: Correction | Model, path: str | os.PathLike[str]) -> None:
+def save(saved: Correction | Model, path: str | os.PathLike[str], *, layout: Layout | None = None) -> None:
     """Write a correction or a model to one file; the old file stays until the new one is complete and on disk.
 
-    A saved file and an empty one are replaced. Any other existing file is kept, and is an error.
+    A saved file and an empty one are replaced. Any other existing file is kept, and is an error. layout: how the items
+    of the correction are stored in an engine, to be read again by `load_layout`.
     """
     if isinstance(saved, Combining):
+        if layout is not None:
+            raise ArgumentError("layout", "is of a correction, but a model is saved", "leave it out")
         save_model(saved, path)
     else:
-        save_correction(saved, path)
+        save_correction(saved, path, layout=layout)
+
+
+def load_layout(path: str | os.PathLike[str]) -> Layout:
+    """Read the layout that was saved with a correction."""
+    return load_saved_layout(path, read_container(Path(path))[0])
 
 
 @overload

@@ -84,7 +84,7 @@ class Approximate(InProcess):
 
     def _store(self, backend: Backend, first: int, progress: Progress | None = None) -> None:
         """Add the items from `first` on to an engine."""
-        step = rows_per_block(backend.stored.layout.width) if backend.grows else len(self.items)
+        step = rows_per_block(backend.stored.shape.width) if backend.grows else len(self.items)
         for start, stop in spans(len(self.items), step, start=first):
             block = self.items.unit_block(start, stop, self.exact.similarity)
             backend.add(backend.stored.items(block, self.exact.bias[start:stop]))

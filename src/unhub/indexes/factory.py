@@ -13,7 +13,7 @@ import numpy as np
 from unhub.arrays import random_positions
 from unhub.errors import ArgumentError, optional
 from unhub.indexes.index import Positions
-from unhub.layouts import Form, Layout
+from unhub.layouts import Form, Shape
 
 EF_SEARCH = 128  # FAISS's default of 16 is too low for two modalities
 REFINE_FACTOR = 4  # times k candidates for RFlat to re-rank; FAISS's default of 1 only sorts them
@@ -31,8 +31,8 @@ def plain_factory(factory: str) -> str:
     return re.sub(r"(?<![^,(])IDMap2?,|,IDMap2?(?![^,)])", "", factory)
 
 
-def open_index(settings: str, dimensions: int, rotate: bool) -> tuple[Any, Layout]:
-    """Return an empty index with our defaults and its parameters set, and the layout of the vectors it takes.
+def open_index(settings: str, dimensions: int, rotate: bool) -> tuple[Any, Shape]:
+    """Return an empty index with our defaults and its parameters set, and the shape of the vectors it takes.
 
     Augmented vectors are padded with zeros until the factory accepts their width.
     """
@@ -45,7 +45,7 @@ def open_index(settings: str, dimensions: int, rotate: bool) -> tuple[Any, Layou
     form: Form = "ip" if factory == "Flat" else "l2"
     faiss = library()
     metric = faiss.METRIC_INNER_PRODUCT if form == "ip" else faiss.METRIC_L2
-    least = Layout.of(dimensions, form).width
+    least = Shape.of(dimensions, form).width
     refused: RuntimeError | None = None
     for width in range(least, least + PADDING_ZEROS):
         try:
@@ -54,7 +54,7 @@ def open_index(settings: str, dimensions: int, rotate: bool) -> tuple[Any, Layou
             refused = error
             continue
         set_parameters(index, parameters, settings)
-        return index, Layout.of(dimensions, form, rotate, pad_to=width)
+        return index, Shape.of(dimensions, form, rotate, pad_to=width)
     raise ArgumentError(
         "index",
         f"'faiss:{settings}' is not a factory string that FAISS accepts for vectors of {least} to {width} dimensions",

@@ -65,8 +65,8 @@ def open_faiss(exact: Exact, settings: str) -> Faiss:
 
 def _trained(exact: Exact, settings: str, rotate: bool) -> Faiss:
     with threads_of(exact.threads):
-        index, layout = open_index(settings, exact.items.dimensions, rotate)
-    backend = Faiss(index, Stored.of(layout, exact.items, exact.bias, exact.similarity), settings, exact.threads)
+        index, shape = open_index(settings, exact.items.dimensions, rotate)
+    backend = Faiss(index, Stored.of(shape, exact.items, exact.bias, exact.similarity), settings, exact.threads)
     if not index.is_trained:
         check_training(index, len(exact.items), settings)
         places = training_sample(index, len(exact.items))

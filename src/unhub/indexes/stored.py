@@ -8,7 +8,7 @@ import numpy as np
 
 from unhub.arrays import Float32, Float64, Kind, are_ordinary
 from unhub.data.vectors import LARGEST_FLOAT32, SAFE_SHIFT, Vectors
-from unhub.layouts import Form, Layout, longest, squared_lengths
+from unhub.layouts import Shape, bias_ratio, longest, squared_lengths
 
 # A query this many times longer or shorter than the items is scaled, else squared lengths swamp its products.
 LENGTH_RATIO_LIMIT = 1e3
@@ -16,17 +16,17 @@ LENGTH_RATIO_LIMIT = 1e3
 
 @dataclass(frozen=True)
 class Stored:
-    """A layout whose biases are multiplied by `ratio` and whose weights are divided by it; items have one length."""
+    """A shape whose biases are multiplied by `ratio` and whose weights are divided by it; items have one length."""
 
-    layout: Layout
+    shape: Shape
     ratio: float
     radius: float
 
     @classmethod
-    def of(cls, layout: Layout, items: Vectors, bias: Float64, similarity: Kind) -> Stored:
-        """Return how these items are stored in this layout."""
-        ratio = _ratio(layout.form, items, bias, similarity)
-        return cls(layout, ratio, layout.radius(items, ratio * bias, similarity))
+    def of(cls, shape: Shape, items: Vectors, bias: Float64, similarity: Kind) -> Stored:
+        """Return how these items are stored in this shape."""
+        ratio = bias_ratio(shape.form, items, bias, similarity)
+        return cls(shape, ratio, shape.radius(items, ratio * bias, similarity))
 
     @property
     def scale(self) -> float:
@@ -35,19 +35,19 @@ class Stored:
         Squared distances overflow float32 before products do, and FAISS then aborts the whole process.
         """
         ordinary = are_ordinary(np.array([min(self.radius, LARGEST_FLOAT32)], np.float32))
-        return 1.0 if self.layout.form == "ip" or ordinary else 1 / self.radius
+        return 1.0 if self.shape.form == "ip" or ordinary else 1 / self.radius
 
     def items(self, block: Float32, bias: Float64) -> Float32:
         """Return the vectors to store for these items, scaled before float32, which may not hold the radius."""
         scale = self.scale
         if scale != 1:
             block = (block.astype(np.float64) * scale).astype(np.float32)
-        return self.layout.items(block, self.ratio * scale * bias, self.radius * scale)
+        return self.shape.items(block, self.ratio * scale * bias, self.radius * scale)
 
     def queries(self, queries: Float32, weights: Float64) -> Float32:
         """Return augmented queries; for comparison by distance, about as long as the stored vectors."""
-        if self.layout.form == "ip":
-            return self.layout.queries(queries, weights)
+        if self.shape.form == "ip":
+            return self.shape.queries(queries, weights)
         weights = weights / self.ratio
         lengths = np.sqrt(squared_lengths(queries, weights))
         stored = self.radius * self.scale
@@ -56,7 +56,7 @@ class Stored:
         factors = np.where(unlike, stored / np.where(unlike, lengths, 1.0), 1.0)
         if unlike.any():
             queries = (queries * factors[:, None]).astype(np.float32)
-        return self.layout.queries(queries, weights * factors)
+        return self.shape.queries(queries, weights * factors)
 
     def fits(self, items: Vectors, bias: Float64, similarity: Kind) -> bool:
         """Return whether more items can be stored with the first ones: none is longer than the radius."""
@@ -64,16 +64,5 @@ class Stored:
 
     def may_overflow(self, weights: Float64, bias: Float64) -> bool:
         """Return whether corrected scores, which an inner-product index computes, may overflow float32."""
-        reach = np.abs(weights).max(initial=0) * np.abs(bias).max() if self.layout.form == "ip" else 0.0
+        reach = np.abs(weights).max(initial=0) * np.abs(bias).max() if self.shape.form == "ip" else 0.0
         return bool(reach > SAFE_SHIFT)
-
-
-def _ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind) -> float:
-    """Return the factor for biases, whose inverse scales the weights, so that h and w are no longer than the vectors.
-
-    Dot products, and h with them, grow with the square of the lengths: h would dominate the distances.
-    """
-    largest = float(np.abs(bias).max())
-    if form == "ip" or similarity == "cosine" or largest == 0:
-        return 1.0
-    return longest(items, np.zeros(len(items)), "dot") / largest or 1.0

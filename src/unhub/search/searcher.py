@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import cast
@@ -19,8 +20,11 @@ from unhub.errors import ArgumentError, check_whole
 from unhub.indexes import Changeable, Index, InProcess, check_index, parse
 from unhub.matching import check_unweighed, in_fitted_order, locate, prepare_queries, vector_similarity
 from unhub.search.hits import Excluded, Hits, Id, Names, Positions, Rank, Ranked, Wanted, find_hits, listed
+from unhub.search.in_store import StoreIndex, index_of
 from unhub.search.mean_ranks import rank_by_mean_rank
 from unhub.search.whole_rows import CorrectedItems, rank_rows
+from unhub.stores import Store
+from unhub.stores.store import Where
 
 GATE_CANDIDATES = 10  # a quantised index may not rank the raw best first, but the scores of its candidates are exact
 
@@ -28,18 +32,23 @@ GATE_CANDIDATES = 10  # a quantised index may not rank the raw best first, but t
 def searcher(
     items: VectorsLike,
     correction: Correction,
-    index: str = "exact",
+    index: str | None = None,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Searcher:
-    """Return a Searcher over the items a correction was fitted on.
+    """Return a Searcher over the items a correction was fitted on, or over a store that holds them.
 
-    `index` is `exact`, or `faiss:` and a factory string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
+    A store is searched in its engine, by what was deployed there, unless an index is named. `index` is `exact`, the
+    default for vectors, or `faiss:` and a factory string, with parameters after semicolons:
+    `faiss:HNSW32;efSearch=256`.
     Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute them exactly,
     with any index.
     """
     check_correction(correction, "search with")
+    if index is None and isinstance(items, Store):
+        return Searcher(None, correction, index_of(items, correction), threads)
+    index = "exact" if index is None else index
     check_index(index)
     ordered = in_fitted_order(as_vectors(items, "items"), correction, threads)
     return Searcher(ordered, correction, index, threads, progress)
@@ -137,16 +146,19 @@ class Searcher:
         exclude: Excluded | None = None,
         among: Collection[Id] | Ids | None = None,
         progress: Progress | None = None,
+        *,
+        where: Where = None,
     ) -> Hits:
         """Return the k best items of each query.
 
         `strength` scales the correction, for all queries or for each: 0 gives the raw ranking. `exclude` has an entry
         per query: an id, several, or None. `among` are the only ids to return. Neither changes a score: the gate of dis
-        uses the raw best of all items, and whole-row corrections use the whole row.
+        uses the raw best of all items, and whole-row corrections use the whole row. `where` is a filter in the language
+        of the engine, if a store is searched.
         """
         ready = prepare_queries(queries, self._correction)
         wanted = self._wanted(len(ready), k, strength, exclude, among)
-        return find_hits(self._by_score(ready, progress), wanted, self._names.ids)
+        return find_hits(self._within(where)._by_score(ready, progress), wanted, self._names.ids)
 
     def search_sets(
         self,
@@ -157,6 +169,8 @@ class Searcher:
         exclude: Excluded | None = None,
         among: Collection[Id] | Ids | None = None,
         progress: Progress | None = None,
+        *,
+        where: Where = None,
     ) -> Hits:
         """Return the k best items of each set of queries that together describe one target.
 
@@ -172,8 +186,18 @@ class Searcher:
         if how.by_rank:
             rank = self._by_mean_rank(ready, progress)
         else:
-            rank = self._by_score(ready.combined(how), progress)
+            rank = self._within(where)._by_score(ready.combined(how), progress)
         return find_hits(rank, self._wanted(len(ready), k, strength, exclude, among), self._names.ids)
+
+    def _within(self, where: Where) -> Searcher:
+        """Return the same searcher with an engine's own filter."""
+        if where is None:
+            return self
+        if not isinstance(self._index, StoreIndex):
+            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        narrowed = copy.copy(self)
+        narrowed._index = replace(self._index, where=where)
+        return narrowed
 
     def _wanted(
         self,

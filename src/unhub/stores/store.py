@@ -19,9 +19,9 @@ from unhub.arrays import Float32, Float64, Ids
 from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors, as_texts
 from unhub.errors import ArgumentError
+from unhub.layouts import Layout, Metric
 from unhub.stores.address import Address
 
-Metric: TypeAlias = Literal["cosine", "dot", "l2"]
 IndexKind: TypeAlias = Literal["flat", "hnsw", "ivf", "other"]
 Codes: TypeAlias = Literal["none", "float16", "int8", "pq", "binary", "other"]
 Record: TypeAlias = dict[str, Any]  # what JSON can hold
@@ -29,6 +29,7 @@ Payload: TypeAlias = Mapping[str, Any]
 Where: TypeAlias = Any  # a filter in the engine's own language
 
 BATCH_ROWS = 1000
+MADE = "made:"  # and a collection: the key of the record of a collection that deploy made
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Store(ABC):
 
     def finish(self, progress: Progress | None = None) -> None:
         """Build the index of what was written and wait until it answers."""
+        raise self.cannot("build an index")
 
     def drop(self) -> None:
         """Drop the whole collection, if it exists."""
@@ -193,20 +195,30 @@ class Store(ABC):
         return ArgumentError("store", f"{self.address}: {problem}", remedy)
 
     def vectors(self) -> Vectors:
-        """Read every item once, into a mapped temporary file that goes with the result; ids are the store's."""
-        about = self.describe()
+        """Read every item once, into a mapped temporary file that goes with the result; ids are the store's.
+
+        What `deploy` made has a layout, and gives back the items that it was made of.
+        """
+        about, layout = self.describe(), self.layout()
         if about.count == 0:
             raise self.failed("holds no vectors", "write some first")
         with tempfile.NamedTemporaryFile(prefix="unhub-", suffix=".rows") as file:
             ids: list[Ids] = []
             for batch in self.batches():
-                file.write(np.ascontiguousarray(batch.rows, np.float32).data)
+                rows = batch.rows if layout is None else layout.originals(batch.rows)
+                file.write(np.ascontiguousarray(rows, np.float32).data)
                 ids.append(batch.ids)
             file.flush()
             count = sum(map(len, ids))
             # The file has no name once it is closed and lives as long as the map.
-            rows = np.memmap(Path(file.name), np.float32, "r", shape=(count, about.dimensions))
-        return Vectors(joined_ids(ids), rows)
+            width = about.dimensions if layout is None else layout.dimensions
+            mapped = np.memmap(Path(file.name), np.float32, "r", shape=(count, width))
+        return Vectors(joined_ids(ids), mapped)
+
+    def layout(self) -> Layout | None:
+        """Return the layout of what `deploy` made, None for any other collection."""
+        made = self.record(f"{MADE}{self.name}")
+        return None if made is None else Layout.from_json(made["layout"])
 
 
 class Correcting(NamedTuple):

@@ -1,0 +1,1 @@
+"""Deploying: a correction in a vector engine, measured there before it goes live, switched and rolled back."""

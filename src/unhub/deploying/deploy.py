@@ -1,0 +1,257 @@
+"""Deploy: put a correction into a vector engine beside what is there, and measure it before it goes live."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+
+from unhub.arrays import random_positions, spans
+from unhub.compute.workers import Progress
+from unhub.correction import Bias, Correction
+from unhub.data.vectors import VectorsLike
+from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, number_of
+from unhub.deploying.live import live_name_of, live_of, switch
+from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
+from unhub.deploying.source import Meanwhile, Source, as_deployable
+from unhub.errors import ArgumentError
+from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
+from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
+from unhub.stores.store import BATCH_ROWS, Batch, Description, Store
+
+ROTATION_ITEMS = 10_000  # stored twice, to see whether a rotation helps codes
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to deploy: the form of the vectors, whether to rotate them ("auto" measures), and for whom."""
+
+    form: Form | Literal["auto"] = "auto"
+    rotate: bool | Literal["auto"] = "auto"
+    threads: int | None = None
+    progress: Progress | None = None
+
+
+def deploy(
+    correction: Correction,
+    store: VectorsLike,
+    mode: Mode = "vectors",
+    *,
+    to: Store | None = None,
+    queries: VectorsLike | None = None,
+    items: VectorsLike | None = None,
+    alias: str | None = None,
+    form: Form | Literal["auto"] = "auto",
+    rotate: bool | Literal["auto"] = "auto",
+    switch: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Deployment:
+    """Put a correction into a store beside what is there, measure it, and go live with it only if asked to.
+
+    mode: `vectors` writes augmented vectors into a new collection; `payload` writes each item's bias into a new field,
+    and a search corrects the nearest candidates, as many as the sample needs. The collection itself is never changed
+    otherwise. store: the source; vectors at hand need `to`, which names the collection to make them beside. queries: a
+    sample to measure with. items: those of the fit, to compare with what the engine holds. alias: the live name
+    (default: that of the collection and `_live`). What a killed run left behind is dropped, and what it had finished is
+    taken over.
+    """
+    fitted = as_deployable(correction)
+    if mode not in ("vectors", "payload"):
+        raise ArgumentError("mode", f"must be 'vectors' or 'payload', got {mode!r}")
+    place = _place(store, to)
+    live = live_name_of(place, alias)
+    source = Source.of(place if isinstance(store, Store) else store, fitted, items)
+    sample = None if queries is None else Sample.of(source, queries, threads)
+    options = Options(form, rotate, threads, progress)
+    work = _Work(fitted, place, source, sample, live, options)
+    done = work.vectors() if mode == "vectors" else work.payload()
+    if switch:
+        _switch(place, done)
+    return done
+
+
+_switch = switch  # `switch` is an argument above
+
+
+def _place(store: VectorsLike, to: Store | None) -> Store:
+    """Return the collection that the deployment is made beside; under a live name, the source of what is live."""
+    if to is not None and not isinstance(to, Store):
+        raise ArgumentError("to", f"must be a store, got {type(to).__name__}", "open one with unhub.store")
+    if isinstance(store, Store):
+        if to is not None and to.address.shown != store.address.shown:
+            raise ArgumentError("to", "is another place than the source", "deploy into the store of the items itself")
+        served = live_of(store)
+        return store.sibling(served.now.source) if served is not None else store
+    if to is None:
+        raise ArgumentError("to", "is missing, and vectors at hand must be put into a store", "name the store")
+    return to
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """One deployment on its way."""
+
+    correction: Bias
+    place: Store
+    source: Source
+    sample: Sample | None
+    live: str
+    options: Options
+
+    def _new(self, mode: Mode, collection: str, number_notes: Sequence[str] = ()) -> Deployment:
+        served = live_of(self.place)
+        return Deployment(
+            mode,
+            self.place.name,
+            collection,
+            self.live,
+            len(self.source.items),
+            digest_of(self.correction),
+            self.correction.spec,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            replaces="" if served is None else served.now.what,
+            notes=(*self.source.notes, *number_notes),
+        )
+
+    def vectors(self) -> Deployment:
+        """Write augmented vectors into a new collection beside the source, or take over a finished one."""
+        like = self.place if self.source.store is not None else None
+        about = None if like is None else like.describe()
+        dropped = drop_debris(self.place)
+        layout = self._layout(about, like)
+        for old in made_of(self.place):
+            same = (old.digest, old.layout) == (digest_of(self.correction), layout)
+            if old.mode == "vectors" and same and self.place.sibling(old.collection).describe().count == old.items:
+                return self._measured(replace(old, live=self.live))
+        number = 1 + max(map(number_of, made_of(self.place)), default=0)
+        target = self.place.sibling(f"{self.place.name}{BESIDE}{number}")
+        done = replace(self._new("vectors", target.name, dropped), layout=layout)
+        meanwhile = Meanwhile()
+        with _dropped_if_stopped(target):
+            self._write(target, layout, like, meanwhile)
+            done = self._measured(replace(done, notes=(*done.notes, *meanwhile.notes)))
+            self.place.put_record(done.key, done.to_json())
+        return done
+
+    def _write(self, target: Store, layout: Layout, like: Store | None, meanwhile: Meanwhile) -> None:
+        """Create a collection, write every item into it, and build its index."""
+        target.create(layout.width, layout.metric, like)
+        written = 0
+        for batch, bias in self.source.batches(meanwhile):
+            target.write(batch._replace(rows=layout.rows(batch.rows, bias, batch.ids)))
+            written += len(batch.ids)
+            if self.options.progress is not None:
+                self.options.progress(written, len(self.source.items))
+        target.finish(self.options.progress)
+
+    def _layout(self, about: Description | None, like: Store | None) -> Layout:
+        """Return the layout for the engine: equal lengths for clusters, a rotation where codes gain by it."""
+        form = self.options.form
+        if form == "auto":
+            form = ENGINE_FORMS[self.place.engine]
+            if about is not None and about.index == "ivf" and extra_dimensions(form) == 1:
+                form = "l2"
+        coded = about is not None and about.codes in ("int8", "pq", "binary", "other")
+        multiple = 1 if about is None else int(about.settings.get("multiple", "1"))
+        rotate = self.options.rotate
+        plain = self._shaped(form, rotate is True, multiple)
+        if rotate != "auto" or not coded or like is None:
+            return plain
+        rotated = self._shaped(form, True, multiple)
+        return rotated if self._found(rotated, like) > self._found(plain, like) else plain
+
+    def _shaped(self, form: Form, rotate: bool, multiple: int) -> Layout:
+        width = self.source.items.dimensions + extra_dimensions(form)
+        shape = Shape.of(self.source.items.dimensions, form, rotate, -(-width // multiple) * multiple)
+        return layout_of(self.source.items, self.correction, self.correction.bias, shape, self.place.engine)
+
+    def _found(self, layout: Layout, like: Store) -> float:
+        """Return the recall of a layout on some of the items, stored for the trial; items stand in for queries."""
+        count = len(self.source.items)
+        drawn = random_positions(count, min(count, ROTATION_ITEMS), 0)
+        rows, bias, ids = self.source.ready(drawn), self.correction.bias[drawn], self.correction.ids[drawn]
+        asked = rows[:: max(1, len(rows) // 200)] if self.sample is None else self.sample.queries[:200]
+        scores = asked @ rows.T - bias
+        right = ids[np.argsort(-scores, axis=1, kind="stable")[:, :10]]
+        trial = self.place.sibling(f"{self.place.name}{BESIDE}0")
+        trial.drop()
+        with _dropped_if_stopped(trial):
+            trial.create(layout.width, layout.metric, like)
+            for start, stop in spans(len(rows), BATCH_ROWS):
+                here = slice(start, stop)
+                trial.write(Batch(ids[here], layout.rows(rows[here], bias[here], ids[here])))
+            trial.finish()
+            found = trial.search(layout.asked(asked, np.ones(len(asked))), min(10, len(ids))).ids
+        trial.drop()
+        return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
+
+    def payload(self) -> Deployment:
+        """Write each item's bias into a new field of the source, and measure how many candidates are needed."""
+        place = self.place
+        number = 1 + max(map(number_of, made_of(place)), default=0)
+        field = f"{FIELD_PREFIX}{number}"
+        candidates, notes = UNMEASURED_CANDIDATES, []
+        if self.source.store is None:
+            raise ArgumentError("mode", "'payload' needs the items in the store", "use vectors, or give the store")
+        if self.sample is not None:
+            candidates, share = self.sample.candidates_needed(self.source, self.options.threads)
+            if share < KEPT_SHARE:
+                notes.append(
+                    f"{candidates:,} candidates hold {share:.2f} of the corrected best; vectors would hold all."
+                )
+        else:
+            notes.append(f"Without queries the number of candidates was not measured; it is {candidates:,}.")
+        done = replace(self._new("payload", place.name, notes), field=field, candidates=candidates)
+        plain_index(place, self.correction)  # raises unless metric and dimensions are those of the fit
+        try:
+            for start, stop in spans(len(self.correction), BATCH_ROWS):
+                place.set_field(field, self.correction.ids[start:stop], self.correction.bias[start:stop])
+                if self.options.progress is not None:
+                    self.options.progress(stop, len(self.correction))
+            done = self._measured(done)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                place.drop_field(field)
+            raise
+        place.put_record(done.key, done.to_json())
+        return done
+
+    def _measured(self, done: Deployment) -> Deployment:
+        """Return the deployment with what the sample found in it."""
+        if self.sample is None:
+            return done
+        index = deployed_index(self.place, self.correction, done.to_json())
+        loss = allowed_loss(index.store.describe())
+        if done.mode == "payload":
+            loss = max(loss or 0.0, 1 - KEPT_SHARE)
+        plain = self.place if self.source.store is not None and self.place.exists() else None
+        return replace(done, measured=measure(index, plain, self.sample, loss))
+
+
+def drop_debris(place: Store) -> tuple[str, ...]:
+    """Drop collections that a killed deployment left behind: those without a record that it was finished."""
+    finished = {one.collection for one in made_of(place)}
+    pattern = re.compile(re.escape(f"{place.name}{BESIDE}") + "[0-9]+")
+    notes = []
+    for name in place.names():
+        if pattern.fullmatch(name) and name not in finished:
+            place.sibling(name).drop()
+            notes.append(f"{name}, which a stopped deployment had left behind, was dropped.")
+    return tuple(notes)
+
+
+@contextlib.contextmanager
+def _dropped_if_stopped(target: Store) -> Iterator[None]:
+    """Drop what was begun if anything stops it, and let the reason through."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            target.drop()
+        raise

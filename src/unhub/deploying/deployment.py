@@ -1,0 +1,170 @@
+"""Deployment: what was put beside a collection, what was measured there, and the record that says what is live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from unhub.layouts import Layout
+from unhub.search.in_store import LIVE
+from unhub.stores.store import MADE, Codes, Description, Record, Store
+
+Mode: TypeAlias = Literal["vectors", "payload", "plain"]
+
+FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
+BESIDE = "_unhub_"  # between the name of a collection and the number of what was made of it
+FIELD_PREFIX = "unhub_h_"  # of fields with biases
+
+# How much lower the corrected recall may be than the plain one: an extra dimension costs a graph next to nothing, codes
+# of 8 bits some, and a product quantiser more; None where no bound is promised and the figure is only told.
+ALLOWED_LOSS = 0.01
+ALLOWED_LOSSES: Mapping[tuple[Codes, bool], float | None] = {
+    ("int8", False): 0.04,
+    ("int8", True): 0.015,
+    ("pq", True): 0.03,
+    ("pq", False): None,
+    ("binary", True): None,
+    ("binary", False): None,
+    ("other", True): None,
+    ("other", False): None,
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What sample queries found in the engine, against exact search: recall of the k best, and time for one query.
+
+    plain_recall is that of uncorrected search, allowed_loss how much lower corrected_recall may be, None for any.
+    Skewness is that of how often items are returned, before and after.
+    """
+
+    queries: int
+    k: int
+    plain_recall: float
+    corrected_recall: float
+    plain_ms: float
+    corrected_ms: float
+    plain_skewness: float
+    corrected_skewness: float
+    allowed_loss: float | None
+
+    @property
+    def good(self) -> bool:
+        """Whether the corrected search finds as much as is promised."""
+        return self.allowed_loss is None or self.corrected_recall >= self.plain_recall - self.allowed_loss
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queries:,} queries, {self.k} best: recall {self.corrected_recall:.3f} corrected, "
+            f"{self.plain_recall:.3f} plain; {self.corrected_ms:.2f} ms a query, {self.plain_ms:.2f} ms plain; "
+            f"skewness {self.corrected_skewness:.2f}, {self.plain_skewness:.2f} plain"
+        )
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A correction in a store, ready to go live.
+
+    source: the collection it was made of. collection: the one to search, made for mode `vectors`, else the source.
+    field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
+    clients ask for. digest, spec: of the correction. notes: what a reader should know.
+    """
+
+    mode: Mode
+    source: str
+    collection: str
+    live: str
+    items: int
+    digest: str
+    spec: str
+    created: str
+    layout: Layout | None = None
+    field: str = ""
+    candidates: int = 0
+    measured: Measured | None = None
+    replaces: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The key of its record."""
+        return f"{MADE}{self.collection}" if self.mode == "vectors" else f"{FIELD}{self.source}/{self.field}"
+
+    @property
+    def what(self) -> str:
+        """What is searched, in words."""
+        return f"{self.collection}, field {self.field}" if self.mode == "payload" else self.collection
+
+    def to_json(self) -> Record:
+        """Return the record of it."""
+        return {
+            **asdict(self),
+            "layout": None if self.layout is None else self.layout.to_json(),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Deployment:
+        """Return the deployment of a record."""
+        if given.get("mode") not in get_args(Mode):
+            raise ValueError(f"it is no record of a deployment: {dict(given)}")
+        known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        layout, measured = known.get("layout"), known.get("measured")
+        return cls(
+            **{
+                **known,
+                "layout": None if layout is None else Layout.from_json(layout),
+                "measured": None if measured is None else Measured(**measured),
+                "notes": tuple(known.get("notes", ())),
+            }
+        )
+
+    def plain(self) -> Deployment:
+        """Return the state before any deployment: the source, searched as it is."""
+        return replace(
+            self, mode="plain", collection=self.source, layout=None, field="", candidates=0, measured=None, notes=()
+        )
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a live name serves now, and what it served before, the newest last."""
+
+    name: str
+    now: Deployment
+    before: tuple[Deployment, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{LIVE}{self.name}"
+
+    def to_json(self) -> Record:
+        return {"now": self.now.to_json(), "before": [one.to_json() for one in self.before]}
+
+    @classmethod
+    def of(cls, name: str, record: Record) -> Live:
+        """Return what a record says."""
+        before = tuple(map(Deployment.from_json, record["before"]))
+        return cls(name, Deployment.from_json(record["now"]), before)
+
+
+def allowed_loss(about: Description) -> float | None:
+    """Return how much lower the corrected recall may be in such a collection."""
+    return ALLOWED_LOSSES.get((about.codes, about.rescored), ALLOWED_LOSS)
+
+
+def made_of(store: Store) -> list[Deployment]:
+    """Return every finished deployment of a collection that is still there, the oldest first."""
+    found = []
+    for key, record in store.records().items():
+        if key.startswith((MADE, FIELD)):
+            one = Deployment.from_json(record)
+            if one.source == store.name:
+                found.append(one)
+    return sorted(found, key=lambda one: (one.created, number_of(one)))
+
+
+def number_of(one: Deployment) -> int:
+    """Return the number in the name of what a deployment made."""
+    return int((one.field or one.collection).rpartition("_")[2])

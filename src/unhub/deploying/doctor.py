@@ -1,0 +1,309 @@
+"""Doctor: look at a store and a correction, say what is stored, what was measured, what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from unhub.arrays import Float32, random_positions
+from unhub.correction import Bias, Correction
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.deploying.deployment import Deployment, Measured, allowed_loss, made_of
+from unhub.deploying.live import live_of
+from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
+from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, Source, as_deployable
+from unhub.errors import ArgumentError
+from unhub.layouts import METRICS, Form, Layout
+from unhub.matching import vector_similarity
+from unhub.search.hits import Names
+from unhub.search.in_store import StoreIndex, deployed_index, digest_of, plain_index
+from unhub.stores.store import Description, Store
+
+EQUAL_LENGTHS = 1e-3  # lengths that differ by less, as a share, are equal
+UNIT = 1e-3  # how far from one a query's length may be
+NAIVE_CODES = ("int8", "pq", "binary", "other")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. good: None for a remark that is neither right nor wrong."""
+
+    good: bool | None
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a doctor found; `good` is the verdict."""
+
+    store: str
+    findings: tuple[Finding, ...]
+    measured: Measured | None = None
+
+    @property
+    def good(self) -> bool:
+        return all(one.good is not False for one in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            "store": self.store,
+            "good": self.good,
+            "findings": [asdict(one) for one in self.findings],
+            "measured": None if self.measured is None else asdict(self.measured),
+        }
+
+    def __str__(self) -> str:
+        marks = {True: "ok   ", False: "WRONG", None: "     "}
+        lines = [self.store]
+        for one in self.findings:
+            lines.append(f"  {marks[one.good]}  {one.text}")
+            if one.remedy:
+                lines.append(f"           {one.remedy}")
+        lines.append("Verdict: it works." if self.good else "Verdict: it does not work as it should.")
+        return "\n".join(lines)
+
+
+def doctor(
+    store: Store,
+    correction: Correction,
+    queries: VectorsLike | None = None,
+    *,
+    items: VectorsLike | None = None,
+    threads: int | None = None,
+) -> Diagnosis:
+    """Check what a store holds against a correction, and measure it with sample queries.
+
+    Looked at is what is live, else what was deployed last, else the collection itself: plain vectors, or vectors that
+    were augmented by hand. items: those of the fit, to compare with what the engine holds.
+    """
+    fitted = as_deployable(correction)
+    about = store.describe()
+    found = [Finding(None, _stored(about))]
+    if queries is not None:
+        found += _queries(as_vectors(queries, "queries"), fitted)
+    served = live_of(store)
+    place = store if served is None else store.sibling(served.now.source)
+    finished = made_of(place)
+    deployment = served.now if served is not None else finished[-1] if finished else None
+    try:
+        if deployment is not None and deployment.mode != "plain":
+            state = "live" if served is not None else "deployed, not live"
+            found.append(Finding(None, f"{state}: {deployment.mode}, {deployment.what}, {deployment.spec}"))
+            looked = _deployed(place, fitted, deployment, queries, items, threads)
+        elif about.dimensions == fitted.source.dimensions:
+            found.append(Finding(None, "plain vectors; nothing is deployed"))
+            looked = _plain(place, fitted, queries, items, threads)
+        else:
+            found.append(Finding(None, "no record of a deployment; looked at as vectors augmented by hand"))
+            looked = _by_hand(place, about, fitted, queries, threads)
+        measured = None
+        for one in looked:
+            if isinstance(one, Measured):
+                measured = one
+                found += _judged(one)
+            else:
+                found.append(one)
+    except ArgumentError as error:
+        return Diagnosis(str(store.address), (*found, Finding(False, f"{error.name} {error.problem}", error.remedy)))
+    return Diagnosis(str(store.address), tuple(found), measured)
+
+
+def _stored(about: Description) -> str:
+    settings = "".join(f", {name} {value}" for name, value in about.settings.items())
+    codes = "" if about.codes == "none" else f", codes {about.codes}{'' if about.rescored else ' (not re-scored)'}"
+    return (
+        f"{about.engine} {about.name}: {about.count:,} vectors of {about.dimensions} dimensions, {about.metric}, index "
+        f"{about.index}{codes}{settings}"
+    )
+
+
+def _queries(queries: Vectors, fitted: Bias) -> Iterator[Finding]:
+    """Remark on queries that a client must scale itself."""
+    if vector_similarity(fitted) != "cosine":
+        return
+    lengths = np.linalg.norm(queries.block(0, min(len(queries), COMPARED_ITEMS)), axis=1)
+    if np.abs(lengths - 1).max() > UNIT:
+        yield Finding(
+            None,
+            f"the queries have lengths from {lengths.min():.3g} to {lengths.max():.3g}",
+            "A client in another language must scale each to length one before it appends the strength.",
+        )
+
+
+def _judged(measured: Measured) -> Iterator[Finding]:
+    loss = "" if measured.allowed_loss is None else f" (at most {measured.allowed_loss:.3f} below plain is good)"
+    yield Finding(
+        measured.good if measured.allowed_loss is not None else None,
+        f"{measured}{loss}",
+        "" if measured.good else "Raise the effort of the index (ef, nprobe), re-score codes, or rotate them.",
+    )
+
+
+def _deployed(
+    place: Store,
+    fitted: Bias,
+    deployment: Deployment,
+    queries: VectorsLike | None,
+    items: VectorsLike | None,
+    threads: int | None,
+) -> Iterator[Finding | Measured]:
+    """Look at a deployment: its record, its collection, its vectors, its recall."""
+    same = deployment.digest == digest_of(fitted)
+    yield Finding(
+        same,
+        "the correction is the one that was deployed"
+        if same
+        else f"another correction was deployed ({deployment.spec})",
+        "" if same else "Give the correction that was deployed, or deploy this one.",
+    )
+    if not same:
+        return
+    source = Source.of(place, fitted, items) if place.exists() else None
+    if source is not None:
+        yield Finding(True, "the source has the items of the correction")
+        yield from (Finding(None, note) for note in source.notes)
+    target = place.sibling(deployment.collection)
+    if deployment.mode == "vectors":
+        yield from _target(target, deployment, fitted, source)
+    else:
+        yield from _field(place, deployment, fitted)
+    if queries is not None:
+        items_source = source or Source(_in_order(target.vectors(), fitted), fitted, None)
+        sample = Sample.of(items_source, queries, threads)
+        index = deployed_index(place, fitted, deployment.to_json())
+        loss = allowed_loss(index.store.describe())
+        if deployment.mode == "payload":
+            loss = max(loss or 0.0, 1 - KEPT_SHARE)
+        yield measure(index, place if source is not None else None, sample, loss)
+
+
+def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:
+    return vectors.gather(Names(vectors.ids).positions(fitted.ids, "items"))
+
+
+def _target(target: Store, deployment: Deployment, fitted: Bias, source: Source | None) -> Iterator[Finding]:
+    about, layout = target.describe(), deployment.layout
+    if layout is None:
+        yield Finding(False, "the record of the deployment has no layout", "Deploy again.")
+        return
+    right = (about.dimensions, about.metric) == (layout.width, layout.metric)
+    yield Finding(
+        right,
+        f"its vectors have {about.dimensions} dimensions under {about.metric}, the layout {layout.width} under "
+        f"{layout.metric}",
+        "" if right else "Deploy again.",
+    )
+    counted = about.count == len(fitted)
+    yield Finding(
+        counted,
+        f"it holds {about.count:,} items, the correction {len(fitted):,}",
+        "" if counted else "Run sync, or deploy again.",
+    )
+    if right and counted and source is not None:
+        drawn = random_positions(len(fitted), min(len(fitted), COMPARED_ITEMS), 0)
+        batch = target.fetch(fitted.ids[drawn])
+        positions = Names(fitted.ids).positions(batch.ids, "items")
+        wanted = layout.shape.items(source.ready(positions), layout.ratio * fitted.bias[positions], layout.radius)
+        alike = _cosines(batch.rows, wanted) >= SAME_COSINE
+        yield Finding(
+            bool(alike.all()),
+            f"{int(alike.sum()):,} of {len(alike):,} stored vectors that were compared are what they should be",
+            "" if alike.all() else "Items changed in the source since: run sync.",
+        )
+
+
+def _cosines(first: Float32, second: Float32) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+    lengths = np.linalg.norm(first, axis=1).astype(np.float64) * np.linalg.norm(second, axis=1)
+    return np.asarray(products / np.maximum(lengths, 1e-30))
+
+
+def _field(place: Store, deployment: Deployment, fitted: Bias) -> Iterator[Finding]:
+    batch = next(iter(place.batches(payload=True)))
+    held = [payload.get(deployment.field) for payload in batch.payload or ()]
+    wanted = fitted.bias[Names(fitted.ids).positions(batch.ids, "items")]
+    alike = [value is not None and bool(np.isclose(value, h, atol=1e-6)) for value, h in zip(held, wanted, strict=True)]
+    yield Finding(
+        all(alike),
+        f"{sum(alike):,} of {len(alike):,} items that were looked at have the right bias in the field "
+        f"{deployment.field}",
+        "" if all(alike) else "Run sync, or deploy again.",
+    )
+
+
+def _plain(
+    place: Store, fitted: Bias, queries: VectorsLike | None, items: VectorsLike | None, threads: int | None
+) -> Iterator[Finding | Measured]:
+    """Look at plain vectors: whether they are those of the correction, and how many candidates would be needed."""
+    source = Source.of(place, fitted, items)
+    yield Finding(True, "it has the items of the correction")
+    yield from (Finding(None, note) for note in source.notes)
+    index = plain_index(place, fitted)
+    if queries is None:
+        return
+    sample = Sample.of(source, queries, threads)
+    candidates, share = sample.candidates_needed(source, threads)
+    yield Finding(None, f"the {candidates:,} nearest items hold {share:.3f} of the corrected best")
+    yield replace(measure(index, place, sample, None), allowed_loss=1 - KEPT_SHARE)
+
+
+def _by_hand(
+    place: Store, about: Description, fitted: Bias, queries: VectorsLike | None, threads: int | None
+) -> Iterator[Finding | Measured]:
+    """Look at vectors that somebody augmented: the form, the radius, the biases, and what a search finds."""
+    dimensions = fitted.source.dimensions or 0
+    extra = about.dimensions - dimensions
+    if extra < 1:
+        raise place.failed(
+            f"has {about.dimensions} dimensions, the correction was fitted on {dimensions}",
+            "use the model it was fitted with, or refit",
+        )
+    stored = _in_order(place.vectors(), fitted)
+    rows = stored.block(0, len(stored))
+    originals, bias = rows[:, :dimensions], rows[:, dimensions].astype(np.float64)
+    scale = np.linalg.norm(originals, axis=1).astype(np.float64)
+    form: Form = "ip" if extra == 1 else "l2" if about.metric == "l2" else "cosine"
+    cosine = vector_similarity(fitted) == "cosine"
+    if form == "ip":
+        right = about.metric == "dot"
+        yield Finding(
+            right,
+            f"one extra dimension is the ip form, and the collection compares by {about.metric}",
+            "" if right else "Use an inner-product collection, or the equal-length form (two extra dimensions).",
+        )
+    else:
+        lengths = scale if cosine else np.linalg.norm(rows, axis=1)
+        equal = bool(np.ptp(lengths) <= EQUAL_LENGTHS * lengths.max())
+        yield Finding(
+            equal,
+            "all vectors were stored with one radius"
+            if equal
+            else f"vectors were stored with different radii ({lengths.max() / lengths.min():.3f} times apart)",
+            "" if equal else "Store all of them again with one layout; items that come later take its radius.",
+        )
+    wanted = -fitted.bias * (scale if cosine else 1.0)
+    alike = np.isclose(bias, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
+    rotated = not alike.any() and extra >= 1 and np.corrcoef(bias, wanted)[0, 1] < SAME_COSINE
+    yield Finding(
+        bool(alike.all()) or (None if rotated else False),
+        f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
+        ""
+        if alike.all()
+        else "They were stored with another correction, or rotated: deploy, so that a record says how.",
+    )
+    if queries is None or not alike.any():
+        return
+    if about.codes in NAIVE_CODES:
+        yield Finding(None, f"codes {about.codes} hold the extra dimension badly unless the vectors are rotated")
+    similarity = vector_similarity(fitted)
+    radius = np.inf if form == "ip" else float(np.median(1 / scale if cosine else np.linalg.norm(rows, axis=1)))
+    layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, gated=fitted.active is not None)
+    if METRICS[form] != about.metric:
+        layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
+    source = Source(Vectors(fitted.ids, originals), fitted, None)
+    yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))

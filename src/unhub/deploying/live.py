@@ -1,0 +1,89 @@
+"""Live: switch a store to a deployment, go back, and drop what is no longer needed."""
+
+from __future__ import annotations
+
+from unhub.deploying.deployment import Deployment, Live, made_of
+from unhub.errors import ArgumentError
+from unhub.search.in_store import live_record
+from unhub.stores.store import Store
+
+LIVE_SUFFIX = "_live"
+
+
+def live_of(store: Store) -> Live | None:
+    """Return what is live in a store; None if nothing was ever switched there."""
+    found = live_record(store)
+    return None if found is None else Live.of(*found)
+
+
+def live_name_of(store: Store, alias: str | None) -> str:
+    """Return the live name of a collection: the one it has, the one asked for, or the default; it must be free."""
+    served = live_of(store)
+    if served is not None:
+        if alias is not None and alias != served.name:
+            raise ArgumentError("alias", f"is {alias!r}, and this store is live as {served.name!r}", "leave it out")
+        return served.name
+    name = alias or f"{store.name}{LIVE_SUFFIX}"
+    if store.taken(name):
+        raise ArgumentError(
+            "alias",
+            f"{name!r} is the name of a collection, which an alias cannot take",
+            "choose another, and let clients ask for that one from now on; the collection stays as it is",
+        )
+    return name
+
+
+def switch(store: Store, deployment: Deployment | None = None) -> Live:
+    """Let the live name serve a deployment, the newest one if none is named, and return what is live then."""
+    served = live_of(store)
+    place = store if served is None else store.sibling(served.now.source)
+    if deployment is None:
+        finished = made_of(place)
+        if not finished:
+            raise store.failed("nothing was deployed here that could go live", "deploy a correction first")
+        deployment = finished[-1]
+    elif place.record(deployment.key) is None:
+        raise store.failed(f"has no finished deployment {deployment.what}", "deploy it again")
+    if served is not None and served.now.key == deployment.key and served.now.mode == deployment.mode:
+        return served
+    before = () if served is None else (*served.before, served.now)
+    return _publish(place, Live(deployment.live if served is None else served.name, deployment, before))
+
+
+def rollback(store: Store) -> Live:
+    """Let the live name serve what it served before: the deployment before, or the plain collection."""
+    served = live_of(store)
+    if served is None or served.now.mode == "plain":
+        raise store.failed("is not live with a correction, so there is nothing to go back to")
+    place = store.sibling(served.now.source)
+    now = served.before[-1] if served.before else served.now.plain()
+    if now.mode == "plain" and not place.exists():
+        raise store.failed(
+            f"was made of vectors at hand, and there is no plain collection {place.name!r} to go back to"
+        )
+    return _publish(place, Live(served.name, now, served.before[:-1]))
+
+
+def _publish(place: Store, live: Live) -> Live:
+    place.publish(live.name, live.now.collection, live.key, live.to_json())
+    return live
+
+
+def drop_old(store: Store) -> list[str]:
+    """Drop every deployment that is not live, and return what was dropped; there is no way back to them."""
+    served = live_of(store)
+    if served is None:
+        raise store.failed("is not live with a correction, so nothing is old", "switch to a deployment first")
+    place = store.sibling(served.now.source)
+    _publish(place, Live(served.name, served.now))  # first, so that nothing points at what is dropped
+    dropped = []
+    for one in made_of(place):
+        if one.key == served.now.key and served.now.mode != "plain":
+            continue
+        place.put_record(one.key, None)
+        if one.mode == "vectors":
+            place.sibling(one.collection).drop()
+        else:
+            place.drop_field(one.field)
+        dropped.append(one.what)
+    return dropped

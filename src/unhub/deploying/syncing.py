@@ -1,0 +1,149 @@
+"""Sync: bring a deployment up to date with its source: items that were added, changed or removed there since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unhub.arrays import Float32, Float64, Ids, spans
+from unhub.compute.workers import Progress
+from unhub.correction import Bias, Correction
+from unhub.data.vectors import VectorsLike
+from unhub.deploying.deployment import Deployment, Live, made_of
+from unhub.deploying.live import live_of
+from unhub.deploying.source import Meanwhile, Source, as_deployable
+from unhub.layouts import Layout
+from unhub.search.in_store import digest_of
+from unhub.stores.store import BATCH_ROWS, Batch, Store
+
+SAME_SHARE = 1e-3  # of a vector's length, by which a stored one may differ: engines round to float16 and scale
+
+
+@dataclass(frozen=True)
+class Synced:
+    """How many items of a deployment were added, changed and removed."""
+
+    deployment: Deployment
+    added: int
+    changed: int
+    removed: int
+
+    def __str__(self) -> str:
+        return f"{self.added:,} added, {self.changed:,} changed, {self.removed:,} removed"
+
+
+def sync(
+    store: Store,
+    correction: Correction,
+    *,
+    items: VectorsLike | None = None,
+    progress: Progress | None = None,
+) -> Synced:
+    """Write into what is live, or was deployed last, what changed in the source since; searches go on meanwhile.
+
+    The correction must cover the items that the source has now: `extend` it by new ones first, and `remove` those that
+    are gone. Biases of the other items must be as they were; after a refit, deploy again. items: those of the fit, to
+    compare with what the engine holds.
+    """
+    fitted = as_deployable(correction)
+    served = live_of(store)
+    place = store if served is None else store.sibling(served.now.source)
+    deployment = _current(store, place, served)
+    source = Source.of(place, fitted, items)
+    if deployment.mode == "payload":
+        counts = _sync_field(place, fitted, deployment)
+    else:
+        counts = _sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
+    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec)
+    place.put_record(new.key, new.to_json())
+    if served is not None and served.now.key == deployment.key:
+        live = Live(served.name, new, served.before)
+        place.put_record(live.key, live.to_json())
+    return Synced(new, *counts)
+
+
+def _current(store: Store, place: Store, served: Live | None) -> Deployment:
+    if served is not None and served.now.mode != "plain":
+        return served.now
+    finished = made_of(place)
+    if not finished:
+        raise store.failed("nothing was deployed here that could be brought up to date", "deploy a correction first")
+    return finished[-1]
+
+
+def _sync_vectors(
+    target: Store, source: Source, deployment: Deployment, progress: Progress | None
+) -> tuple[int, int, int]:
+    """Compare every stored vector with the one that belongs there, and write only those that differ."""
+    layout = deployment.layout
+    if layout is None:
+        raise target.failed("its record has no layout", "deploy again")
+    fitted, positions = source.correction, {one: row for row, one in enumerate(source.correction.ids.tolist())}
+    held: set[int | str] = set()
+    gone: list[Ids] = []
+    changed: list[Ids] = []
+    for batch in target.batches():
+        known = np.array([one in positions for one in batch.ids.tolist()], np.bool_)
+        gone.append(batch.ids[~known])
+        held.update(batch.ids[known].tolist())
+        rows = np.array([positions[one] for one in batch.ids[known].tolist()], np.int64)
+        if len(rows):
+            differ = _differing(target, layout, batch.rows[known], source.ready(rows), fitted.bias[rows])
+            changed.append(batch.ids[known][differ])
+    new = np.array([one not in held for one in fitted.ids.tolist()], np.bool_)
+    wanted = np.isin(fitted.ids, np.concatenate([fitted.ids[new], *changed]))
+    written, meanwhile = 0, Meanwhile()
+    for batch, bias in source.batches(meanwhile) if wanted.any() else ():
+        mine = wanted[np.array([positions[one] for one in batch.ids.tolist()], np.int64)]
+        if mine.any():
+            rows_to_write = layout.rows(batch.rows[mine], bias[mine], batch.ids[mine])
+            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine)]
+            target.write(Batch(batch.ids[mine], rows_to_write, payload))
+        written += int(mine.sum())
+        if progress is not None:
+            progress(written, int(wanted.sum()))
+    removed = np.concatenate(gone) if gone else fitted.ids[:0]
+    if len(removed):
+        target.remove(removed)
+    return int(new.sum()), int(sum(map(len, changed))), len(removed)
+
+
+def _differing(
+    target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which items have another vector; raise if an item has the same vector and another bias."""
+    originals = layout.originals(stored)
+    lengths = np.linalg.norm(ready, axis=1)
+    moved = np.linalg.norm(originals - ready, axis=1) > SAME_SHARE * lengths
+    right = layout.shape.items(ready, layout.ratio * bias, layout.radius)
+    scale = np.linalg.norm(right, axis=1) / np.maximum(np.linalg.norm(stored, axis=1), 1e-30)
+    apart = np.linalg.norm(stored * scale[:, None] - right, axis=1) > SAME_SHARE * np.linalg.norm(right, axis=1)
+    refitted = int((apart & ~moved).sum())
+    if refitted:
+        raise target.failed(
+            f"{refitted} items have other biases in this correction than in what is stored, so it was refitted",
+            "deploy it; sync is for items that were added, changed or removed",
+        )
+    return np.asarray(moved)
+
+
+def _sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int, int, int]:
+    """Set the field of items that lack it or have another bias."""
+    positions = {one: row for row, one in enumerate(fitted.ids.tolist())}
+    wanted, added, changed = [], 0, 0
+    for batch in place.batches(payload=True):
+        for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True):
+            value = payload.get(deployment.field)
+            if value is None:
+                added += 1
+            elif not np.isclose(value, fitted.bias[positions[one]], rtol=1e-6, atol=1e-9):
+                changed += 1
+            else:
+                continue
+            wanted.append(positions[one])
+    rows = np.array(wanted, np.int64)
+    for start, stop in spans(len(rows), BATCH_ROWS):
+        some = rows[start:stop]
+        place.set_field(deployment.field, fitted.ids[some], fitted.bias[some])
+    return added, changed, max(0, deployment.items + added - len(fitted))

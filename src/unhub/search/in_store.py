@@ -1,0 +1,156 @@
+"""Search in a store: by what was deployed there, or by over-fetching and subtracting."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from unhub.arrays import Float32, Float64, Ids
+from unhub.compute.workers import Progress
+from unhub.correction import Bias, Correction
+from unhub.data.ids import no_id
+from unhub.errors import ArgumentError
+from unhub.layouts import Layout, Metric
+from unhub.matching import vector_similarity
+from unhub.search.rerank import reranked
+from unhub.stores.store import Correcting, Record, Store, Where
+
+LIVE = "live:"  # and a live name: the key of the record of what is searched under it
+UNMEASURED_CANDIDATES = 1000  # nearest items that are corrected where deploy has not measured how many are needed
+
+
+@dataclass(frozen=True, eq=False)
+class StoreIndex:
+    """The items of a correction in a store, searched there by s - weight * bias.
+
+    layout: that of the vectors in the store, None where they are the plain ones; then candidates are fetched and their
+    biases subtracted, by the engine if it can and the biases are in a field, else here.
+    """
+
+    store: Store
+    correction: Bias
+    layout: Layout | None = None
+    correcting: Correcting | None = None
+    metric: Metric = "cosine"
+    where: Where = None
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the correction's items, which deploy has compared with those of the store."""
+        return self.correction.ids
+
+    def search(
+        self,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        allowed: Ids | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Float32, Ids]:
+        """Return scores and ids, (queries, k), best first."""
+        scores, ids = self._answer(queries, weights, k, allowed)
+        if progress is not None:
+            progress(len(queries), len(queries))
+        if ids.dtype.kind != self.ids.dtype.kind:
+            raise self.store.failed(
+                f"returned ids such as {ids.flat[0].item()!r}, and those of the correction are of another type",
+                "fit on the store itself, so that the ids are the same",
+            )
+        return scores, ids
+
+    def _answer(self, queries: Float32, weights: Float64, k: int, allowed: Ids | None) -> tuple[Float32, Ids]:
+        if self.layout is not None:
+            found = self.store.search(self.layout.asked(queries, weights), k, self.where, allowed)
+            scores = self.layout.read(found.values, queries, weights).astype(np.float32)
+            scores[found.ids == no_id(found.ids.dtype)] = -np.inf
+            return scores, found.ids
+        correcting = self.correcting or Correcting("", UNMEASURED_CANDIDATES)
+        if not np.any(weights):
+            correcting = correcting._replace(candidates=k)
+        elif self.store.subtracts and correcting.field:
+            found = self.store.search_less(queries, weights, k, correcting, self.where, allowed)
+            return found.values, found.ids
+        found = self.store.search(queries, max(k, correcting.candidates), self.where, allowed)
+        similarities = similarities_of(found.values, self.metric)
+        # The searcher has applied the gate to the weights already.
+        best = reranked(found.ids, similarities, without_gate(self.correction), k, weights)
+        return cast("Float32", best.scores), best.ids
+
+
+def without_gate(correction: Bias) -> Bias:
+    """Return the correction as if it applied to every query."""
+    if correction.active is None:
+        return correction
+    return replace(correction, arrays={"bias": correction.bias})
+
+
+def similarities_of(values: Float32, metric: Metric) -> Float64:
+    """Return the similarities that a store's values stand for; under l2, of vectors and queries of length one."""
+    wide = values.astype(np.float64)
+    return 1 - wide / 2 if metric == "l2" else wide
+
+
+def digest_of(correction: Bias) -> str:
+    """Return a hash of the biases and ids of a correction, by which a deployment knows it again."""
+    total = hashlib.blake2b(np.ascontiguousarray(correction.bias, "<f8").tobytes(), digest_size=16)
+    for one in correction.ids.tolist():
+        total.update(f"\0{one}".encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
+
+
+def live_record(store: Store) -> tuple[str, Record] | None:
+    """Return the live name of a store and what is deployed under it, by that name or by that of its source."""
+    records = store.records()
+    if (record := records.get(f"{LIVE}{store.name}")) is not None:
+        return store.name, record
+    for key, record in sorted(records.items()):
+        if key.startswith(LIVE) and record["now"]["source"] == store.name:
+            return key.removeprefix(LIVE), record
+    return None
+
+
+def index_of(store: Store, correction: Correction) -> StoreIndex:
+    """Return the index of what is live in a store; its plain vectors, over-fetched, if nothing is."""
+    if not isinstance(correction, Bias):
+        raise ArgumentError(
+            "correction",
+            f"of {correction.spec!r} ranks by whole rows of similarities, which an engine does not compute",
+            "name an index, for example exact, so that the vectors are read and searched here",
+        )
+    found = live_record(store)
+    if found is None or found[1]["now"]["mode"] == "plain":
+        return plain_index(store if found is None else store.sibling(found[1]["now"]["collection"]), correction)
+    return deployed_index(store, correction, found[1]["now"])
+
+
+def plain_index(store: Store, correction: Bias, correcting: Correcting | None = None) -> StoreIndex:
+    """Return the index that over-fetches from plain vectors."""
+    about = store.describe()
+    similarity = vector_similarity(correction)
+    if about.dimensions != correction.source.dimensions:
+        raise store.failed(
+            f"has {about.dimensions} dimensions, the correction was fitted on {correction.source.dimensions}",
+            "use the model it was fitted with, or refit",
+        )
+    if {"cosine": "cosine", "dot": "dot", "l2": "cosine"}[about.metric] != similarity:
+        raise store.failed(
+            f"compares by {about.metric}, the correction was fitted under {similarity}",
+            "fit under the similarity of the store, or deploy vectors",
+        )
+    return StoreIndex(store, correction, None, correcting, about.metric)
+
+
+def deployed_index(store: Store, correction: Bias, now: Record) -> StoreIndex:
+    """Return the index of a deployment; raise if it is of another correction."""
+    if now["digest"] != digest_of(correction):
+        raise store.failed(
+            f"serves a correction of {now['spec']!r} made on {now['created']}, and this is another ({correction.spec})",
+            "load the correction that was deployed, or deploy this one",
+        )
+    target = store.sibling(now["collection"]) if now["collection"] != store.name else store
+    if now["mode"] == "payload":
+        return plain_index(target, correction, Correcting(now["field"], now["candidates"]))
+    return StoreIndex(target, correction, Layout.from_json(now["layout"]))
