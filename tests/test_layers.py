@@ -36,6 +36,7 @@ LAYERS = (
     "search",
     "files",
     "evaluation",
+    "deploying",  # a correction in a store, measured there, switched and rolled back
     "banks",
     "tuning",
     "multi",

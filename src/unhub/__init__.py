@@ -12,20 +12,37 @@ if TYPE_CHECKING:
     from unhub.data.runs import Run
     from unhub.data.similarity import Dense
     from unhub.data.vectors import Vectors
+    from unhub.deploying.deploy import deploy
+    from unhub.deploying.deployment import Deployment, Live
+    from unhub.deploying.doctor import Diagnosis, doctor
+    from unhub.deploying.live import drop_old, rollback, switch
+    from unhub.deploying.syncing import Synced, sync
     from unhub.embed.embed import Embedded, embed_images, embed_texts, embed_videos
     from unhub.embed.encoder import Encoder, load_encoder
     from unhub.evaluation.evaluate import Evaluation, evaluate
     from unhub.evaluation.group_bias import group_bias
     from unhub.evaluation.hubness import Hubness, Hubs, hubness, worst_hubs
-    from unhub.files import load, read_draws, read_relevance, read_run, read_texts, read_vectors, save, write_draws
+    from unhub.files import (
+        load,
+        load_layout,
+        read_draws,
+        read_relevance,
+        read_run,
+        read_texts,
+        read_vectors,
+        save,
+        write_draws,
+    )
     from unhub.fitting import fit
-    from unhub.layouts import augment, augment_queries, augment_radius, augment_scores
+    from unhub.layouts import Layout, augment, augment_queries, augment_radius, augment_scores, layout
     from unhub.model import Model
     from unhub.multi.evaluate_sets import evaluate_sets
     from unhub.multi.results import SetEvaluation
     from unhub.reports.report import Report, report
     from unhub.search.hits import Hits
+    from unhub.search.rerank import rerank
     from unhub.search.searcher import Searcher, searcher
+    from unhub.stores import Store, store
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
     from unhub.studies.setting_studies import study_k_and_alpha, study_temperature
@@ -40,6 +57,8 @@ __all__ = [
     "BankReport",
     "Bias",
     "Dense",
+    "Deployment",
+    "Diagnosis",
     "Draws",
     "Embedded",
     "Encoder",
@@ -47,6 +66,8 @@ __all__ = [
     "Hits",
     "Hubness",
     "Hubs",
+    "Layout",
+    "Live",
     "Model",
     "OverSeeds",
     "Plan",
@@ -56,7 +77,9 @@ __all__ = [
     "Run",
     "Searcher",
     "SetEvaluation",
+    "Store",
     "Study",
+    "Synced",
     "Tuning",
     "Vectors",
     "__version__",
@@ -64,6 +87,9 @@ __all__ = [
     "augment_queries",
     "augment_radius",
     "augment_scores",
+    "deploy",
+    "doctor",
+    "drop_old",
     "embed_images",
     "embed_texts",
     "embed_videos",
@@ -74,8 +100,10 @@ __all__ = [
     "group_bias",
     "hubness",
     "judge_bank",
+    "layout",
     "load",
     "load_encoder",
+    "load_layout",
     "merge",
     "over_seeds",
     "read_draws",
@@ -85,14 +113,19 @@ __all__ = [
     "read_vectors",
     "remove",
     "report",
+    "rerank",
+    "rollback",
     "sample_bank",
     "save",
     "searcher",
+    "store",
     "study_bank_size",
     "study_bank_source",
     "study_growth",
     "study_k_and_alpha",
     "study_temperature",
+    "switch",
+    "sync",
     "training",
     "tune",
     "worst_hubs",
@@ -120,12 +153,29 @@ _HOMES = {
     "studies.study": ("Study",),
     "tuning.tune": ("tune",),
     "tuning.outcome": ("Tuning",),
-    "files": ("load", "read_draws", "read_relevance", "read_run", "read_texts", "read_vectors", "save", "write_draws"),
+    "deploying.deploy": ("deploy",),
+    "deploying.deployment": ("Deployment", "Live"),
+    "deploying.doctor": ("Diagnosis", "doctor"),
+    "deploying.live": ("drop_old", "rollback", "switch"),
+    "deploying.syncing": ("Synced", "sync"),
+    "files": (
+        "load",
+        "load_layout",
+        "read_draws",
+        "read_relevance",
+        "read_run",
+        "read_texts",
+        "read_vectors",
+        "save",
+        "write_draws",
+    ),
     "fitting": ("fit",),
-    "layouts": ("augment", "augment_queries", "augment_radius", "augment_scores"),
+    "layouts": ("Layout", "layout", "augment", "augment_queries", "augment_radius", "augment_scores"),
     "model": ("Model",),
     "search.hits": ("Hits",),
+    "search.rerank": ("rerank",),
     "search.searcher": ("Searcher", "searcher"),
+    "stores": ("Store", "store"),
     "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),
     "data.vectors": ("Vectors",),

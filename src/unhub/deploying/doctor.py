@@ -156,9 +156,7 @@ def _deployed(
     same = deployment.digest == digest_of(fitted)
     yield Finding(
         same,
-        "the correction is the one that was deployed"
-        if same
-        else f"another correction was deployed ({deployment.spec})",
+        "the correction is the one that was deployed" if same else f"another one was deployed ({deployment.spec})",
         "" if same else "Give the correction that was deployed, or deploy this one.",
     )
     if not same:
@@ -292,9 +290,7 @@ def _by_hand(
     yield Finding(
         bool(alike.all()) or (None if rotated else False),
         f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
-        ""
-        if alike.all()
-        else "They were stored with another correction, or rotated: deploy, so that a record says how.",
+        "" if alike.all() else "They were stored with another correction, or rotated; deploy keeps a record.",
     )
     if queries is None or not alike.any():
         return

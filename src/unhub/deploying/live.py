@@ -58,9 +58,7 @@ def rollback(store: Store) -> Live:
     place = store.sibling(served.now.source)
     now = served.before[-1] if served.before else served.now.plain()
     if now.mode == "plain" and not place.exists():
-        raise store.failed(
-            f"was made of vectors at hand, and there is no plain collection {place.name!r} to go back to"
-        )
+        raise store.failed(f"was made of vectors at hand; there is no plain collection {place.name!r} to go back to")
     return _publish(place, Live(served.name, now, served.before[:-1]))
 
 

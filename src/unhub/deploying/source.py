@@ -81,7 +81,7 @@ class Source:
         for batch in self.store.batches(payload=True):
             known = np.isin(batch.ids, self.correction.ids)
             meanwhile.added += int((~known).sum())
-            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known)]
+            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
             kept = Batch(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue

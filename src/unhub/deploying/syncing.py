@@ -15,7 +15,7 @@ from unhub.deploying.live import live_of
 from unhub.deploying.source import Meanwhile, Source, as_deployable
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
-from unhub.stores.store import BATCH_ROWS, Batch, Store
+from unhub.stores.store import BATCH_ROWS, Batch, Store, joined_ids
 
 SAME_SHARE = 1e-3  # of a vector's length, by which a stored one may differ: engines round to float16 and scale
 
@@ -98,12 +98,12 @@ def _sync_vectors(
         mine = wanted[np.array([positions[one] for one in batch.ids.tolist()], np.int64)]
         if mine.any():
             rows_to_write = layout.rows(batch.rows[mine], bias[mine], batch.ids[mine])
-            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine)]
+            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine).tolist()]
             target.write(Batch(batch.ids[mine], rows_to_write, payload))
         written += int(mine.sum())
         if progress is not None:
             progress(written, int(wanted.sum()))
-    removed = np.concatenate(gone) if gone else fitted.ids[:0]
+    removed = joined_ids(gone) if any(map(len, gone)) else fitted.ids[:0]
     if len(removed):
         target.remove(removed)
     return int(new.sum()), int(sum(map(len, changed))), len(removed)
