@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from unhub.search.hits import Hits
     from unhub.search.rerank import rerank
     from unhub.search.searcher import Searcher, searcher
-    from unhub.stores import Store, store
+    from unhub.stores.opening import store
+    from unhub.stores.store import Store
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
     from unhub.studies.setting_studies import study_k_and_alpha, study_temperature
@@ -175,7 +176,8 @@ _HOMES = {
     "search.hits": ("Hits",),
     "search.rerank": ("rerank",),
     "search.searcher": ("Searcher", "searcher"),
-    "stores": ("Store", "store"),
+    "stores.opening": ("store",),
+    "stores.store": ("Store",),
     "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),
     "data.vectors": ("Vectors",),

@@ -18,7 +18,7 @@ from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, number_of
 from unhub.deploying.live import live_name_of, live_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
-from unhub.deploying.source import Meanwhile, Source, as_deployable
+from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
@@ -66,7 +66,7 @@ def deploy(
         raise ArgumentError("mode", f"must be 'vectors' or 'payload', got {mode!r}")
     place = _place(store, to)
     live = live_name_of(place, alias)
-    source = Source.of(place if isinstance(store, Store) else store, fitted, items)
+    source = SourceItems.of(place if isinstance(store, Store) else store, fitted, items)
     sample = None if queries is None else Sample.of(source, queries, threads)
     options = Options(form, rotate, threads, progress)
     work = _Work(fitted, place, source, sample, live, options)
@@ -99,7 +99,7 @@ class _Work:
 
     correction: Bias
     place: Store
-    source: Source
+    source: SourceItems
     sample: Sample | None
     live: str
     options: Options

@@ -14,7 +14,7 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss, made_of
 from unhub.deploying.live import live_of
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
-from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, Source, as_deployable
+from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
 from unhub.errors import ArgumentError
 from unhub.layouts import METRICS, Form, Layout
 from unhub.matching import vector_similarity
@@ -161,7 +161,7 @@ def _deployed(
     )
     if not same:
         return
-    source = Source.of(place, fitted, items) if place.exists() else None
+    source = SourceItems.of(place, fitted, items) if place.exists() else None
     if source is not None:
         yield Finding(True, "the source has the items of the correction")
         yield from (Finding(None, note) for note in source.notes)
@@ -171,7 +171,7 @@ def _deployed(
     else:
         yield from _field(place, deployment, fitted)
     if queries is not None:
-        items_source = source or Source(_in_order(target.vectors(), fitted), fitted, None)
+        items_source = source or SourceItems(_in_order(target.vectors(), fitted), fitted, None)
         sample = Sample.of(items_source, queries, threads)
         index = deployed_index(place, fitted, deployment.to_json())
         loss = allowed_loss(index.store.describe())
@@ -184,7 +184,7 @@ def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:
     return vectors.gather(Names(vectors.ids).positions(fitted.ids, "items"))
 
 
-def _target(target: Store, deployment: Deployment, fitted: Bias, source: Source | None) -> Iterator[Finding]:
+def _target(target: Store, deployment: Deployment, fitted: Bias, source: SourceItems | None) -> Iterator[Finding]:
     about, layout = target.describe(), deployment.layout
     if layout is None:
         yield Finding(False, "the record of the deployment has no layout", "Deploy again.")
@@ -238,7 +238,7 @@ def _plain(
     place: Store, fitted: Bias, queries: VectorsLike | None, items: VectorsLike | None, threads: int | None
 ) -> Iterator[Finding | Measured]:
     """Look at plain vectors: whether they are those of the correction, and how many candidates would be needed."""
-    source = Source.of(place, fitted, items)
+    source = SourceItems.of(place, fitted, items)
     yield Finding(True, "it has the items of the correction")
     yield from (Finding(None, note) for note in source.notes)
     index = plain_index(place, fitted)
@@ -301,5 +301,5 @@ def _by_hand(
     layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, gated=fitted.active is not None)
     if METRICS[form] != about.metric:
         layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
-    source = Source(Vectors(fitted.ids, originals), fitted, None)
+    source = SourceItems(Vectors(fitted.ids, originals), fitted, None)
     yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))

@@ -15,7 +15,7 @@ from unhub.compute.workers import Progress
 from unhub.data.ids import no_id
 from unhub.data.vectors import VectorsLike, as_vectors
 from unhub.deploying.deployment import Measured
-from unhub.deploying.source import Source
+from unhub.deploying.source import SourceItems
 from unhub.errors import ArgumentError
 from unhub.evaluation.hubness import figures_of
 from unhub.matching import prepare_queries
@@ -41,7 +41,7 @@ class Sample:
     plain: Ids
 
     @staticmethod
-    def of(source: Source, queries: VectorsLike, threads: int | None = None, seed: int = 0) -> Sample:
+    def of(source: SourceItems, queries: VectorsLike, threads: int | None = None, seed: int = 0) -> Sample:
         """Search the items exactly; more queries than enough are drawn from."""
         given = as_vectors(queries, "queries")
         if len(given) > MOST_QUERIES:
@@ -55,7 +55,7 @@ class Sample:
         """Return the share of the right items that were found, over all queries."""
         return float(np.mean([np.isin(wanted, got).mean() for wanted, got in zip(right, found, strict=True)]))
 
-    def candidates_needed(self, source: Source, threads: int | None = None) -> tuple[int, float]:
+    def candidates_needed(self, source: SourceItems, threads: int | None = None) -> tuple[int, float]:
         """Return how many of the nearest items hold nearly all of the corrected best, and what share they hold."""
         exact = Searcher(source.items, source.correction, "exact", threads)
         most = min(CANDIDATES[-1], len(source.items))

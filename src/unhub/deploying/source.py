@@ -1,4 +1,4 @@
-"""Source: the items that a deployment is made of, in a store or at hand, matched with the correction."""
+"""SourceItems: the items that a deployment is made of, in a store or at hand, matched with the correction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_deployable(correction: Correction) -> Bias:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceItems:
     """Items in the order of a correction, (items, dimensions), mapped or in memory, and the store they were read from.
 
     notes: what could not be compared.
@@ -47,7 +47,7 @@ class Source:
     notes: tuple[str, ...] = ()
 
     @staticmethod
-    def of(given: VectorsLike, correction: Bias, items: VectorsLike | None = None) -> Source:
+    def of(given: VectorsLike, correction: Bias, items: VectorsLike | None = None) -> SourceItems:
         """Read the items once and compare them with those of the fit: ids, dimensions, contents.
 
         items: those of the fit, to compare with where an engine has scaled or rounded its vectors.
@@ -58,7 +58,7 @@ class Source:
         _check_width(vectors, correction, store)
         ordered = vectors.gather(Names(vectors.ids).positions(correction.ids, "items"))
         notes = _compared(ordered, correction, store, None if items is None else as_vectors(items, "items"))
-        return Source(ordered, correction, store, notes)
+        return SourceItems(ordered, correction, store, notes)
 
     @property
     def similarity(self) -> Kind:

@@ -12,7 +12,7 @@ from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
 from unhub.deploying.live import live_of
-from unhub.deploying.source import Meanwhile, Source, as_deployable
+from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
 from unhub.stores.store import BATCH_ROWS, Batch, Store, joined_ids
@@ -50,7 +50,7 @@ def sync(
     served = live_of(store)
     place = store if served is None else store.sibling(served.now.source)
     deployment = _current(store, place, served)
-    source = Source.of(place, fitted, items)
+    source = SourceItems.of(place, fitted, items)
     if deployment.mode == "payload":
         counts = _sync_field(place, fitted, deployment)
     else:
@@ -73,7 +73,7 @@ def _current(store: Store, place: Store, served: Live | None) -> Deployment:
 
 
 def _sync_vectors(
-    target: Store, source: Source, deployment: Deployment, progress: Progress | None
+    target: Store, source: SourceItems, deployment: Deployment, progress: Progress | None
 ) -> tuple[int, int, int]:
     """Compare every stored vector with the one that belongs there, and write only those that differ."""
     layout = deployment.layout

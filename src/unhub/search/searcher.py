@@ -23,8 +23,7 @@ from unhub.search.hits import Excluded, Hits, Id, Names, Positions, Rank, Ranked
 from unhub.search.in_store import StoreIndex, index_of
 from unhub.search.mean_ranks import rank_by_mean_rank
 from unhub.search.whole_rows import CorrectedItems, rank_rows
-from unhub.stores import Store
-from unhub.stores.store import Where
+from unhub.stores.store import Store, Where
 
 GATE_CANDIDATES = 10  # a quantised index may not rank the raw best first, but the scores of its candidates are exact
 
