@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unhub.evaluation.group_bias import group_bias
     from unhub.evaluation.hubness import Hubness, Hubs, hubness, worst_hubs
     from unhub.files import (
+        export,
         load,
         load_layout,
         read_draws,
@@ -96,6 +97,7 @@ __all__ = [
     "embed_videos",
     "evaluate",
     "evaluate_sets",
+    "export",
     "extend",
     "fit",
     "group_bias",
@@ -160,6 +162,7 @@ _HOMES = {
     "deploying.live": ("drop_old", "rollback", "switch"),
     "deploying.syncing": ("Synced", "sync"),
     "files": (
+        "export",
         "load",
         "load_layout",
         "read_draws",

@@ -11,15 +11,13 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import read_given, read_optional
-from unhub.cli.options import Bank, CompareBy, Items, Json, Seed, SimilarityChoice, Threads
+from unhub.cli.options import Bank, CompareBy, Items, Json, Seed, SimilarityChoice, Threads, vectors
 
 
 def bank(
     items: Items,
     bank: Bank,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries like the ones you expect, to compare the bank with.")
-    ] = None,
+    queries: Annotated[Path | None, vectors("Queries like the ones you expect, to compare the bank with.")] = None,
     similarity: CompareBy = SimilarityChoice.cosine,
     seed: Seed = 0,
     threads: Threads = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,21 @@ if TYPE_CHECKING:
     from unhub.correction import Correction
     from unhub.data.vectors import Rows, Vectors
     from unhub.evaluation.pictures import Picture
+    from unhub.stores.store import Store
+
+
+class GivenPath(type(Path())):  # type: ignore[misc]  # the class of paths depends on the system
+    """A path that keeps the text it was given as: it may be the address of a store, which is no path."""
+
+    def __new__(cls, text: str) -> GivenPath:
+        made: GivenPath = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    def __init__(self, text: str) -> None:
+        if sys.version_info >= (3, 12):
+            super().__init__(text)
+        self.text = text
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *inputs: Path | None) -> None:
@@ -71,13 +87,39 @@ def check_methods(specs: Iterable[str], option: str) -> None:
             parse(spec)
 
 
+def address_in(path: Path) -> str | None:
+    """Return the address of a store, if an option was given one; None if it names a file."""
+    text = path.text if isinstance(path, GivenPath) else ""
+    if ":" not in text or path.exists():
+        return None
+    from unhub.stores.opening import is_store
+
+    return text if is_store(text) else None
+
+
+def open_given_store(address: str, option: str) -> Store:
+    """Open the store of an option or argument."""
+    from unhub.stores.opening import store
+
+    with argument(option, "address", "store"):
+        return store(address)
+
+
+def read_or_open(path: Path, option: str) -> Vectors | Store:
+    """Read the vectors of an option, or open the store that it names."""
+    address = address_in(path)
+    return read_given(path, option) if address is None else open_given_store(address, option)
+
+
 def read_given(path: Path, option: str) -> Vectors:
     """Read the vectors of an option; each row is checked and hashed once, however often they are used."""
     from unhub import files
     from unhub.matching import checked_once
 
-    with argument(option):
-        return checked_once(files.read_vectors(path), option)
+    address = address_in(path)
+    with argument(option, "store"):
+        held = files.read_vectors(path) if address is None else open_given_store(address, option).vectors()
+        return checked_once(held, option)
 
 
 def read_optional(path: Path | None, option: str) -> Vectors | None:
@@ -94,6 +136,8 @@ def read_named(
 
     if ids is None:
         return read_given(path, option)
+    if (address := address_in(path)) is not None:
+        raise ValueError(f"{ids_option} goes with a file; the ids of {address.partition(':')[0]} are in the store")
     with argument(ids_option):
         names = files.read_ids(ids, text=text)
     with argument(option):
@@ -110,5 +154,7 @@ def read_followed(
 
     if ids is not None:
         return read_named(path, ids, option, ids_option, text=fitted.ids.dtype.kind == "U")
+    if address_in(path) is not None:
+        return read_given(path, option)
     with argument(option):
         return files.read_as_held(path)

@@ -48,7 +48,7 @@ def search(
     encoded_items: EncodedItems = False,
     k: Annotated[int, whole_number(1, "-k", help="Number of items to return for each set.")] = 10,
     strength: Strength = 1.0,
-    index: Index = "exact",
+    index: Index = None,
     form: FormatOption = None,
     output: HitsOutput = None,
     overwrite: Overwrite = False,

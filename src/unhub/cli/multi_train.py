@@ -22,6 +22,7 @@ from unhub.cli.options import (
     Seed,
     Threads,
     one_of,
+    vectors,
     whole_number,
 )
 from unhub.errors import ArgumentError
@@ -51,7 +52,7 @@ class Kinds(StrEnum):
 
 def train(
     texts: Annotated[Path, typer.Option(help=f"Features of the captions: {VECTORS}.")],
-    items: Annotated[Path, typer.Option(help="Features of the items, in the same formats.")],
+    items: Annotated[Path, vectors("Features of the items, in the same formats.")],
     relevance: RelevanceFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, for example model.safetensors.")],
     text_ids: Annotated[Path | None, typer.Option(help="Ids of the captions: one per line, or a .npy file.")] = None,
@@ -63,7 +64,7 @@ def train(
         Path | None, typer.Option(help="Captions for validation (default: those of --texts that the pairs name).")
     ] = None,
     validation_items: Annotated[
-        Path | None, typer.Option(help="Items for validation (default: those of --items that the pairs name).")
+        Path | None, vectors("Items for validation (default: those of --items that the pairs name).")
     ] = None,
     head: Annotated[Heads, one_of(Heads, "--head", help="Head that combines several captions.")] = Heads.cg_wf,
     queries: Annotated[int, whole_number(1, help="Number of captions of an item in one step.")] = 5,
@@ -206,7 +207,7 @@ def encode(
         typer.Option("--output", "-o", help="A .npz file for vectors and ids, or a .npy file if the ids are 0, 1, ..."),
     ],
     texts: Annotated[Path | None, typer.Option(help=f"Features of texts: {VECTORS}.")] = None,
-    items: Annotated[Path | None, typer.Option(help="Features of items, in the same formats.")] = None,
+    items: Annotated[Path | None, vectors("Features of items, in the same formats.")] = None,
     ids: Annotated[Path | None, typer.Option(help="Ids of the rows: one per line, or a .npy file.")] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,

@@ -9,9 +9,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from unhub.cli.inputs import GivenPath
 from unhub.errors import nearest_name
 
-VECTORS = ".npy, .npz, .parquet, .safetensors or a folder"
+VECTORS = ".npy, .npz, .parquet, .safetensors, a folder or a store"
 TABLES = ".csv, .tsv, .jsonl or .parquet"
 MEASURES = "R@1,R@5,R@10,MdR,MnR"
 
@@ -68,6 +69,11 @@ def _metavar(choices: type[StrEnum]) -> str:
     return f"[{'|'.join(choices)}]"
 
 
+def vectors(help: str, *names: str) -> Any:
+    """Return an option that takes a file, a folder, or the address of a store."""
+    return typer.Option(*names, parser=GivenPath, metavar="FILE", help=help)
+
+
 class SimilarityChoice(StrEnum):
     """How vectors are compared."""
 
@@ -76,13 +82,11 @@ class SimilarityChoice(StrEnum):
 
 
 # The sets of vectors.
-Items: TypeAlias = Annotated[Path, typer.Option(help=f"The gallery: {VECTORS}.")]
-Bank: TypeAlias = Annotated[Path, typer.Option(help="Past queries, in the same formats.")]
-OptionalBank: TypeAlias = Annotated[Path | None, typer.Option(help="Past queries, in the same formats.")]
-BankItems: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Bank items, in the same formats, for methods that use them.")
-]
-Queries: TypeAlias = Annotated[Path, typer.Option(help="The queries, in the same formats.")]
+Items: TypeAlias = Annotated[Path, vectors(f"The gallery: {VECTORS}.")]
+Bank: TypeAlias = Annotated[Path, vectors("Past queries, in the same formats.")]
+OptionalBank: TypeAlias = Annotated[Path | None, vectors("Past queries, in the same formats.")]
+BankItems: TypeAlias = Annotated[Path | None, vectors("Bank items, in the same formats, for methods that use them.")]
+Queries: TypeAlias = Annotated[Path, vectors("The queries, in the same formats.")]
 ItemIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")]
 QueryIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the queries: one per line, or a .npy file.")]
 TextIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the texts: one per line, or a .npy file.")]
@@ -138,7 +142,13 @@ ExcludeSelf: TypeAlias = Annotated[
 Strength: TypeAlias = Annotated[
     float, typer.Option(help="How much of the correction to apply, from 0 (none) to 1 (all).")
 ]
-Index: TypeAlias = Annotated[str, typer.Option(help="Index to search: exact, or faiss:FACTORY.")]
+Index: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Index to search: exact, or faiss:FACTORY (default: exact; a store is searched in its engine)."),
+]
+Where: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FILTER", help="Filter in the language of the engine, if the items are a store.")
+]
 Seed: TypeAlias = Annotated[int, whole_number(0, help="Random seed.")]
 Threads: TypeAlias = Annotated[int | None, whole_number(1, help="Threads to use (default: all cores).")]
 Memory: TypeAlias = Annotated[

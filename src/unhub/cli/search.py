@@ -7,7 +7,7 @@ from typing import Annotated
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.hits import FormatOption, check_strength, hits_writer, note_few_items, write_hits
-from unhub.cli.inputs import check_outputs, read_given, read_named
+from unhub.cli.inputs import check_outputs, read_given, read_named, read_or_open
 from unhub.cli.options import (
     HitsOutput,
     Index,
@@ -20,6 +20,7 @@ from unhub.cli.options import (
     Saved,
     Strength,
     Threads,
+    Where,
     whole_number,
 )
 
@@ -31,7 +32,8 @@ def search(
     item_ids: ItemIds = None,
     k: Annotated[int, whole_number(1, "-k", help="Number of items to return for each query.")] = 10,
     strength: Strength = 1.0,
-    index: Index = "exact",
+    index: Index = None,
+    where: Where = None,
     form: FormatOption = None,
     output: HitsOutput = None,
     overwrite: Overwrite = False,
@@ -48,11 +50,11 @@ def search(
     check_strength(strength)
     with argument("--correction"):
         fitted = files.load(correction, "correction")
-    gallery = read_named(items, item_ids)
+    gallery = read_or_open(items, "--items") if item_ids is None else read_named(items, item_ids)
     asked = read_given(queries, "--queries")
     with progress("index", quiet) as advance:
         ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
     note_few_items(k, len(ready), quiet)
     with progress("search", quiet) as advance:
-        hits = ready.search(asked, k=k, strength=strength, progress=advance)
+        hits = ready.search(asked, k=k, strength=strength, progress=advance, where=where)
     write_hits(write, asked.ids, hits, output, "query", quiet, as_json)

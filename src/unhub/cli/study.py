@@ -29,6 +29,7 @@ from unhub.cli.options import (
     SimilarityChoice,
     Threads,
     one_argument_of,
+    vectors,
     whole_number,
 )
 from unhub.errors import ArgumentError
@@ -51,7 +52,7 @@ def study(
         list[str],
         typer.Option(metavar="FILE", help="Past queries; bank-source takes several, each as FILE or NAME=FILE."),
     ],
-    queries: Annotated[Path, typer.Option(help="Validation queries to measure with, not the test queries.")],
+    queries: Annotated[Path, vectors("Validation queries to measure with, not the test queries.")],
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,

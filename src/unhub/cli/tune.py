@@ -29,6 +29,7 @@ from unhub.cli.options import (
     Seed,
     SimilarityChoice,
     Threads,
+    vectors,
 )
 from unhub.errors import ArgumentError
 
@@ -39,7 +40,7 @@ def tune(
     output: Output,
     queries: Annotated[
         Path | None,
-        typer.Option(help="Queries to choose by; labels are optional."),
+        vectors("Queries to choose by; labels are optional."),
     ] = None,
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,

@@ -11,7 +11,7 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import save
 from unhub.cli.inputs import check_outputs, read_followed, read_given, read_optional
-from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, whole_number
+from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, vectors, whole_number
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
@@ -20,22 +20,22 @@ ChangedOutput: TypeAlias = Annotated[
     Path, typer.Option("--output", "-o", help="File to write; it may be the file of --correction.")
 ]
 FitBankItems: TypeAlias = Annotated[
-    Path | None, typer.Option("--bank-items", help="The bank items of the fit, if the method uses them.")
+    Path | None, vectors("The bank items of the fit, if the method uses them.", "--bank-items")
 ]
 Warm: TypeAlias = Annotated[int, whole_number(0, help="Number of iterations over all the items, for 'sn' and 'dbsn'.")]
 
 
 def extend(
     correction: Saved,
-    new_items: Annotated[Path, typer.Option(help=f"The items to add: {VECTORS}.")],
-    bank: Annotated[Path, typer.Option(help="The bank of the fit.")],
+    new_items: Annotated[Path, vectors(f"The items to add: {VECTORS}.")],
+    bank: Annotated[Path, vectors("The bank of the fit.")],
     output: ChangedOutput,
     new_item_ids: Annotated[
         Path | None,
         typer.Option(help="Ids of the new items: one per line, or a .npy file (default: the next free numbers)."),
     ] = None,
     bank_items: FitBankItems = None,
-    items: Annotated[Path | None, typer.Option(help="The items of the fit, for --warm.")] = None,
+    items: Annotated[Path | None, vectors("The items of the fit, for --warm.")] = None,
     item_ids: ItemIds = None,
     warm: Warm = 0,
     threads: Threads = None,
@@ -63,8 +63,8 @@ def extend(
 
 def merge(
     correction: Saved,
-    items: Annotated[Path, typer.Option(help="The items of the fit.")],
-    more_bank: Annotated[Path, typer.Option(help="Past queries to add to the bank.")],
+    items: Annotated[Path, vectors("The items of the fit.")],
+    more_bank: Annotated[Path, vectors("Past queries to add to the bank.")],
     output: ChangedOutput,
     item_ids: ItemIds = None,
     bank_items: FitBankItems = None,
@@ -93,13 +93,9 @@ def remove(
     correction: Saved,
     ids: Annotated[Path, typer.Option(help="Ids of the items to remove: one per line, or a .npy file.")],
     output: ChangedOutput,
-    items: Annotated[
-        Path | None, typer.Option(help="The items of the fit, for --warm and some settings of 'dis'.")
-    ] = None,
+    items: Annotated[Path | None, vectors("The items of the fit, for --warm and some settings of 'dis'.")] = None,
     item_ids: ItemIds = None,
-    bank: Annotated[
-        Path | None, typer.Option(help="The bank of the fit, for --warm and some settings of 'dis'.")
-    ] = None,
+    bank: Annotated[Path | None, vectors("The bank of the fit, for --warm and some settings of 'dis'.")] = None,
     bank_items: FitBankItems = None,
     warm: Warm = 0,
     threads: Threads = None,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from unhub.atomic import check_target, replacing
     from unhub.files.container import check_replaceable, is_replaceable
     from unhub.files.corrections import save_correction
+    from unhub.files.exports import bias_writer, export
     from unhub.files.models import save_model
     from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
     from unhub.files.relevance_files import read_relevance, read_run
@@ -31,8 +32,10 @@ __all__ = [
     "READERS",
     "NamedSets",
     "Texts",
+    "bias_writer",
     "check_replaceable",
     "check_target",
+    "export",
     "find_pictures",
     "is_model",
     "is_replaceable",
@@ -65,6 +68,7 @@ _HOMES = {
     "unhub.files.container": ("check_replaceable", "is_replaceable"),
     "unhub.files.corrections": ("save_correction",),
     "unhub.files.saved_draws": ("overwrite_draws", "read_draws", "write_draws"),
+    "unhub.files.exports": ("bias_writer", "export"),
     "unhub.files.models": ("save_model",),
     "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
     "unhub.files.relevance_files": ("read_relevance", "read_run"),
