@@ -71,8 +71,8 @@ def test_numbers_are_no_names_of_named_items() -> None:
 
 
 def test_an_index_must_be_a_text() -> None:
-    words = "index must be a text such as 'exact' or 'faiss:HNSW32', got None"
-    assert refused(lambda: unhub.searcher(ITEMS, FITTED, index=cast("Any", None))) == words
+    words = "index must be a text such as 'exact' or 'faiss:HNSW32', got 7"
+    assert refused(lambda: unhub.searcher(ITEMS, FITTED, index=cast("Any", 7))) == words
 
 
 @pytest.mark.parametrize("strength", ["full", [[1.0], [2.0, 3.0]]])
