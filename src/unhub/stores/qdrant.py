@@ -410,10 +410,15 @@ class QdrantStore(PointStore):
         return client
 
     def _info(self) -> rest.CollectionInfo:
-        if not self.exists():
-            raise self.failed(f"there is no collection {self.name!r}", f"the collections here: {self._listed()}")
         with self._asking():
-            return self._client().get_collection(self.name)
+            client = self._source.client(make=False)
+            try:
+                if client is not None:
+                    return client.get_collection(self.name)
+            except Exception:
+                if client is not None and client.collection_exists(self.name):
+                    raise
+        raise self.failed(f"there is no collection {self.name!r}", f"the collections here: {self._listed()}")
 
     def _listed(self) -> str:
         return ", ".join([*self.names(), *(f"{alias} (alias)" for alias in self._aliases())]) or "none"

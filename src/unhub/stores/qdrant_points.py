@@ -238,7 +238,7 @@ class PointStore(Store):
     # What they share
 
     def vector(self, fresh: bool = False) -> PointVector:
-        """Return the vector that is searched, as last read: an alias may have moved since."""
+        """Return the vector that is searched; a call of the user's reads it anew, since an alias may have moved."""
         if self._vector is None or fresh:
             self._vector = self.read_vector()
         return self._vector
@@ -284,7 +284,7 @@ class PointStore(Store):
             check_whole(effort, "effort", 1)
         vector = self._fitting(queries)
         asked = [PointQuery(row, k, effort) for row in queries.tolist()]
-        return self._search(asked, vector, where, among)
+        return self._sorted(self._search(asked, vector, where, among), k, vector.metric)
 
     def search_less(
         self,
@@ -306,7 +306,8 @@ class PointStore(Store):
             )
         path = Correcting(path_of(self._checked(correcting.field)), max(k, correcting.candidates))
         pairs = zip(queries.tolist(), weights.tolist(), strict=True)
-        return self._search([PointQuery(row, k, None, weight, path) for row, weight in pairs], vector, where, among)
+        asked = [PointQuery(row, k, None, weight, path) for row, weight in pairs]
+        return self._sorted(self._search(asked, vector, where, among), k, vector.metric)
 
     def write(self, batch: Batch) -> None:
         """Add points or replace them whole, which would drop other vectors of theirs."""
@@ -367,23 +368,23 @@ class PointStore(Store):
         return keys
 
     def _fitting(self, rows: Float32, what: str = "queries") -> PointVector:
-        """Return the vector; raise if rows have other dimensions than it now has."""
-        vector = self.vector()
+        """Return the vector as it is now; raise if rows have other dimensions."""
+        vector = self.vector(fresh=True)
         width = rows.shape[1] if rows.ndim == 2 else 0
-        if width != vector.dimensions:
-            vector = self.vector(fresh=True)
         if width != vector.dimensions:
             problem = f"has {vector.dimensions} dimensions, the {what} have {width or 'none'}"
             raise self.failed(problem, "embed both with one model")
         return vector
 
-    def _search(self, asked: list[PointQuery], vector: PointVector, where: Where, among: Ids | None) -> Found:
+    def _search(
+        self, asked: list[PointQuery], vector: PointVector, where: Where, among: Ids | None
+    ) -> list[list[PointFound]]:
         keys = None if among is None else [key for one in among.tolist() for key in keys_of(one)]
         chosen = self.choose(where, keys)
         found: list[list[PointFound]] = []
         for start, stop in spans(len(asked), _rows_of_a_request(vector.dimensions)):
             found += [[]] * (stop - start) if keys == [] else self.find(asked[start:stop], chosen)
-        return self._sorted(found, asked[0].k if asked else 1, vector.metric)
+        return found
 
     def _sorted(self, found: list[list[PointFound]], k: int, metric: Metric) -> Found:
         """Return what was found as arrays, best first; Qdrant's Euclid is the root of a squared distance."""
