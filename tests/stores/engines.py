@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from unhub.arrays import Float32
+from unhub.stores import store as opened_store
 from unhub.stores.store import Batch, Metric, Store
 
 
@@ -34,8 +35,15 @@ class Engine:
         return self.opened(folder)
 
 
+def in_folder(pattern: str) -> Callable[[Path], Store]:
+    """Return what opens an address of a file or folder in the folder of a test, for example `milvus:{}/x.db#photos`."""
+    return lambda folder: opened_store(pattern.format(folder))
+
+
 # One line for each engine that can be written.
-ENGINES: dict[str, Engine] = {}
+ENGINES: dict[str, Engine] = {
+    "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
+}
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 

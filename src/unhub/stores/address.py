@@ -1,6 +1,7 @@
 """Address: where a store is, as one text, for example `qdrant://localhost:6333/photos?vector=clip`.
 
     scheme://user:password@host:port/path?option=value#table.column      an engine behind a network
+    scheme:https://host:port/path?option=value#table.column              likewise, by the URL of the engine
     scheme:folder#table.column?option=value                              an engine in this process
 
 A password or a key in an address is used and never shown: an address prints without it.
@@ -70,13 +71,17 @@ def is_address(text: str, schemes: Mapping[str, object]) -> bool:
 def parse_address(text: str) -> Address:
     """Return the parts of an address whose scheme is known."""
     scheme, _, rest = text.partition(":")
-    return _of_network(scheme, text) if rest.startswith("//") else _in_process(scheme, rest)
+    if rest.startswith("//"):
+        return _of_network(scheme, text, "")
+    if rest.startswith(("http://", "https://")):
+        return _of_network(scheme, rest, f"{scheme}:")
+    return _in_process(scheme, rest)
 
 
-def _of_network(scheme: str, text: str) -> Address:
-    parts = urlsplit(text)
+def _of_network(scheme: str, url: str, before: str) -> Address:
+    parts = urlsplit(url)
     collection, column = _fragment(parts.fragment)
-    return Address(scheme, text, collection, column, _options(parts.query), _without_secrets(parts), True)
+    return Address(scheme, url, collection, column, _options(parts.query), before + _without_secrets(parts), True)
 
 
 def _in_process(scheme: str, rest: str) -> Address:
