@@ -20,7 +20,7 @@ def exact(batch: Batch, queries: Float32, metric: Metric) -> Float32:
         return np.asarray(unit(queries) @ unit(batch.rows).T, np.float32)
     if metric == "dot":
         return np.asarray(queries @ batch.rows.T, np.float32)
-    return np.square(queries[:, None] - batch.rows[None]).sum(axis=2)
+    return np.asarray(np.square(queries[:, None] - batch.rows[None]).sum(axis=2), np.float32)
 
 
 def read_all(store: Store, payload: bool = False) -> Batch:

@@ -80,8 +80,11 @@ def parse_address(text: str) -> Address:
 
 def _of_network(scheme: str, url: str, before: str) -> Address:
     parts = urlsplit(url)
-    collection, column = _fragment(parts.fragment)
-    return Address(scheme, url, collection, column, _options(parts.query), before + _without_secrets(parts), True)
+    fragment, _, late = parts.fragment.partition("?")  # options may stand last, as in an address of a folder
+    collection, column = _fragment(fragment)
+    options = _options(parts.query) | _options(late)
+    shown = f"{before}{_without_password(parts)}{_shown_options(options)}{'#' if fragment else ''}{fragment}"
+    return Address(scheme, url, collection, column, options, shown, True)
 
 
 def _in_process(scheme: str, rest: str) -> Address:
@@ -110,9 +113,8 @@ def _shown_options(options: Mapping[str, str]) -> str:
     return f"?{shown}" if shown else ""
 
 
-def _without_secrets(parts: SplitResult) -> str:
+def _without_password(parts: SplitResult) -> str:
     user, at, host = parts.netloc.rpartition("@")
     if ":" in user:
         user = f"{user.partition(':')[0]}:{HIDDEN}"
-    fragment = f"#{parts.fragment}" if parts.fragment else ""
-    return f"{parts.scheme}://{user}{at}{host}{parts.path}{_shown_options(_options(parts.query))}{fragment}"
+    return f"{parts.scheme}://{user}{at}{host}{parts.path}"

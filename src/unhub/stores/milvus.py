@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, ClassVar, cast, final
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from unhub.arrays import Float32, Float64, Ids, rows_per_block, spans
 from unhub.compute.workers import Progress
-from unhub.errors import optional
-from unhub.stores.address import HIDDEN, Address
-from unhub.stores.ragged import found_of, ids_of
+from unhub.stores.address import Address
+from unhub.stores.answers import found_of, ids_of
+from unhub.stores.milvus_link import MilvusLink, is_lite, milvus_link
 from unhub.stores.store import (
     BATCH_ROWS,
     Batch,
@@ -45,6 +41,14 @@ CODES: Mapping[str, Codes] = {
     "IVF_RABITQ": "binary",
     "DISKANN": "pq",
 }
+INDEX_KINDS: Mapping[str, IndexKind] = {
+    "FLAT": "flat",
+    "BRUTE": "flat",
+    "HNSW": "hnsw",
+    "AUTOINDEX": "hnsw",
+    "IVF": "ivf",
+    "SCANN": "ivf",
+}
 RESCORED = ("SCANN", "DISKANN")  # these score again from the vectors; the others do if their setting `refine` says so
 BOOKKEEPING = ("field_name", "index_name", "total_rows", "indexed_rows", "pending_index_rows", "state")
 
@@ -53,9 +57,7 @@ LONGEST_TEXT = 65_535  # of a field of Milvus
 MOST_ROWS = 16_384  # of one answer of Milvus
 IDS_AT_ONCE = 1000
 QUERIES_AT_ONCE = 256
-CONNECT_SECONDS = 10
 WAIT_SECONDS = 0.2
-ENDING = ".db"
 
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
@@ -63,45 +65,12 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r", "\t"
 def open_store(address: Address) -> Store:
     """Open `milvus:file.db#photos.vector`, `milvus://host:19530/photos` or `milvus:https://host/photos`."""
     address.check_options("token", "database", "vector")
-    library = optional("pymilvus", "milvus", "a Milvus store")
-    link, collection = _server(address, library) if address.network else _folder(address, library)
+    link, collection = milvus_link(address)
     return Milvus(address, collection, address.column or address.option("vector"), link)
 
 
-@dataclass
-class Link:
-    """How a database of Milvus is reached; connected when it is first used."""
-
-    address: Address
-    library: ModuleType
-    url: str
-    token: str = field(default="", repr=False)
-    database: str = ""
-    connected: Any = None
-
-    def is_missing(self) -> bool:
-        """Return whether it is a folder that does not exist; to connect would create it."""
-        return not self.address.network and not os.path.lexists(self.url)
-
-
-def _server(address: Address, library: ModuleType) -> tuple[Link, str]:
-    """Return the link of `host:port/[database/]collection`, or of `host:port/database#collection.column`."""
-    parts = urlsplit(address.place)
-    before, _, last = unquote(parts.path).strip("/").rpartition("/")
-    collection, database = (address.collection, last) if address.collection else (last, before)
-    user, _, host = parts.netloc.rpartition("@")
-    scheme = "http" if parts.scheme == address.scheme else parts.scheme
-    token = unquote(user) or address.option("token") or os.environ.get("MILVUS_TOKEN", "")
-    link = Link(address, library, f"{scheme}://{host}", token, database or address.option("database"))
-    return link, collection or address.named()
-
-
-def _folder(address: Address, library: ModuleType) -> tuple[Link, str]:
-    return Link(address, library, address.place), address.named()
-
-
 @dataclass(frozen=True)
-class Shape:
+class MilvusShape:
     """The schema of a collection: its primary key, its vector, and the fields of its payload as Milvus tells them."""
 
     primary: str
@@ -115,7 +84,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Indexing:
+class MilvusIndex:
     """The index on a vector, in Milvus's words."""
 
     kind: str = "AUTOINDEX"
@@ -129,7 +98,7 @@ class Milvus(Store):
 
     engine: ClassVar[str] = "Milvus"
 
-    def __init__(self, address: Address, name: str, column: str, link: Link) -> None:
+    def __init__(self, address: Address, name: str, column: str, link: MilvusLink) -> None:
         super().__init__(address, name)
         self.column, self.link = column, link
 
@@ -157,7 +126,7 @@ class Milvus(Store):
             metric=METRICS[index.metric],
             dimensions=shape.dimensions,
             count=self._count(),
-            index=self._index_kind(index.kind),
+            index=_index_kind(index.kind),
             codes=codes,
             rescored=codes == "none" or rescored,
             settings={"index_type": index.kind, "metric_type": index.metric, "vector": shape.vector, **settings},
@@ -182,13 +151,13 @@ class Milvus(Store):
     ) -> Found:
         """Return the k nearest items of each query; effort is ef of a graph and nprobe of clusters."""
         shape = self._shape()
-        index = self._indexing(shape.vector) or Indexing()
+        index = self._indexing(shape.vector) or MilvusIndex()
         self._check_width(queries, shape)
         conditions = [f"({where})"] if where else []
         if among is not None:
             conditions.append(_one_of(shape.primary, among.tolist()))
         params: dict[str, int] = {}
-        if effort is not None and self._index_kind(index.kind) == "ivf":
+        if effort is not None and _index_kind(index.kind) == "ivf":
             params = {"nprobe": effort}
         elif effort is not None:
             params = {"ef": max(effort, k)}
@@ -225,12 +194,10 @@ class Milvus(Store):
 
     def create(self, dimensions: int, metric: Metric, like: Store | None = None) -> None:
         """Create it empty; its ids become texts with the first text that is written into it."""
-        shape, index = Shape("id", self.column or "vector", dimensions), Indexing()
+        shape, index = MilvusShape("id", self.column or "vector", dimensions), MilvusIndex()
         if isinstance(like, Milvus):
             shape = replace(like._shape(), dimensions=dimensions, numbered=False)
             index = like._indexing(shape.vector) or index
-        if self.link.is_missing() and not self.address.path.absolute().parent.is_dir():
-            raise self.failed("is in a folder that does not exist", "create the folder first")
         if self.exists():
             raise self.failed(f"there is a collection {self.name!r} already", "use another name, or drop it first")
         self._make(shape, replace(index, metric=METRIC_NAMES[metric]))
@@ -250,7 +217,7 @@ class Milvus(Store):
             if self._count():
                 has, got = ("texts", "integers") if shape.texts else ("integers", "texts")
                 raise self.failed(f"has {has} as ids, and the items to write have {got}", "use one kind of ids")
-            index = self._indexing(shape.vector) or Indexing()
+            index = self._indexing(shape.vector) or MilvusIndex()
             self.drop()
             shape = replace(shape, texts=texts)
             self._make(shape, index)
@@ -330,7 +297,7 @@ class Milvus(Store):
         place = self.sibling(RECORDS)
         if not place.exists() or place._indexing("nothing") is None:  # it was interrupted before the first record
             return {}
-        shape = Shape("key", "nothing", 2, texts=True)
+        shape = MilvusShape("key", "nothing", 2, texts=True)
         pages = place._pages(shape, True, BATCH_ROWS)
         return {one["key"]: json.loads(one["record"]) for rows in pages for one in rows}
 
@@ -351,7 +318,7 @@ class Milvus(Store):
         if not place.exists():
             column = {"name": "record", "type": self.link.library.DataType.VARCHAR}
             fields = [{**column, "params": {"max_length": LONGEST_TEXT}}]
-            place._make(Shape("key", "nothing", 2, texts=True, fields=fields), Indexing("FLAT", "L2"))
+            place._make(MilvusShape("key", "nothing", 2, texts=True, fields=fields), MilvusIndex("FLAT", "L2"))
         with self._client() as client:
             # Milvus has no collection without a vector.
             client.upsert(RECORDS, [{"key": key, "record": text, "nothing": [0.0, 0.0]}])
@@ -368,65 +335,14 @@ class Milvus(Store):
 
     # Inside
 
-    @contextmanager
-    def _client(self) -> Iterator[Any]:
-        """Yield the connected client; what it raises becomes one error in plain words, what it logs is left out."""
-        problem, remedy = "", ""
-        with _quiet():
-            try:
-                if self.link.connected is None:
-                    self.link.connected = self._connected()
-                yield self.link.connected
-                return
-            except self.link.library.MilvusException as error:
-                problem, remedy = self._explained(error)
-        raise self.failed(problem, remedy) from None
-
-    def _connected(self) -> Any:
-        link = self.link
-        if not self.address.network:
-            self._check_folder()
-        try:
-            return link.library.MilvusClient(link.url, token=link.token, db_name=link.database, timeout=CONNECT_SECONDS)
-        except link.library.exceptions.ConnectionConfigException:
-            if self.address.network:
-                raise
-            remedy = "close the other process, or run `milvus-lite server` and use milvus://localhost:19530"
-            raise self.failed(
-                "Milvus Lite does not open it: another process has it, or it is damaged", remedy
-            ) from None
-
-    def _check_folder(self) -> None:
-        path = self.address.path
-        if path.suffix != ENDING:
-            raise self.failed(f"a database of Milvus Lite has a name that ends in {ENDING}", "check the address")
-        if path.is_file():
-            remedy = "write the data anew; older versions of Milvus Lite kept it in a file, which this one cannot read"
-            raise self.failed("is a file, and a database of Milvus Lite is a folder", remedy)
-        if path.is_dir() and any(path.iterdir()) and not (path / "LOCK").exists():
-            raise self.failed("is a folder of something else, not of Milvus Lite", "check the address")
-        if self.link.is_missing() and not os.access(path.absolute().parent, os.W_OK):
-            raise self.failed("cannot be created: no permission to write into its folder", "use another folder")
-        optional("milvus_lite", "milvus", "a database of Milvus in a folder")
+    def _client(self) -> AbstractContextManager[Any]:
+        return self.link.client(self.name)
 
     def _replace(self, client: Any, data: list[dict[str, Any]]) -> None:
         """Write whole rows over those with the same keys: in Lite an upsert keeps old fields, an insert does not."""
-        (client.insert if self._is_lite(client) else client.upsert)(self.name, data)
+        (client.insert if is_lite(client) else client.upsert)(self.name, data)
 
-    def _is_lite(self, client: Any) -> bool:
-        return str(client.get_server_version()).startswith("milvus_lite")
-
-    def _explained(self, error: Any) -> tuple[str, str]:
-        message = str(error.message).strip() or "an error without words"
-        for secret in (self.link.token, self.link.token.partition(":")[2]):
-            message = message.replace(secret, HIDDEN) if secret else message
-        if isinstance(error, self.link.library.exceptions.ConnectError) or error.code == 2:
-            return "Milvus does not answer there", "start it, and check the host, the port and the token"
-        if error.code == self.link.library.exceptions.ErrorCode.COLLECTION_NOT_FOUND:
-            return f"there is no collection {self.name!r}", "check the name"
-        return f"Milvus says: {' '.join(message.split())}", ""
-
-    def _shape(self) -> Shape:
+    def _shape(self) -> MilvusShape:
         if self.link.is_missing():
             raise self.failed(f"there is no such database, so no collection {self.name!r}", "check the address")
         with self._client() as client:
@@ -441,7 +357,7 @@ class Milvus(Store):
             wanted = f"no vector {self.column!r} of float32" if self.column else "not one vector of float32"
             raise self.failed(f"has {wanted}", f"name one in the address, as in #photos.vector; it has {has}")
         vectors = {int(kind) for name, kind in types.__members__.items() if "VECTOR" in name}
-        return Shape(
+        return MilvusShape(
             primary["name"],
             named[0]["name"],
             int(named[0]["params"]["dim"]),
@@ -458,7 +374,7 @@ class Milvus(Store):
                 return None
             return cast("dict[str, Any] | None", client.describe_index(self.name, vector))
 
-    def _indexing(self, vector: str) -> Indexing | None:
+    def _indexing(self, vector: str) -> MilvusIndex | None:
         about = self._index_state(vector)
         if about is None:
             return None
@@ -468,16 +384,9 @@ class Milvus(Store):
         settings = dict(nested) if isinstance(nested, dict) else {}
         known = (*BOOKKEEPING, "index_type", "metric_type", "params")
         settings |= {name: value for name, value in about.items() if name not in known}
-        return Indexing(about["index_type"], about["metric_type"], settings)
+        return MilvusIndex(about["index_type"], about["metric_type"], settings)
 
-    def _index_kind(self, name: str) -> IndexKind:
-        if name == "AUTOINDEX":
-            with self._client() as client:
-                return "flat" if self._is_lite(client) else "hnsw"
-        kinds: Mapping[str, IndexKind] = {"FLAT": "flat", "BRUTE": "flat", "HNSW": "hnsw", "IVF": "ivf", "SCANN": "ivf"}
-        return kinds.get(name.partition("_")[0], "other")
-
-    def _make(self, shape: Shape, index: Indexing) -> None:
+    def _make(self, shape: MilvusShape, index: MilvusIndex) -> None:
         """Create the collection with its index, empty and loaded."""
         types = self.link.library.DataType
         with self._client() as client:
@@ -508,13 +417,13 @@ class Milvus(Store):
             found = client.query(self.name, output_fields=["count(*)"], consistency_level="Strong")
         return int(found[0]["count(*)"])
 
-    def _query(self, shape: Shape, condition: str, payload: bool, **options: Any) -> list[dict[str, Any]]:
+    def _query(self, shape: MilvusShape, condition: str, payload: bool, **options: Any) -> list[dict[str, Any]]:
         self._load()
         fields = ["*", shape.vector] if payload else [shape.primary, shape.vector]
         with self._client() as client:
             return list(client.query(self.name, condition, output_fields=fields, consistency_level="Strong", **options))
 
-    def _pages(self, shape: Shape, payload: bool, rows: int) -> Iterator[list[dict[str, Any]]]:
+    def _pages(self, shape: MilvusShape, payload: bool, rows: int) -> Iterator[list[dict[str, Any]]]:
         """Yield all rows by primary key, some at a time. Milvus's own iterator does not escape the keys."""
         after = ""
         # `iterator` asks for the order of the keys.
@@ -522,7 +431,7 @@ class Milvus(Store):
             yield found
             after = f"{shape.primary} > {_literal(found[-1][shape.primary])}"
 
-    def _batch(self, shape: Shape, found: Sequence[Mapping[str, Any]], payload: bool) -> Batch:
+    def _batch(self, shape: MilvusShape, found: Sequence[Mapping[str, Any]], payload: bool) -> Batch:
         ids = ids_of([one[shape.primary] for one in found]) if found else np.empty(0, "U1" if shape.texts else np.int64)
         rows = np.array([one[shape.vector] for one in found], np.float32).reshape(len(found), shape.dimensions)
         if not payload:
@@ -530,19 +439,19 @@ class Milvus(Store):
         hidden = (shape.primary, shape.vector, *shape.others)
         return Batch(ids, rows, [{name: held for name, held in one.items() if name not in hidden} for one in found])
 
-    def _conditions(self, shape: Shape, ids: Ids) -> Iterator[str]:
+    def _conditions(self, shape: MilvusShape, ids: Ids) -> Iterator[str]:
         """Yield conditions that select these ids, some at a time; ids of the other kind select nothing."""
         if (ids.dtype.kind == "U") == shape.texts:
             self._load()
             for start, stop in spans(len(ids), IDS_AT_ONCE):
                 yield _one_of(shape.primary, ids[start:stop].tolist())
 
-    def _check_width(self, rows: Float32, shape: Shape) -> None:
+    def _check_width(self, rows: Float32, shape: MilvusShape) -> None:
         if rows.shape[1] != shape.dimensions:
             problem = f"has vectors of {shape.dimensions} dimensions, and {rows.shape[1]} were given"
             raise self.failed(problem, "use vectors of the same model")
 
-    def _check_ids(self, shape: Shape) -> None:
+    def _check_ids(self, shape: MilvusShape) -> None:
         if shape.numbered:
             problem = "its ids are given by Milvus (auto_id), which gives other ones when items are written again"
             raise self.failed(problem, "deploy to a collection beside it, with mode vectors")
@@ -557,19 +466,9 @@ def _one_of(name: str, values: Sequence[object]) -> str:
     return f"{name} in [{', '.join(map(_literal, values))}]"
 
 
+def _index_kind(name: str) -> IndexKind:
+    return INDEX_KINDS.get(name.partition("_")[0], "other")
+
+
 def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep pymilvus and Lite from logging a traceback for every error, before it is raised."""
-    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite", "grpc")]
-    before = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for one, level in zip(loggers, before, strict=True):
-            one.setLevel(level)

@@ -1,4 +1,4 @@
-"""Ragged results: what engines return as lists of different lengths, as the arrays of a search."""
+"""Answers of engines: lists of different lengths, as the arrays of a search."""
 
 from __future__ import annotations
 
