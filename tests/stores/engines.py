@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from unhub.arrays import Float32
-from unhub.stores import store as opened_store
+from unhub.stores.opening import store as opened_store
 from unhub.stores.store import Batch, Metric, Store
 
 
@@ -44,6 +44,7 @@ def in_folder(pattern: str) -> Callable[[Path], Store]:
 ENGINES: dict[str, Engine] = {
     "qdrant": Engine("qdrant", "qdrant_client", in_folder("qdrant:{}/place#photos")),
     "qdrant-edge": Engine("qdrant-edge", "qdrant_edge", in_folder("qdrant-edge:{}/place#photos")),
+    "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
 }
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

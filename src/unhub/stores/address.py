@@ -1,6 +1,7 @@
 """Address: where a store is, as one text, for example `qdrant://localhost:6333/photos?vector=clip`.
 
     scheme://user:password@host:port/path?option=value#table.column      an engine behind a network
+    scheme:https://host:port/path?option=value#table.column              likewise, by the URL of the engine
     scheme:folder#table.column?option=value                              an engine in this process
 
 A password or a key in an address is used and never shown: an address prints without it.
@@ -70,13 +71,20 @@ def is_address(text: str, schemes: Mapping[str, object]) -> bool:
 def parse_address(text: str) -> Address:
     """Return the parts of an address whose scheme is known."""
     scheme, _, rest = text.partition(":")
-    return _of_network(scheme, text) if rest.startswith("//") else _in_process(scheme, rest)
+    if rest.startswith("//"):
+        return _of_network(scheme, text, "")
+    if rest.startswith(("http://", "https://")):
+        return _of_network(scheme, rest, f"{scheme}:")
+    return _in_process(scheme, rest)
 
 
-def _of_network(scheme: str, text: str) -> Address:
-    parts = urlsplit(text)
-    collection, column = _fragment(parts.fragment)
-    return Address(scheme, text, collection, column, _options(parts.query), _without_secrets(parts), True)
+def _of_network(scheme: str, url: str, before: str) -> Address:
+    parts = urlsplit(url)
+    fragment, _, late = parts.fragment.partition("?")  # options may stand last, as in an address of a folder
+    collection, column = _fragment(fragment)
+    options = _options(parts.query) | _options(late)
+    shown = f"{before}{_without_password(parts)}{_shown_options(options)}{'#' if fragment else ''}{fragment}"
+    return Address(scheme, url, collection, column, options, shown, True)
 
 
 def _in_process(scheme: str, rest: str) -> Address:
@@ -105,9 +113,8 @@ def _shown_options(options: Mapping[str, str]) -> str:
     return f"?{shown}" if shown else ""
 
 
-def _without_secrets(parts: SplitResult) -> str:
+def _without_password(parts: SplitResult) -> str:
     user, at, host = parts.netloc.rpartition("@")
     if ":" in user:
         user = f"{user.partition(':')[0]}:{HIDDEN}"
-    fragment = f"#{parts.fragment}" if parts.fragment else ""
-    return f"{parts.scheme}://{user}{at}{host}{parts.path}{_shown_options(_options(parts.query))}{fragment}"
+    return f"{parts.scheme}://{user}{at}{host}{parts.path}"
