@@ -18,8 +18,8 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
-from unhub.stores.opening import store
 from unhub.stores.milvus import Milvus
+from unhub.stores.opening import store
 from unhub.stores.store import Batch, Metric
 
 pytestmark = pytest.mark.once

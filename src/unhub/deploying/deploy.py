@@ -128,7 +128,7 @@ class _Work:
         for old in made_of(self.place):
             same = (old.digest, old.layout) == (digest_of(self.correction), layout)
             if old.mode == "vectors" and same and self.place.sibling(old.collection).describe().count == old.items:
-                return self._measured(replace(old, live=self.live))
+                return self._measured(replace(old, live=self.live, notes=(*self.source.notes, *dropped)))
         number = 1 + max(map(number_of, made_of(self.place)), default=0)
         target = self.place.sibling(f"{self.place.name}{BESIDE}{number}")
         done = replace(self._new("vectors", target.name, dropped), layout=layout)

@@ -159,15 +159,14 @@ def _compared(ordered: Vectors, correction: Bias, store: Store | None, items: Ve
     if items is not None:
         _check_cosines(ordered, items.gather(Names(items.ids).positions(correction.ids, "items")), similarity)
         return ()
-    if store is not None and similarity == "cosine" and differ == len(ordered):
+    if store is not None:  # engines scale and round vectors, some even while they search
         return (
-            "The numbers in the store are not those of the fit, as in an engine that scales vectors; items were "
-            "matched by id alone. Give the items of the fit to compare them.",
+            f"{differ:,} of {len(ordered):,} items in the store have not the very numbers of the fit: the engine "
+            "scaled or rounded them, or they changed. They were matched by id alone; give the items of the fit to "
+            "compare them.",
         )
     raise ArgumentError(
-        "items",
-        f"has {differ:,} of {len(ordered):,} items{_about(store)} whose numbers are not those of the fit",
-        "refit, or give the items of the fit too, if an engine has rounded them",
+        "items", f"has {differ:,} of {len(ordered):,} items whose numbers are not those of the fit", "refit"
     )
 
 

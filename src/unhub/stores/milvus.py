@@ -96,7 +96,7 @@ class MilvusIndex:
 class Milvus(Store):
     """A collection of Milvus, or an alias of one. Records are rows of the collection `unhub_records`."""
 
-    engine: ClassVar[str] = "Milvus"
+    engine: ClassVar[str] = "milvus"
 
     def __init__(self, address: Address, name: str, column: str, link: MilvusLink) -> None:
         super().__init__(address, name)

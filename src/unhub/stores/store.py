@@ -143,7 +143,7 @@ class Store(ABC):
         """Drop the items with these ids; ids that it does not have are ignored."""
         raise self.cannot("remove items")
 
-    def finish(self, progress: Progress | None = None) -> None:  # noqa: B027 an engine may have nothing to build
+    def finish(self, progress: Progress | None = None) -> None:
         """Build the index of what was written and wait until it answers."""
         raise self.cannot("build an index")
 

@@ -1,0 +1,213 @@
+"""A correction goes into every engine, is measured there, goes live, and comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.deploying.cases import DIMENSIONS, ITEMS, Deployed, asking, gallery, in_engine
+from tests.stores.engines import Engine, engines
+from unhub.arrays import Kind
+from unhub.data.vectors import Vectors
+from unhub.deploying.deployment import Mode
+
+pytestmark = pytest.mark.once
+
+modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
+
+
+def share(found: Any, right: Any) -> float:
+    return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
+
+
+@engines
+@modes
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_a_deployment_finds_what_exact_search_finds(
+    engine: Engine, mode: Mode, similarity: Kind, tmp_path: Path
+) -> None:
+    case = in_engine(engine, tmp_path, similarity)
+    done = unhub.deploy(case.correction, case.store, mode, queries=case.queries, switch=True)
+    assert done.measured is not None and done.measured.good and done.measured.corrected_recall >= 0.99
+    assert done.measured.corrected_skewness < done.measured.plain_skewness
+    hits = unhub.searcher(case.store, case.correction).search(case.queries, 10)
+    right = case.exact()
+    assert share(hits.ids, right.ids) >= 0.99
+    same = hits.ids == right.ids
+    assert same.mean() > 0.95 and np.allclose(hits.scores[same], right.scores[same], atol=1e-4)
+
+
+@engines
+@modes
+def test_nothing_goes_live_or_changes_unless_asked(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    before = case.store.search(case.queries, 10)
+    done = unhub.deploy(case.correction, case.store, mode, queries=case.queries)
+    after = case.store.search(case.queries, 10)
+    assert np.array_equal(before.ids, after.ids) and case.store.describe().count == ITEMS
+    assert not any(key.startswith("live:") for key in case.store.records())
+    live = unhub.switch(case.store)
+    assert live.now.key == done.key and live.name == "photos_live" and live.before == ()
+
+
+@engines
+def test_a_store_that_carries_a_layout_gives_back_the_items(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store)
+    held = case.store.sibling(done.collection).vectors()
+    order = np.argsort(held.ids)
+    assert held.dimensions == DIMENSIONS and np.array_equal(held.ids[order], case.ids)
+    assert np.allclose(np.asarray(held.rows)[order], case.rows, atol=1e-5)
+
+
+@engines
+def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store)
+    kept = {
+        one: dict(payload)
+        for batch in case.store.sibling(done.collection).batches(payload=True)
+        for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True)
+    }
+    assert kept[1007] == {"colour": "green", "number": 7} and len(kept) == ITEMS
+
+
+@engines
+@modes
+def test_it_goes_back_and_forth(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store, mode, switch=True)
+    other = cast("Any", unhub.fit(case.store, asking(400, 7), method="nnn:k=4"))
+    second = unhub.deploy(other, case.store, mode)
+    assert second.replaces == first.what
+    live = unhub.switch(case.store, second)
+    assert live.now.key == second.key and live.before[-1].key == first.key
+    with pytest.raises(ValueError, match="serves a correction of 'nnn:k=4"):
+        unhub.searcher(case.store, case.correction)
+    back = unhub.rollback(case.store)
+    assert back.now.key == first.key
+    assert share(unhub.searcher(case.store, case.correction).search(case.queries).ids, case.exact().ids) >= 0.95
+    plain = unhub.rollback(case.store)
+    assert plain.now.mode == "plain"
+    with pytest.raises(ValueError, match="nothing to go back to"):
+        unhub.rollback(case.store)
+    unhub.switch(case.store, second)
+    assert unhub.drop_old(case.store) == [first.what]
+    assert first.key not in case.store.records()
+    assert second.collection in case.store.names()
+
+
+@engines
+def test_the_same_deployment_is_taken_over_and_debris_is_dropped(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    debris = case.store.sibling("photos_unhub_7")
+    debris.create(5, "dot")
+    first = unhub.deploy(case.correction, case.store)
+    assert not debris.exists() and "photos_unhub_7" in first.notes[-1]
+    again = unhub.deploy(case.correction, case.store, queries=case.queries)
+    assert again.collection == first.collection and again.measured is not None
+
+
+@engines
+def test_what_stops_a_deployment_leaves_nothing(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = in_engine(engine, tmp_path)
+    names = sorted(case.store.names())
+
+    def stopped(self: object, progress: object = None) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(case.store), "finish", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            unhub.deploy(case.correction, case.store)
+    assert sorted(case.store.names()) == names and case.store.records() == {}
+
+
+@engines
+def test_vectors_at_hand_are_put_into_a_store(engine: Engine, tmp_path: Path) -> None:
+    store = engine.open(tmp_path)
+    items = Vectors(np.arange(5, 205), gallery(200))
+    correction = unhub.fit(items, asking(300, 1), method="nnn:k=8")
+    done = unhub.deploy(correction, items, to=store, queries=asking(40, 3), switch=True)
+    assert done.measured is not None and done.measured.corrected_recall >= 0.99
+    right = unhub.searcher(items, correction).search(asking(40, 3))
+    assert share(unhub.searcher(store, correction).search(asking(40, 3)).ids, right.ids) >= 0.99
+    with pytest.raises(ValueError, match="no plain collection"):
+        unhub.rollback(store)
+
+
+@engines
+def test_a_gated_correction_is_searched_twice(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path, method="dis:tau=0.02")
+    assert case.correction.active is not None and 0 < case.correction.active.mean() < 1
+    unhub.deploy(case.correction, case.store, switch=True)
+    hits, right = unhub.searcher(case.store, case.correction).search(case.queries), case.exact()
+    assert share(hits.ids, right.ids) >= 0.99
+
+
+@engines
+def test_searches_among_some_ids_at_some_strength(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store, switch=True)
+    deployed, here = (
+        unhub.searcher(case.store, case.correction),
+        unhub.searcher(Vectors(case.ids, case.rows), case.correction),
+    )
+    for strength in (0.0, 0.5, 1.3):
+        found = deployed.search(case.queries, 5, strength=strength, among=case.ids[::3], exclude=[1000] * 60)
+        right = here.search(case.queries, 5, strength=strength, among=case.ids[::3], exclude=[1000] * 60)
+        assert share(found.ids, right.ids) >= 0.99
+
+
+@engines
+def test_items_that_do_not_match_are_refused(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    removed = unhub.remove(case.correction, [1003])
+    with pytest.raises(ValueError, match=r"1 items .* that the correction does not cover, for example 1003"):
+        unhub.deploy(removed, case.store)
+    case.store.remove(np.array([1003, 1004]))
+    with pytest.raises(ValueError, match="lacks 2 of the 300 of the correction, for example 1003"):
+        unhub.deploy(case.correction, case.store)
+    assert case.store.records() == {}
+
+
+@engines
+def test_a_live_name_that_is_a_collection_is_refused(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    with pytest.raises(ValueError, match="alias 'photos' is the name of a collection"):
+        unhub.deploy(case.correction, case.store, alias="photos")
+
+
+def test_what_cannot_be_deployed_is_refused(tmp_path: Path) -> None:
+    items, bank = gallery(50), asking(60, 1)
+    whole_rows = unhub.fit(items, bank, method="gc")
+    with pytest.raises(ValueError, match="whole rows of similarities"):
+        unhub.deploy(whole_rows, items)
+    bias = unhub.fit(items, bank, method="is")
+    with pytest.raises(ValueError, match="to is missing"):
+        unhub.deploy(bias, items)
+    with pytest.raises(ValueError, match="mode must be 'vectors' or 'payload'"):
+        unhub.deploy(bias, items, cast("Any", "both"))
+
+
+def changed(case: Deployed) -> Vectors:
+    return Vectors(case.ids, -case.rows)
+
+
+@engines
+def test_the_items_of_the_fit_are_compared_by_cosine(engine: Engine, tmp_path: Path) -> None:
+    """An engine may scale what it holds, so a correction of other numbers is a note, or is compared with the items."""
+    case = in_engine(engine, tmp_path)
+    scaled = Vectors(case.ids, case.rows * np.float32(3))
+    correction = unhub.fit(scaled, asking(500, 1), method="nnn:k=16")
+    done = unhub.deploy(correction, case.store)
+    assert any("matched by id alone" in note for note in done.notes)
+    assert not any("matched by id" in note for note in unhub.deploy(correction, case.store, items=scaled).notes)
+    with pytest.raises(ValueError, match="of 300 compared"):
+        unhub.deploy(correction, case.store, items=changed(case))
