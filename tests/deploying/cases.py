@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def in_engine(engine: Engine, folder: Path, similarity: Kind = "cosine", method:
     store.create(DIMENSIONS, similarity)
     store.write(Batch(ids, rows, [{"colour": COLOURS[i % 3], "number": i} for i in range(ITEMS)]))
     store.finish()
-    correction = unhub.fit(store, asking(500, 1), method=method, similarity=similarity)
+    correction = cast("Bias", unhub.fit(store, asking(500, 1), method=method, similarity=similarity))
     held = store.vectors()
     order = np.argsort(held.ids)
     return Deployed(store, correction, np.asarray(held.rows)[order], held.ids[order], asking(60, 2))

@@ -1,0 +1,146 @@
+"""The doctor says what is wrong; each silent mistake is caught by the call that makes it or by the doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.deploying.cases import DIMENSIONS, ITEMS, asking, gallery, in_engine
+from tests.stores.engines import ENGINES, Engine, engines
+from unhub.arrays import Float32
+from unhub.correction import Bias
+from unhub.data.vectors import Vectors
+from unhub.deploying.deployment import Mode
+from unhub.stores.store import Batch, Metric, Store
+
+pytestmark = pytest.mark.once
+
+modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
+
+
+@engines
+@modes
+def test_a_good_deployment_is_good(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store, mode, switch=True)
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert found.good, str(found)
+    assert found.measured is not None and found.measured.corrected_recall >= 0.99
+    assert str(found).endswith("Verdict: it works.") and found.to_dict()["good"] is True
+
+
+@engines
+def test_plain_vectors_are_told(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert found.good and "nothing is deployed" in str(found) and "of the corrected best" in str(found)
+
+
+@engines
+def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, switch=True)
+    other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
+    assert "another one was deployed" in str(unhub.doctor(case.store, other))
+    case.store.write(Batch(np.arange(1000, 1050), gallery(50, seed=9), [{}] * 50))
+    found = unhub.doctor(case.store, case.correction)
+    assert not found.good and "run sync" in str(found)
+    case.store.sibling(done.collection).remove(np.array([1001]))
+    assert f"it holds {ITEMS - 1} items" in str(unhub.doctor(case.store, case.correction))
+
+
+def by_hand(folder: Path, engine: str, metric: Metric, rows: Float32) -> Store:
+    """Store vectors as a user would who augments them without a layout."""
+    store = ENGINES[engine].open(folder)
+    store.create(rows.shape[1], metric)
+    store.write(Batch(np.arange(len(rows)), rows, [{}] * len(rows)))
+    store.finish()
+    return store
+
+
+def fitted(method: str = "nnn:k=16") -> tuple[Float32, Bias, Float32]:
+    items = gallery()
+    return items, cast("Bias", unhub.fit(items, asking(500, 1), method=method)), asking(60, 2)
+
+
+def test_a_right_form_by_hand_is_good(tmp_path: Path) -> None:
+    items, correction, queries = fitted()
+    store = by_hand(tmp_path, "qdrant", "dot", unhub.augment(items, correction, "ip"))
+    found = unhub.doctor(store, correction, queries)
+    assert found.good and found.measured is not None and found.measured.corrected_recall > 0.99, str(found)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_mistake_the_ip_form_under_another_metric(metric: Metric, tmp_path: Path) -> None:
+    """Caught by the doctor."""
+    items, correction, queries = fitted()
+    store = by_hand(tmp_path, "qdrant", metric, unhub.augment(items, correction, "ip"))
+    found = unhub.doctor(store, correction, queries)
+    assert not found.good and f"the ip form, and the collection compares by {metric}" in str(found)
+
+
+def test_mistake_new_items_with_another_radius(tmp_path: Path) -> None:
+    """Caught by the call; where a radius was made up, by the doctor."""
+    items, correction, queries = fitted()
+    with pytest.raises(ValueError, match="radius is missing, and these are 100 of the 300 items"):
+        unhub.augment(items[:100], correction, "cosine")
+    first = unhub.augment(items[:200], unhub.remove(correction, np.arange(200, ITEMS)), "cosine")
+    later = unhub.augment(Vectors(np.arange(200, ITEMS), items[200:]), correction, "cosine", radius=3.0)
+    store = by_hand(tmp_path, "qdrant", "cosine", np.concatenate([first, later]))
+    found = unhub.doctor(store, correction, queries)
+    assert not found.good and "different radii" in str(found)
+
+
+def test_mistake_queries_that_are_not_of_length_one() -> None:
+    """The layout scales them; a client in another language is told by the doctor's remark."""
+    items, correction, queries = fitted()
+    layout = unhub.layout(correction, items)
+    assert np.allclose(np.linalg.norm(layout.queries(queries)[:, :DIMENSIONS], axis=1), 1, atol=1e-5)
+
+
+def test_mistake_distances_read_as_similarities() -> None:
+    """Caught by the call."""
+    items, correction, queries = fitted()
+    layout = unhub.layout(correction, items, form="cosine")
+    stored, asked = layout.items(items, correction), layout.queries(queries)
+    cosines = (asked @ stored.T) / np.linalg.norm(asked, axis=1)[:, None] / layout.radius
+    best = -np.sort(-cosines, axis=1)[:, :10]
+    right = unhub.searcher(items, correction).search(queries, 10).scores
+    assert np.allclose(layout.scores(best, queries), right, atol=1e-5)
+    with pytest.raises(ValueError, match="they are distances"):
+        layout.scores(1 - best, queries)
+    with pytest.raises(ValueError, match="they are distances"):
+        unhub.augment_scores(1 - best, queries, correction, form="cosine", radius=layout.radius)
+
+
+def test_mistake_a_gate_searched_once() -> None:
+    """Caught by the call."""
+    items, correction, queries = fitted("dis:tau=0.02")
+    layout = unhub.layout(correction, items)
+    for call in (lambda: layout.queries(queries), lambda: unhub.augment_queries(queries, correction)):
+        with pytest.raises(ValueError, match="the correction has a gate"):
+            call()
+    raw = layout.queries(queries, 0)
+    best = (raw @ layout.items(items, correction).T).argmax(axis=1)
+    asked = layout.queries(queries, correction.weights(best))
+    found = (asked @ layout.items(items, correction).T).argmax(axis=1)
+    assert np.array_equal(found, unhub.searcher(items, correction).search(queries, 1).ids[:, 0])
+
+
+def test_mistake_a_width_that_does_not_divide() -> None:
+    """The layout pads; a narrower width is refused."""
+    items, correction, _ = fitted()
+    assert unhub.layout(correction, items, pad_to=16).items(items, correction).shape[1] == 16
+    with pytest.raises(ValueError, match="pad_to must be at least 14"):
+        unhub.layout(correction, items, pad_to=13)
+
+
+def test_a_store_of_another_width_is_told(tmp_path: Path) -> None:
+    _, correction, _ = fitted()
+    store = by_hand(tmp_path, "qdrant", "dot", gallery()[:, :5])
+    found = unhub.doctor(store, correction)
+    assert not found.good and "has 5 dimensions" in str(found)

@@ -1,0 +1,69 @@
+"""What changes in the source follows into what is live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.deploying.cases import ITEMS, asking, gallery, in_engine
+from tests.stores.engines import Engine, engines
+from unhub.data.vectors import Vectors
+from unhub.deploying.deployment import Mode
+from unhub.stores.store import Batch
+
+pytestmark = pytest.mark.once
+
+modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
+
+
+@engines
+@modes
+def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store, mode, switch=True)
+    new = gallery(20, seed=5)
+    case.store.remove(np.array([1001, 1002]))
+    case.store.write(Batch(np.arange(5000, 5019), new[:19], [{"colour": "new", "number": i} for i in range(19)]))
+    with pytest.raises(ValueError, match="lacks 2 of the 300"):
+        unhub.sync(case.store, case.correction)
+    fewer = unhub.remove(case.correction, [1001, 1002])
+    with pytest.raises(ValueError, match=r"19 items .* does not cover"):
+        unhub.sync(case.store, fewer)
+    bank = asking(500, 1)
+    held = case.store.fetch(np.arange(5000, 5019))
+    grown = unhub.extend(fewer, Vectors(held.ids, held.rows), bank)
+    done = unhub.sync(case.store, grown)
+    assert (done.added, done.removed) == (19, 2)
+    found = unhub.searcher(case.store, grown).search(np.asarray(held.rows), 5)
+    assert (found.ids == held.ids[:, None]).any(axis=1).mean() > 0.9  # new items are found by what they are
+    assert not np.isin(found.ids, [1001, 1002]).any()
+    again = unhub.sync(case.store, grown)
+    assert (again.added, again.changed, again.removed) == (0, 0, 0)
+
+
+@engines
+def test_a_vector_that_changed_is_written_again(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, switch=True)
+    other = gallery(1, seed=9)
+    case.store.write(Batch(np.array([1200]), other, [{"colour": "red", "number": 200}]))
+    synced = unhub.sync(case.store, case.correction)
+    assert (synced.added, synced.changed, synced.removed) == (0, 1, 0)
+    target = case.store.sibling(done.collection)
+    assert done.layout is not None
+    assert np.allclose(done.layout.originals(target.fetch(np.array([1200])).rows), other, atol=1e-4)
+    assert target.describe().count == ITEMS
+
+
+@engines
+def test_a_refit_is_no_sync(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    with pytest.raises(ValueError, match="nothing was deployed here"):
+        unhub.sync(case.store, case.correction)
+    unhub.deploy(case.correction, case.store)
+    other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
+    with pytest.raises(ValueError, match="other biases"):
+        unhub.sync(case.store, other)
