@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from unhub.arrays import Float32
+from unhub.stores import store
 from unhub.stores.store import Batch, Metric, Store
 
 
@@ -35,7 +36,9 @@ class Engine:
 
 
 # One line for each engine that can be written.
-ENGINES: dict[str, Engine] = {}
+ENGINES: dict[str, Engine] = {
+    "lancedb": Engine("lancedb", "lancedb", lambda folder: store(f"lancedb:{folder / 'db'}#photos")),
+}
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 
