@@ -49,7 +49,7 @@ PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}  # or two first wr
 WINDOW_BYTES = 16 << 20  # vectors in one scan, since a scan reads ahead as far as it can
 QUERIES_AT_ONCE = 64
 IDS_AT_ONCE = 10_000
-INDEX_PATIENCE = timedelta(days=1)
+INDEX_PATIENCE = timedelta(hours=1)  # LanceDB waits for less than two
 ALL_VERSIONS = timedelta(days=36_500)
 CONFLICT = "if another program was writing to the table, run it again"
 
@@ -165,8 +165,8 @@ class LanceStore(Store):
     ) -> Found:
         """Return the k nearest items; `where` is SQL and is applied before the search.
 
-        effort: partitions searched at least (IVF) or ef (HNSW); more partitions are searched where a filter leaves too
-        few items in those. What is found by codes is scored again from the vectors, so values are true ones.
+        effort: partitions searched (IVF) or ef (HNSW); with a filter more partitions are searched where these hold too
+        few items. What is found by codes is scored again from the vectors, so values are true ones.
         """
         check_whole(k, "k", 1)
         if effort is not None:
@@ -190,8 +190,10 @@ class LanceStore(Store):
             for start, stop in spans(len(queries), QUERIES_AT_ONCE):
                 search = table.search(queries[start:stop], vector_column_name=columns.vectors).distance_type(metric)
                 search = _tuned(search.limit(k).select([columns.ids, "_distance"]), index, k, effort)
-                rows = (search.where(" AND ".join(conditions)) if conditions else search).to_arrow()
-                found = _placed(found, start, rows, columns.ids, metric)
+                if conditions:
+                    # Else what passes a narrow filter is not found where its partitions are not those searched.
+                    search = search.where(" AND ".join(conditions)).maximum_nprobes(0)
+                found = _placed(found, start, search.to_arrow(), columns.ids, metric)
             return found
 
     # Writing
@@ -433,14 +435,14 @@ class LanceStore(Store):
         schema = table.schema
         holding = [field.name for field in schema if is_vector(field.type)]
         vectors = self.address.column or (holding[0] if len(holding) == 1 else "")
+        if not vectors and not holding:
+            raise self.failed("no column holds vectors of one width", "unhub reads lists of floats of one size")
         if not vectors:
-            found = (
-                f"the columns {', '.join(map(repr, holding))} hold vectors" if holding else "no column holds vectors"
-            )
-            raise self.failed(found, f"name one in the address: #{self.name}.column" if holding else "")
+            found = f"the columns {', '.join(map(repr, holding))} hold vectors"
+            raise self.failed(found, f"name one in the address: #{self.name}.{holding[0]}")
         if vectors not in holding:
-            named = f"the columns with vectors are {', '.join(map(repr, holding))}" if holding else "no column does"
-            raise self.failed(f"{vectors!r} is no column with vectors of one width", named)
+            named = f"such columns are {', '.join(map(repr, holding))}" if holding else "there is no such column"
+            raise self.failed(f"{vectors!r} is no column of vectors of one width", named)
         ids = self.address.option("id") or "id"
         if ids not in schema.names:
             others = ", ".join(repr(field.name) for field in schema if is_usable_id(field.type)) or "none that could be"
@@ -585,15 +587,13 @@ def _tuned(search: Any, index: LanceIndex | None, k: int, effort: int | None) ->
     """Return a search with the effort and refining that its index takes."""
     if index is None:
         return search
-    # Without this a filter that few items pass finds none of them: their partitions are not searched.
-    search = search.maximum_nprobes(0)
     if index.about.refine:
         search = search.refine_factor(index.about.refine)
     if effort is None:
         return search
     if index.about.index == "hnsw":
         return search.ef(max(effort, k * max(1, index.about.refine)))  # LanceDB refuses less
-    return search.minimum_nprobes(effort)
+    return search.nprobes(effort)
 
 
 def _placed(found: Found, start: int, rows: Any, ids: str, metric: Metric) -> Found:

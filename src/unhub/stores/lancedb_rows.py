@@ -128,11 +128,37 @@ class LanceColumns:
             elif field.name not in payload:
                 columns.append(arrow.nulls(len(batch.ids), field.type))
             elif isinstance(payload[field.name], list):
-                columns.append(arrow.array(payload[field.name], field.type))
+                columns.append(_fitted(arrow, payload[field.name], field))
             else:
                 held = payload[field.name]
                 columns.append(held if held.type == field.type else held.cast(field.type))
         return arrow.table(columns, schema=self.schema)
+
+
+def _fitted(arrow: ModuleType, values: list[Any], field: Any) -> Any:
+    """Return values as a column; raise a ValueError where one would be changed, as Arrow makes 2 of 2.5."""
+    try:
+        found = arrow.array(values)
+    except TypeError:  # a kind that cannot be told from values, such as a map
+        return arrow.array(values, field.type)
+    if not arrow.types.is_null(found.type) and _kind(found.type) != _kind(field.type):
+        raise ValueError(f"the field {field.name!r} holds {field.type}, and {found.type} was given")
+    return found.cast(field.type)
+
+
+def _kind(type_: Any) -> str:
+    types = _arrow().types
+    kept = type_.value_type if types.is_dictionary(type_) else type_
+    if types.is_integer(kept) or types.is_floating(kept):
+        return "number"
+    if types.is_boolean(kept):
+        return "truth"
+    return "text" if any(test(kept) for test in _tests_of_text()) else "other"
+
+
+def _tests_of_text() -> tuple[Callable[[Any], bool], ...]:
+    types = _arrow().types
+    return types.is_string, types.is_large_string, types.is_string_view
 
 
 def _vectors(arrow: ModuleType, rows: Float32, type_: Any) -> Any:
@@ -179,9 +205,7 @@ def is_number(type_: Any) -> bool:
 
 def is_usable_id(type_: Any) -> bool:
     """Return whether a column of this type can name items: integers or texts, also if each text is kept once."""
-    types = _arrow().types
-    kept = type_.value_type if types.is_dictionary(type_) else type_
-    return any(test(kept) for test in (types.is_integer, types.is_string, types.is_large_string, types.is_string_view))
+    return is_integer(type_) or _kind(type_) == "text"
 
 
 def as_ids_of(column: Any) -> Ids:
