@@ -12,6 +12,7 @@ import pytest
 
 from unhub.arrays import Float32
 from unhub.stores.opening import store as opened_store
+from unhub.stores import store
 from unhub.stores.store import Batch, Metric, Store
 
 
@@ -45,6 +46,7 @@ ENGINES: dict[str, Engine] = {
     "qdrant": Engine("qdrant", "qdrant_client", in_folder("qdrant:{}/place#photos")),
     "qdrant-edge": Engine("qdrant-edge", "qdrant_edge", in_folder("qdrant-edge:{}/place#photos")),
     "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
+    "lancedb": Engine("lancedb", "lancedb", lambda folder: store(f"lancedb:{folder / 'db'}#photos")),
 }
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
