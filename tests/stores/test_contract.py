@@ -100,8 +100,9 @@ def test_items_are_fetched_replaced_and_removed(engine: Engine, tmp_path: Path) 
     asked = np.array([160, 5, 101, 399])
     assert store.fetch(asked).ids.tolist() == [160, 101, 399]  # there is no 5
     assert np.allclose(store.fetch(asked).rows, written.rows[[60, 1, 299]], atol=1e-6)
-    store.write(Batch(asked[:1], rows(1, seed=9), [{"colour": "grey", "number": -1}]))
-    assert np.allclose(store.fetch(asked[:1]).rows, rows(1, seed=9), atol=1e-6)
+    longer = 10 * rows(1, seed=9)  # so that no other has a larger product with it
+    store.write(Batch(asked[:1], longer, [{"colour": "grey", "number": -1}]))
+    assert np.allclose(store.fetch(asked[:1]).rows, longer, atol=1e-6)
     store.remove(np.array([101, 5]))
     assert store.describe().count == 299
     assert store.fetch(np.array([101])).ids.size == 0
