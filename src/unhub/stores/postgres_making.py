@@ -13,50 +13,60 @@ from unhub.stores.postgres_tables import (
     PAYLOAD,
     IndexPlan,
     PostgresTable,
+    TableName,
     VectorExtension,
     VectorNote,
     VectorType,
+    literal,
+    named,
+    run,
 )
 
 MOST_MEMORY_MB = 1024  # for building an index; the server's own setting if it is more
 
 
 def make_fresh(
-    c: PostgresConnection, name: sql.Identifier, columns: tuple[str, str], kind: sql.Composable, note: VectorNote
+    c: PostgresConnection, place: TableName, columns: tuple[str, str], kind: sql.Composable, note: VectorNote
 ) -> None:
     """Make a table that is like no other: ids, vectors of this type, and one column of JSON for the payload."""
-    id_name, vector = (sql.Identifier(one) for one in columns)
-    c.execute(
+    id_name, vector = (named(one) for one in columns)
+    run(
+        c,
         sql.SQL("CREATE TABLE {} ({} bigint PRIMARY KEY, {} {} NOT NULL, {} jsonb NOT NULL DEFAULT '{{}}')").format(
-            name, id_name, vector, kind, sql.Identifier(PAYLOAD)
-        )
+            place.in_sql, id_name, vector, kind, named(PAYLOAD)
+        ),
     )
-    comment_column(c, name, PAYLOAD, NOTE + PAYLOAD)
-    comment_column(c, name, columns[1], note.text())
+    comment_column(c, place, PAYLOAD, NOTE + PAYLOAD)
+    comment_column(c, place, columns[1], note.text())
 
 
 def make_like(
-    c: PostgresConnection, name: sql.Identifier, like: PostgresTable, kind: sql.Composable, note: VectorNote
+    c: PostgresConnection, place: TableName, like: PostgresTable, kind: sql.Composable, note: VectorNote
 ) -> None:
     """Make a table with the columns and indexes of another, but for its vectors, which have this type.
 
     Defaults that draw from a sequence are left out: the other table could not be dropped while they use it.
     """
     kept = "DEFAULTS INCLUDING INDEXES INCLUDING COMMENTS INCLUDING STORAGE INCLUDING COMPRESSION"
-    c.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING " + kept + ")").format(name, like.sql))
-    quoted = name.as_string(c)
+    run(c, sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING " + kept + ")").format(place.in_sql, like.in_sql))
+    quoted = place.quoted(c)
     for (index,) in c.execute(OF_VECTOR, [quoted, like.vector.name]).fetchall():
-        c.execute(sql.SQL("DROP INDEX {}").format(sql.SQL(index)))
+        run(c, sql.SQL("DROP INDEX {}").format(sql.SQL(index.replace("%", "%%"))))
     for (column,) in c.execute(OF_SEQUENCES, [quoted]).fetchall():
-        c.execute(sql.SQL("ALTER TABLE {} ALTER {} DROP DEFAULT").format(name, sql.Identifier(column)))
-    c.execute(sql.SQL("ALTER TABLE {} ALTER {v} DROP DEFAULT, ALTER {v} TYPE {}").format(name, kind, v=like.vector.sql))
+        run(c, sql.SQL("ALTER TABLE {} ALTER {} DROP DEFAULT").format(place.in_sql, named(column)))
+    run(
+        c,
+        sql.SQL("ALTER TABLE {} ALTER {v} DROP DEFAULT, ALTER {v} TYPE {}").format(
+            place.in_sql, kind, v=like.vector.in_sql
+        ),
+    )
     unique, primary = c.execute(KEYS, {"table": quoted, "id": like.id.name}).fetchone() or (False, False)
     if not unique:
         key = sql.SQL("UNIQUE" if primary else "PRIMARY KEY")
-        c.execute(sql.SQL("ALTER TABLE {} ADD {} ({})").format(name, key, like.id.sql))
-    if is_guarded(c, like.sql):  # without policies of its own, only its owner reads it
-        c.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(name))
-    comment_column(c, name, like.vector.name, note.text())
+        run(c, sql.SQL("ALTER TABLE {} ADD {} ({})").format(place.in_sql, key, like.id.in_sql))
+    if is_guarded(c, like.place):  # without policies of its own, only its owner reads it
+        run(c, sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(place.in_sql))
+    comment_column(c, place, like.vector.name, note.text())
 
 
 OF_VECTOR = """
@@ -73,16 +83,16 @@ KEYS = """
     WHERE indrelid = to_regclass(%(table)s)"""
 
 
-def is_guarded(c: PostgresConnection, name: sql.Identifier) -> bool:
+def is_guarded(c: PostgresConnection, place: TableName) -> bool:
     """Return whether a table has row level security."""
     query = "SELECT relrowsecurity FROM pg_class WHERE oid = to_regclass(%s)"
-    found = c.execute(query, [name.as_string(c)]).fetchone()
+    found = c.execute(query, [place.quoted(c)]).fetchone()
     return bool(found and found[0])
 
 
-def comment_column(c: PostgresConnection, name: sql.Identifier, column: str, comment: str) -> None:
+def comment_column(c: PostgresConnection, place: TableName, column: str, comment: str) -> None:
     """Note something of a column."""
-    c.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(name, sql.Identifier(column), sql.Literal(comment)))
+    run(c, sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(place.in_sql, named(column), literal(comment)))
 
 
 # Indexes
@@ -97,21 +107,22 @@ def build_index(c: PostgresConnection, table: PostgresTable, plan: IndexPlan, di
     """Build an index of what a table holds, with memory for all of it where that is not too much."""
     megabytes = f"least({MOST_MEMORY_MB}, 2 * pg_table_size(to_regclass(%s)) / 1048576 + 1)"
     larger = f"greatest({megabytes}, pg_size_bytes(current_setting('maintenance_work_mem')) / 1048576)"
-    c.execute(f"SELECT set_config('maintenance_work_mem', {larger} || 'MB', true)", [table.sql.as_string(c)])
+    c.execute(f"SELECT set_config('maintenance_work_mem', {larger} || 'MB', true)", [table.place.quoted(c)])
     kind: VectorType = "halfvec" if plan.half else table.type
-    options = [sql.SQL("{} = {}").format(sql.Identifier(n), sql.Literal(v)) for n, v in plan.options.items()]
-    indexed: sql.Composable = table.vector.sql
+    options = [sql.SQL("{} = {}").format(named(n), sql.Literal(v)) for n, v in plan.options.items()]
+    indexed: sql.Composable = table.vector.in_sql
     if plan.half:
         half = sql.SQL("({}::{}({}))")
-        indexed = half.format(table.vector.sql, table.extension.named(kind), sql.Literal(dimensions))
-    c.execute(
+        indexed = half.format(table.vector.in_sql, table.extension.named(kind), sql.Literal(dimensions))
+    run(
+        c,
         sql.SQL("CREATE INDEX ON {} USING {} ({} {}) {}").format(
-            table.sql,
-            sql.Identifier(plan.method),
+            table.in_sql,
+            named(plan.method),
             indexed,
             table.extension.named(f"{kind}_{CLASSES[table.metric]}_ops"),
             sql.SQL("WITH ({})").format(sql.SQL(", ").join(options)) if options else sql.SQL(""),
-        )
+        ),
     )
 
 
@@ -123,12 +134,12 @@ def vector_type(extension: VectorExtension, kind: VectorType, dimensions: int) -
 # Views
 
 
-def is_own_view(c: PostgresConnection, name: sql.Identifier) -> bool:
+def is_own_view(c: PostgresConnection, place: TableName) -> bool:
     """Return whether a name is that of a view that unhub made."""
     found = c.execute(
         "SELECT relkind = 'v' AND coalesce(obj_description(oid, 'pg_class'), '') LIKE %s FROM pg_class "
         "WHERE oid = to_regclass(%s)",
-        [NOTE + "%", name.as_string(c)],
+        [NOTE + "%", place.quoted(c)],
     ).fetchone()
     return bool(found and found[0])
 
@@ -141,31 +152,31 @@ def own_views_of(c: PostgresConnection, table: PostgresTable) -> list[str]:
         JOIN pg_class v ON v.oid = r.ev_class
         WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = to_regclass(%s) AND v.relkind = 'v'
           AND v.relnamespace = %s::regnamespace AND obj_description(v.oid, 'pg_class') LIKE %s""",
-        [table.sql.as_string(c), sql.Identifier(table.schema).as_string(c), NOTE + "%"],
+        [table.place.quoted(c), sql.Identifier(table.place.schema).as_string(c), NOTE + "%"],
     ).fetchall()
     return [str(name) for (name,) in found]
 
 
-def make_view(c: PostgresConnection, name: sql.Identifier, table: PostgresTable) -> None:
+def make_view(c: PostgresConnection, place: TableName, table: PostgresTable) -> None:
     """Make a view that shows a table, with rights and notes of its own.
 
     It is dropped before it is made, since a view cannot be replaced by one with vectors of another dimension.
     """
-    grants = c.execute(GRANTS, [name.as_string(c)]).fetchall()
-    c.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(name))
-    columns = sql.SQL(", ").join(one.sql for one in (table.id, table.vector, *table.others))
+    grants = c.execute(GRANTS, [place.quoted(c)]).fetchall()
+    run(c, sql.SQL("DROP VIEW IF EXISTS {}").format(place.in_sql))
+    columns = sql.SQL(", ").join(one.in_sql for one in (table.id, table.vector, *table.others))
     # Row level security is that of who asks, not of who made the view.
-    guarded = sql.SQL("WITH (security_invoker = true)" if is_guarded(c, table.sql) else "")
-    c.execute(sql.SQL("CREATE VIEW {} {} AS SELECT {} FROM {}").format(name, guarded, columns, table.sql))
-    c.execute(sql.SQL("COMMENT ON VIEW {} IS {}").format(name, sql.Literal(NOTE + "shows " + table.name)))
-    comment_column(c, name, table.id.name, NOTE + ID)
-    comment_column(c, name, table.vector.name, VectorNote(table.metric, None).text())
+    guarded = sql.SQL("WITH (security_invoker = true)" if is_guarded(c, table.place) else "")
+    run(c, sql.SQL("CREATE VIEW {} {} AS SELECT {} FROM {}").format(place.in_sql, guarded, columns, table.in_sql))
+    run(c, sql.SQL("COMMENT ON VIEW {} IS {}").format(place.in_sql, literal(NOTE + "shows " + table.place.name)))
+    comment_column(c, place, table.id.name, NOTE + ID)
+    comment_column(c, place, table.vector.name, VectorNote(table.metric, None).text())
     if table.payload:
-        comment_column(c, name, table.payload.name, NOTE + PAYLOAD)
+        comment_column(c, place, table.payload.name, NOTE + PAYLOAD)
     for right, grantable, role in grants:
-        to = sql.Identifier(role) if role is not None else sql.SQL("PUBLIC")
+        to = named(role) if role is not None else sql.SQL("PUBLIC")
         more = sql.SQL("WITH GRANT OPTION" if grantable else "")
-        c.execute(sql.SQL("GRANT {} ON {} TO {} {}").format(sql.SQL(right), name, to, more))
+        run(c, sql.SQL("GRANT {} ON {} TO {} {}").format(sql.SQL(right), place.in_sql, to, more))
 
 
 GRANTS = """

@@ -16,7 +16,7 @@ from psycopg import sql
 from unhub.arrays import Float32, Ids
 from unhub.data.vectors import as_texts
 from unhub.stores.postgres_server import Failed, PostgresConnection
-from unhub.stores.postgres_tables import PLAIN_TYPES, PostgresColumn, PostgresTable, VectorType
+from unhub.stores.postgres_tables import PLAIN_TYPES, PostgresColumn, PostgresTable, VectorType, run
 from unhub.stores.store import Batch, Payload
 
 StagedType: TypeAlias = tuple[sql.Composable, str]  # in SQL, and as psycopg copies it
@@ -72,7 +72,7 @@ def as_values(ids: Ids, column: PostgresColumn, failed: Failed) -> list[Any]:
 
 def id_read(column: PostgresColumn) -> sql.Composed:
     """Return the expression that reads an id."""
-    return sql.SQL("{}::{}").format(column.sql, id_type(column))
+    return sql.SQL("{}::{}").format(column.in_sql, id_type(column))
 
 
 def id_type(column: PostgresColumn) -> sql.SQL:
@@ -86,12 +86,12 @@ def id_type(column: PostgresColumn) -> sql.SQL:
 def payload_read(table: PostgresTable) -> sql.Composed:
     """Return the expression that reads the payload as the text of one JSON object."""
     fields = [
-        sql.SQL("{}{} AS {}").format(one.sql, sql.SQL("" if one.type in PLAIN_TYPES else "::text"), one.sql)
+        sql.SQL("{}{} AS {}").format(one.in_sql, sql.SQL("" if one.type in PLAIN_TYPES else "::text"), one.in_sql)
         for one in table.fields
     ]
     parts: list[sql.Composable] = []
     if table.payload:
-        parts.append(sql.SQL("coalesce({}, '{{}}'::jsonb)").format(table.payload.sql))
+        parts.append(sql.SQL("coalesce({}, '{{}}'::jsonb)").format(table.payload.in_sql))
     if fields:
         row = sql.SQL("(SELECT to_jsonb({row}) FROM (SELECT {fields}) {row})")
         parts.append(row.format(row=PAYLOAD_ROW, fields=sql.SQL(", ").join(fields)))
@@ -160,7 +160,7 @@ def write_batch(c: PostgresConnection, table: PostgresTable, batch: Batch, faile
     }
     stage(c, staged, zip(ids, map(bytes, vectors), payload, strict=True))
     kept = [one for name, one in fields.items() if not one.generated]
-    c.execute(_upsert(table, [one for one in kept if one.name in given], kept, batch.payload is not None))
+    run(c, _upsert(table, [one for one in kept if one.name in given], kept, batch.payload is not None))
 
 
 def _upsert(
@@ -171,28 +171,32 @@ def _upsert(
     values: list[sql.Composable] = [_cast("id", table.id), sql.SQL("s.vector"), *(_of_record(one) for one in given)]
     if table.payload and replacing:
         targets.append(table.payload)
-        values.append(sql.SQL("s.held::jsonb - {}::text[]").format([one.name for one in table.fields]))
+        values.append(
+            sql.SQL("s.held::jsonb - {}::text[]").format(
+                sql.Literal([one.name.replace("%", "%%") for one in table.fields])
+            )
+        )
     changed = [table.vector, *([*kept, *([table.payload] if table.payload else [])] if replacing else [])]
     record: sql.Composable = sql.SQL("")
     if given:
-        types = sql.SQL(", ").join(sql.SQL("{} {}").format(one.sql, sql.SQL(one.typed)) for one in given)
+        types = sql.SQL(", ").join(sql.SQL("{} {}").format(one.in_sql, one.type_in_sql) for one in given)
         record = sql.SQL("CROSS JOIN LATERAL jsonb_to_record(s.held::jsonb) AS r({})").format(types)
     return sql.SQL(
         "INSERT INTO {table} ({targets}) OVERRIDING SYSTEM VALUE SELECT {values} FROM pg_temp.unhub_staged s {record} "
         "ON CONFLICT ({id}) DO UPDATE SET {changed}"
     ).format(
-        table=table.sql,
-        targets=sql.SQL(", ").join(one.sql for one in targets),
+        table=table.in_sql,
+        targets=sql.SQL(", ").join(one.in_sql for one in targets),
         values=sql.SQL(", ").join(values),
         record=record,
-        id=table.id.sql,
-        changed=sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(one.sql) for one in changed),
+        id=table.id.in_sql,
+        changed=sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(one.in_sql) for one in changed),
     )
 
 
 def _cast(name: str, column: PostgresColumn) -> sql.Composed:
-    return sql.SQL("s.{}::{}").format(sql.Identifier(name), sql.SQL(column.typed))
+    return sql.SQL("s.{}::{}").format(sql.Identifier(name), column.type_in_sql)
 
 
 def _of_record(column: PostgresColumn) -> sql.Composed:
-    return sql.SQL("r.{}").format(column.sql)
+    return sql.SQL("r.{}").format(column.in_sql)

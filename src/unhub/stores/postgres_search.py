@@ -13,7 +13,7 @@ from unhub.arrays import Float32, Float64, spans
 from unhub.errors import ArgumentError
 from unhub.stores.postgres_rows import as_ids, as_vector_text, id_read, id_type
 from unhub.stores.postgres_server import PostgresConnection
-from unhub.stores.postgres_tables import PostgresTable
+from unhub.stores.postgres_tables import PostgresTable, named
 from unhub.stores.store import Correcting, Found, Metric, Where
 
 MOST_EF, DEFAULT_EF = 1000, 40  # of pgvector
@@ -58,7 +58,7 @@ def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Co
         "distance": _distance(table, table.type, ""),
         "order": _distance(table, table.type, ""),
         "extra": sql.SQL(", {}").format(extra) if extra is not None else sql.SQL(""),
-        "table": table.sql,
+        "table": table.in_sql,
         "where": search.condition,
         "k": sql.Literal(search.k),
     }
@@ -67,7 +67,7 @@ def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Co
             "WITH chosen AS MATERIALIZED "
             "(SELECT * FROM {table} WHERE {own_id} = ANY(%(among)s::{ids}[]::{own}[]) AND {where}) "
             "SELECT {id}, {distance}{extra} FROM chosen ORDER BY {order} LIMIT {k}"
-        ).format(**parts, own_id=table.id.sql, ids=id_type(table.id), own=sql.SQL(table.id.typed))
+        ).format(**parts, own_id=table.id.in_sql, ids=id_type(table.id), own=table.id.type_in_sql)
     if table.index is not None and table.index.plan.half:
         parts["order"] = _distance(table, "halfvec", f"({dimensions})")
     return sql.SQL("SELECT {id}, {distance}{extra} FROM {table} WHERE {where} ORDER BY {order} LIMIT {k}").format(
@@ -78,7 +78,7 @@ def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Co
 def _distance(table: PostgresTable, kind: str, size: str) -> sql.Composed:
     """Return the distance of the vector, as the type `kind`, and the query."""
     named = sql.SQL("{}{}").format(table.extension.named(kind), sql.SQL(size))
-    column = sql.SQL("({}::{})").format(table.vector.sql, named) if size else table.vector.sql
+    column = sql.SQL("({}::{})").format(table.vector.in_sql, named) if size else table.vector.in_sql
     return sql.SQL("{} {} %(query)s::{}").format(column, table.extension.operator(table.metric), named)
 
 
@@ -107,7 +107,7 @@ def lessened(table: PostgresTable, dimensions: int, search: Search, correcting: 
     An item without a value, such as one that was added since, is not corrected.
     """
     similarity = {"cosine": "1 - distance", "dot": "-distance"}[table.metric]
-    field = sql.SQL("{}::double precision").format(sql.Identifier(correcting.field))
+    field = sql.SQL("{}::double precision").format(named(correcting.field))
     inner = nearest(table, dimensions, search._replace(k=correcting.candidates), field)
     return sql.SQL(
         "SELECT id, coalesce(field, 0) * %(weight)s - ({similarity}) AS less "
@@ -115,7 +115,7 @@ def lessened(table: PostgresTable, dimensions: int, search: Search, correcting: 
     ).format(similarity=sql.SQL(similarity), inner=inner, k=sql.Literal(search.k))
 
 
-def run(
+def run_all(
     c: PostgresConnection, statement: sql.Composed, queries: Float32, weights: Float64 | None, among: list[Any] | None
 ) -> list[list[tuple[Any, ...]]]:
     """Return the rows (id, distance, ...) that the statement gives for each query; many go to the server at once."""

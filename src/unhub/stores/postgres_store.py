@@ -41,7 +41,7 @@ from unhub.stores.postgres_rows import (
     staged_id,
     write_batch,
 )
-from unhub.stores.postgres_search import Search, as_condition, as_found, lessened, nearest, run, set_effort
+from unhub.stores.postgres_search import Search, as_condition, as_found, lessened, nearest, run_all, set_effort
 from unhub.stores.postgres_server import PostgresConnection, PostgresServer
 from unhub.stores.postgres_tables import (
     ID,
@@ -49,11 +49,14 @@ from unhub.stores.postgres_tables import (
     VECTOR,
     IndexPlan,
     PostgresTable,
+    TableName,
     VectorNote,
     WantedTable,
+    named,
     read_extension,
     read_table,
     relation_kind,
+    run,
     schema_of,
 )
 from unhub.stores.store import (
@@ -87,7 +90,9 @@ class PostgresStore(Store):
         schema, _, name = address.named().rpartition(".")
         super().__init__(address, name)
         self._server = server
-        self._wanted = WantedTable(schema, name, address.option("id"), address.column, address.option("metric"))
+        self._wanted = WantedTable(
+            TableName(schema, name), address.option("id"), address.column, address.option("metric")
+        )
         self._known: PostgresTable | None = None  # what searches need to know of the table
 
     # Reading
@@ -95,21 +100,21 @@ class PostgresStore(Store):
     def exists(self) -> bool:
         """Return whether there is a table or view of this name."""
         with self._transaction() as c:
-            return relation_kind(c, self._wanted.sql()) != ""
+            return relation_kind(c, self._wanted.place) != ""
 
     def describe(self) -> Description:
         """Return what it is; items without a vector are not counted."""
         with self._transaction() as c:
             table = self._table(c)
-            count, rows = c.execute(
-                sql.SQL("SELECT count({}), count(*) FROM {}").format(table.vector.sql, table.sql)
+            count, rows = run(
+                c, sql.SQL("SELECT count({}), count(*) FROM {}").format(table.vector.in_sql, table.in_sql)
             ).fetchone() or (0, 0)
             dimensions = self._dimensions(c, table)
             settings = {"type": table.vector.typed, "id": f"{table.id.name} ({table.id.typed})"}
             settings["pgvector"] = ".".join(map(str, table.extension.version))
             if rows > count:
                 settings["without a vector"] = f"{rows - count:,} rows, which are not items"
-            if is_guarded(c, table.sql):
+            if is_guarded(c, table.place):
                 settings["row level security"] = "on: a table made beside it has it too, and no policies yet"
         settings |= _index_settings(table, dimensions)
         half = table.index is not None and table.index.plan.half
@@ -125,12 +130,12 @@ class PostgresStore(Store):
         with closing(self._server.connect(self.failed)) as c, self._server.telling(self.failed), c.transaction():
             table = self._table(c)
             dimensions = self._dimensions(c, table)
-            read = [id_read(table.id), table.vector.sql, *([payload_read(table)] if payload else [])]
+            read = [id_read(table.id), table.vector.in_sql, *([payload_read(table)] if payload else [])]
             statement = sql.SQL("SELECT {} FROM {} WHERE {} IS NOT NULL AND {id} IS NOT NULL ORDER BY {id}").format(
-                sql.SQL(", ").join(read), table.sql, table.vector.sql, id=table.id.sql
+                sql.SQL(", ").join(read), table.in_sql, table.vector.in_sql, id=table.id.in_sql
             )
             with c.cursor("unhub_rows", binary=True) as cursor:
-                cursor.execute(statement)
+                cursor.execute(statement, ())
                 while held := cursor.fetchmany(rows):
                     yield read_batch(held, table, dimensions, self.failed)
 
@@ -143,12 +148,12 @@ class PostgresStore(Store):
                 "SELECT {read}, {vector} FROM unnest(%s::{given}[]) WITH ORDINALITY AS asked(id, place) "
                 "JOIN {table} ON {table}.{id} = asked.id::{own} WHERE {vector} IS NOT NULL ORDER BY place"
             ).format(
-                read=sql.SQL("{}.{}::{}").format(table.sql, table.id.sql, id_type(table.id)),
-                vector=sql.SQL("{}.{}").format(table.sql, table.vector.sql),
+                read=sql.SQL("{}.{}::{}").format(table.in_sql, table.id.in_sql, id_type(table.id)),
+                vector=sql.SQL("{}.{}").format(table.in_sql, table.vector.in_sql),
                 given=id_type(table.id),
-                table=table.sql,
-                id=table.id.sql,
-                own=sql.SQL(table.id.typed),
+                table=table.in_sql,
+                id=table.id.in_sql,
+                own=table.id.type_in_sql,
             )
             held = c.cursor(binary=True).execute(statement, [asked]).fetchall()
             return read_batch(held, table, self._dimensions(c, table), self.failed)
@@ -169,7 +174,9 @@ class PostgresStore(Store):
             chosen = None if among is None else as_values(among, table.id, self.failed)
             search = Search(k, as_condition(c, where), chosen, effort)
             set_effort(c, table, search)
-            return as_found(run(c, nearest(table, dimensions, search), queries, None, chosen), k, table, table.metric)
+            return as_found(
+                run_all(c, nearest(table, dimensions, search), queries, None, chosen), k, table, table.metric
+            )
 
     def search_less(
         self,
@@ -187,12 +194,12 @@ class PostgresStore(Store):
             table, dimensions = self._asked(c, queries)
             if table.metric == "l2":
                 raise self.failed("the metric is l2, and similarities are corrected", "add ?metric=cosine or dot")
-            if correcting.field not in (one.name for one in table.fields):
+            if not table.has_field(correcting.field) and not self._table(c).has_field(correcting.field):
                 raise self.failed(f"there is no column {correcting.field!r}", "set the field first")
             chosen = None if among is None else as_values(among, table.id, self.failed)
             search = Search(k, as_condition(c, where), chosen)
             set_effort(c, table, search._replace(k=correcting.candidates))
-            rows = run(c, lessened(table, dimensions, search, correcting), queries, weights, chosen)
+            rows = run_all(c, lessened(table, dimensions, search, correcting), queries, weights, chosen)
             return as_found(rows, k, table, "dot")  # of which the distance is the negative, too
 
     # Writing
@@ -216,7 +223,7 @@ class PostgresStore(Store):
         with self._transaction() as c:
             schema = self._schema(c)
             ids, vector = self._wanted.id, self._wanted.vector
-            if relation_kind(c, self._wanted.sql()):
+            if relation_kind(c, self._wanted.place):
                 table = self._table(c)
                 ids, vector = table.id.name, table.vector.name
         fragment = f"{schema}.{name}" + (f".{vector}" if vector else "")
@@ -225,7 +232,7 @@ class PostgresStore(Store):
             replace(self.address, collection=f"{schema}.{name}", column=vector, shown=shown), self._server
         )
         other.name = name
-        other._wanted = WantedTable(schema, name, ids, vector, self._wanted.metric)
+        other._wanted = WantedTable(TableName(schema, name), ids, vector, self._wanted.metric)
         return other
 
     def create(self, dimensions: int, metric: Metric, like: Store | None = None) -> None:
@@ -257,7 +264,7 @@ class PostgresStore(Store):
             self._check_dimensions(self._dimensions(c, table), batch.rows)
             if batch.ids.dtype.kind not in "iu" and table.id.is_integer and table.note and self._is_empty(c, table):
                 # A new table takes the kind of the first ids that are written.
-                c.execute(sql.SQL("ALTER TABLE {} ALTER {} TYPE text").format(table.sql, table.id.sql))
+                run(c, sql.SQL("ALTER TABLE {} ALTER {} TYPE text").format(table.in_sql, table.id.in_sql))
                 table = self._table(c)
             write_batch(c, table, batch, self.failed)
 
@@ -265,9 +272,12 @@ class PostgresStore(Store):
         """Drop the items with these ids; ids that it does not have are ignored."""
         with self._transaction() as c:
             table = self._table(c)
-            own, given = sql.SQL(table.id.typed), id_type(table.id)
-            c.execute(
-                sql.SQL("DELETE FROM {} WHERE {} = ANY(%s::{}[]::{}[])").format(table.sql, table.id.sql, given, own),
+            own, given = table.id.type_in_sql, id_type(table.id)
+            run(
+                c,
+                sql.SQL("DELETE FROM {} WHERE {} = ANY(%s::{}[]::{}[])").format(
+                    table.in_sql, table.id.in_sql, given, own
+                ),
                 [as_values(ids, table.id, self.failed)],
             )
 
@@ -280,16 +290,17 @@ class PostgresStore(Store):
             if plan is not None and dimensions <= most_indexed(plan, table.type):
                 with self._watched(c.info.backend_pid, progress):
                     build_index(c, table, plan, dimensions)
-            c.execute(sql.SQL("ANALYZE {}").format(table.sql))
+            run(c, sql.SQL("ANALYZE {}").format(table.in_sql))
+        self._known = None
         if progress is not None:
             progress(100, 100)
 
     def drop(self) -> None:
         """Drop the table, if it exists; one that a view shows stays, with an error."""
         with self._transaction() as c:
-            if relation_kind(c, self._wanted.sql()) not in ("", "r", "p"):
+            if relation_kind(c, self._wanted.place) not in ("", "r", "p"):
                 raise self.failed("is no table", "drop a view yourself")
-            c.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._wanted.sql()))
+            run(c, sql.SQL("DROP TABLE IF EXISTS {}").format(self._wanted.place.in_sql))
 
     def set_field(self, name: str, ids: Ids, values: Float64) -> None:
         """Set one number of these items, in a column that is added if it is missing."""
@@ -297,14 +308,15 @@ class PostgresStore(Store):
             table = self._table(c)
             self._check_field(table, name)
             given = as_values(ids, table.id, self.failed)
-            column = sql.Identifier(name)
-            c.execute(sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} double precision").format(table.sql, column))
+            column = named(name)
+            run(c, sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} double precision").format(table.in_sql, column))
             staged = {"id": staged_id(table.id), "value": (sql.SQL("double precision"), "float8")}
             stage(c, staged, zip(given, np.asarray(values, np.float64).tolist(), strict=True))
-            c.execute(
+            run(
+                c,
                 sql.SQL("UPDATE {} AS t SET {} = s.value FROM pg_temp.unhub_staged s WHERE t.{} = s.id::{}").format(
-                    table.sql, column, table.id.sql, sql.SQL(table.id.typed)
-                )
+                    table.in_sql, column, table.id.in_sql, table.id.type_in_sql
+                ),
             )
 
     def drop_field(self, name: str) -> None:
@@ -312,16 +324,17 @@ class PostgresStore(Store):
         with self._transaction() as c:
             table = self._table(c)
             self._check_field(table, name)
-            views = [sql.Identifier(table.schema, one) for one in own_views_of(c, table)]
-            if any(one.name == name for one in table.fields):
+            views = [TableName(table.place.schema, one) for one in own_views_of(c, table)]
+            if table.has_field(name):
                 left = tuple(one for one in table.others if one.name != name)
                 for view in views:
                     make_view(c, view, replace(table, others=left))
-                c.execute(sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(table.sql, sql.Identifier(name)))
+                run(c, sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(table.in_sql, named(name)))
             if table.payload:
-                c.execute(
+                run(
+                    c,
                     sql.SQL("UPDATE {0} SET {1} = {1} - %(name)s WHERE {1} ? %(name)s").format(
-                        table.sql, table.payload.sql
+                        table.in_sql, table.payload.in_sql
                     ),
                     {"name": name},
                 )
@@ -334,7 +347,7 @@ class PostgresStore(Store):
             name = self._records(c)
             if not relation_kind(c, name):
                 return {}
-            return dict(c.execute(sql.SQL("SELECT key, value FROM {}").format(name)).fetchall())
+            return dict(run(c, sql.SQL("SELECT key, value FROM {}").format(name.in_sql)).fetchall())
 
     def put_record(self, key: str, record: Record | None) -> None:
         """Keep a record in the table `unhub_records` of the schema; None removes it."""
@@ -345,17 +358,17 @@ class PostgresStore(Store):
         """Make the view `live` show a table and keep the record, in one transaction. None: the view stays as it is."""
         with self._transaction() as c:
             if collection is not None:
-                name = sql.Identifier(self._schema(c), live)
+                name = TableName(self._schema(c), live)
                 if not is_own_view(c, name):
                     name = self._new_name(c, live)
-                wanted = replace(self._wanted, schema=self._schema(c), name=collection)
+                wanted = replace(self._wanted, place=TableName(self._schema(c), collection))
                 make_view(c, name, read_table(c, wanted, self.failed))
             self._put(c, key, record)
 
     def taken(self, live: str) -> bool:
         """Return whether a live name is that of a table, or of a view that is not unhub's."""
         with self._transaction() as c:
-            name = sql.Identifier(self._schema(c), live)
+            name = TableName(self._schema(c), live)
             return relation_kind(c, name) != "" and not is_own_view(c, name)
 
     # Inside
@@ -378,7 +391,7 @@ class PostgresStore(Store):
 
     def _searched(self, c: PostgresConnection) -> PostgresTable:
         """Return what is known of the table, which a search need not read each time."""
-        return self._known or self._table(c)
+        return self._known if self._known and not self._known.view else self._table(c)
 
     def _asked(self, c: PostgresConnection, queries: Float32) -> tuple[PostgresTable, int]:
         """Return the table and its dimensions, which the queries must have."""
@@ -391,10 +404,11 @@ class PostgresStore(Store):
         """Return the dimensions of the column's type, else those of the first vector, 0 if there is none."""
         if table.vector.modifier > 0:
             return table.vector.modifier
-        held = c.execute(
+        held = run(
+            c,
             sql.SQL("SELECT {}({v}) FROM {} WHERE {v} IS NOT NULL LIMIT 1").format(
-                table.extension.named("vector_dims"), table.sql, v=table.vector.sql
-            )
+                table.extension.named("vector_dims"), table.in_sql, v=table.vector.in_sql
+            ),
         ).fetchone()
         return int(held[0]) if held else 0
 
@@ -404,17 +418,17 @@ class PostgresStore(Store):
             raise self.failed(problem, "embed with the same model, or use another column")
 
     def _is_empty(self, c: PostgresConnection, table: PostgresTable) -> bool:
-        return c.execute(sql.SQL("SELECT FROM {} LIMIT 1").format(table.sql)).fetchone() is None
+        return run(c, sql.SQL("SELECT FROM {} LIMIT 1").format(table.in_sql)).fetchone() is None
 
     def _schema(self, c: PostgresConnection) -> str:
-        schema = schema_of(c, self._wanted)
+        schema = schema_of(c, self._wanted.place)
         if not schema:
             raise self.failed("no schema of the search path exists", "name one, as #schema.table.column")
         return schema
 
-    def _new_name(self, c: PostgresConnection, name: str) -> sql.Identifier:
+    def _new_name(self, c: PostgresConnection, name: str) -> TableName:
         """Return the name of something that will be made in the schema; raise if it cannot be."""
-        made = sql.Identifier(self._schema(c), name)
+        made = TableName(self._schema(c), name)
         if not name or len(name.encode()) > MOST_NAME_BYTES:
             raise self.failed(f"the name {name!r} is not of 1 to {MOST_NAME_BYTES} bytes", "choose another")
         if relation_kind(c, made):
@@ -427,20 +441,20 @@ class PostgresStore(Store):
         if name in (table.id.name, table.vector.name):
             raise self.failed(f"the column {name!r} holds ids or vectors", "use another name for the field")
 
-    def _records(self, c: PostgresConnection) -> sql.Identifier:
-        return sql.Identifier(self._schema(c), RECORDS)
+    def _records(self, c: PostgresConnection) -> TableName:
+        return TableName(self._schema(c), RECORDS)
 
     def _put(self, c: PostgresConnection, key: str, record: Record | None) -> None:
         name = self._records(c)
         if record is None:
             if relation_kind(c, name):
-                c.execute(sql.SQL("DELETE FROM {} WHERE key = %s").format(name), [key])
+                run(c, sql.SQL("DELETE FROM {} WHERE key = %s").format(name.in_sql), [key])
             return
         c.execute("SELECT pg_advisory_xact_lock(%s)", [RECORDS_LOCK])  # two at once could both make the table
         if not relation_kind(c, name):
-            c.execute(sql.SQL("CREATE TABLE {} (key text PRIMARY KEY, value jsonb NOT NULL)").format(name))
+            run(c, sql.SQL("CREATE TABLE {} (key text PRIMARY KEY, value jsonb NOT NULL)").format(name.in_sql))
         insert = "INSERT INTO {} VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value"
-        c.execute(sql.SQL(insert).format(name), [key, Jsonb(record)])
+        run(c, sql.SQL(insert).format(name.in_sql), [key, Jsonb(record)])
 
     @contextmanager
     def _watched(self, pid: int, progress: Progress | None) -> Iterator[None]:

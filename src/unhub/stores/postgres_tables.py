@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+import psycopg
 from psycopg import sql
 
 from unhub.stores.postgres_server import Failed, PostgresConnection
@@ -29,6 +30,40 @@ JSON_TYPES = (*INTEGERS, "bool", "float4", "float8", "text", "varchar", "bpchar"
 PLAIN_TYPES = {*JSON_TYPES, *(f"_{name}" for name in JSON_TYPES), "timestamp", "timestamptz"}
 
 
+def named(*names: str) -> sql.Identifier:
+    """Return a name in SQL. `run` takes a % for the beginning of a placeholder, so it is doubled, as in `literal`."""
+    return sql.Identifier(*(one.replace("%", "%%") for one in names))
+
+
+def literal(text: str) -> sql.Literal:
+    """Return a text in SQL."""
+    return sql.Literal(text.replace("%", "%%"))
+
+
+def run(
+    c: PostgresConnection, statement: sql.Composable, parameters: Sequence[object] | Mapping[str, object] = ()
+) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Run a statement that was made of `named` and `literal`."""
+    return c.execute(sql.Composed([statement]), parameters)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The name of a table or view. schema: "" for the first of the search path that has it."""
+
+    schema: str
+    name: str
+
+    @property
+    def in_sql(self) -> sql.Identifier:
+        """The name in SQL."""
+        return named(self.schema, self.name) if self.schema else named(self.name)
+
+    def quoted(self, c: PostgresConnection) -> str:
+        """Return the name as to_regclass reads it."""
+        return sql.Identifier(*filter(None, (self.schema, self.name))).as_string(c)
+
+
 @dataclass(frozen=True)
 class VectorExtension:
     """Where pgvector's types and operators are."""
@@ -42,12 +77,12 @@ class VectorExtension:
         return self.version >= (0, 8)
 
     def named(self, name: str) -> sql.Identifier:
-        """Return a type or operator class."""
-        return sql.Identifier(self.schema, name)
+        """Return a type, function or operator class."""
+        return named(self.schema, name)
 
     def operator(self, metric: Metric) -> sql.Composed:
         """Return the operator whose ascending order is that of an index."""
-        return sql.SQL("OPERATOR({}." + OPERATORS[metric] + ")").format(sql.Identifier(self.schema))
+        return sql.SQL("OPERATOR({}." + OPERATORS[metric] + ")").format(named(self.schema))
 
 
 @dataclass(frozen=True)
@@ -102,9 +137,14 @@ class PostgresColumn:
     comment: str | None
 
     @property
-    def sql(self) -> sql.Identifier:
-        """The column, quoted."""
-        return sql.Identifier(self.name)
+    def in_sql(self) -> sql.Identifier:
+        """The column in SQL."""
+        return named(self.name)
+
+    @property
+    def type_in_sql(self) -> sql.SQL:
+        """Its type in SQL."""
+        return sql.SQL(self.typed.replace("%", "%%"))
 
     @property
     def is_integer(self) -> bool:
@@ -121,8 +161,7 @@ class PostgresColumn:
 class PostgresTable:
     """A table or view with a column of vectors."""
 
-    schema: str
-    name: str
+    place: TableName
     view: bool
     id: PostgresColumn
     vector: PostgresColumn
@@ -133,9 +172,9 @@ class PostgresTable:
     note: VectorNote | None
 
     @property
-    def sql(self) -> sql.Identifier:
-        """The table, quoted."""
-        return sql.Identifier(self.schema, self.name)
+    def in_sql(self) -> sql.Identifier:
+        """The table in SQL."""
+        return self.place.in_sql
 
     @property
     def type(self) -> VectorType:
@@ -152,6 +191,10 @@ class PostgresTable:
         """The other columns that are payload by themselves."""
         return [one for one in self.others if not one.is_payload]
 
+    def has_field(self, name: str) -> bool:
+        """Return whether a column of this name is payload."""
+        return any(one.name == name for one in self.fields)
+
     def plan(self) -> IndexPlan | None:
         """Return how its index is or will be built."""
         if self.index is not None:
@@ -161,37 +204,28 @@ class PostgresTable:
 
 @dataclass(frozen=True)
 class WantedTable:
-    """What an address names: a table, and where it says so its schema, columns and metric ("" if it does not)."""
+    """What an address names: a table, and where it says so its columns and metric ("" if it does not)."""
 
-    schema: str
-    name: str
+    place: TableName
     id: str
     vector: str
     metric: str
 
-    def sql(self) -> sql.Identifier:
-        """Return the table, quoted."""
-        return sql.Identifier(self.schema, self.name) if self.schema else sql.Identifier(self.name)
 
-
-def relation_kind(c: PostgresConnection, wanted: sql.Identifier) -> str:
+def relation_kind(c: PostgresConnection, place: TableName) -> str:
     """Return the letter of Postgres for a kind of relation ("r" table, "v" view), "" if there is none."""
-    found = c.execute(
-        "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [wanted.as_string(c)]
-    ).fetchone()
+    found = c.execute("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [place.quoted(c)]).fetchone()
     return str(found[0]) if found else ""
 
 
-def schema_of(c: PostgresConnection, wanted: WantedTable) -> str:
+def schema_of(c: PostgresConnection, place: TableName) -> str:
     """Return the schema of a table that is there, else the one where it would be made, "" if there is none."""
-    if wanted.schema:
-        return wanted.schema
+    if place.schema:
+        return place.schema
     query = """
         SELECT coalesce((SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass(%s)),
                         current_schema()::regnamespace)::oid"""
-    found = c.execute(
-        f"SELECT nspname::text FROM pg_namespace WHERE oid = ({query})", [wanted.sql().as_string(c)]
-    ).fetchone()
+    found = c.execute(f"SELECT nspname::text FROM pg_namespace WHERE oid = ({query})", [place.quoted(c)]).fetchone()
     return str(found[0]) if found else ""
 
 
@@ -211,12 +245,15 @@ def read_table(c: PostgresConnection, wanted: WantedTable, failed: Failed) -> Po
     """Return a table or view with its columns and index; raise if it, or a column that was named, is not there."""
     found = c.execute(
         "SELECT c.oid, nspname::text, relkind IN ('v', 'm') "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = to_regclass(%s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
-        [wanted.sql().as_string(c)],
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+        "WHERE c.oid = to_regclass(%s) AND relkind IN ('r', 'p', 'v', 'm', 'f')",
+        [wanted.place.quoted(c)],
     ).fetchone()
     if found is None:
-        where = f" in the schema {wanted.schema!r}" if wanted.schema else ""
-        raise failed(f"there is no table {wanted.name!r}{where}", "write it as #table.column or #schema.table.column")
+        where = f" in the schema {wanted.place.schema!r}" if wanted.place.schema else ""
+        raise failed(
+            f"there is no table {wanted.place.name!r}{where}", "write it as #table.column or #schema.table.column"
+        )
     oid, schema, view = int(found[0]), str(found[1]), bool(found[2])
     extension = read_extension(c, failed)
     columns = _columns(c, oid)
@@ -225,7 +262,8 @@ def read_table(c: PostgresConnection, wanted: WantedTable, failed: Failed) -> Po
     note = VectorNote.read(vector.comment)
     metric, index = _choose_index(_indexes(c, oid, vector), note, wanted.metric, failed)
     others = tuple(one for one in columns if one not in (vector, id_column))
-    return PostgresTable(schema, wanted.name, view, id_column, vector, others, extension, metric, index, note)
+    place = TableName(schema, wanted.place.name)
+    return PostgresTable(place, view, id_column, vector, others, extension, metric, index, note)
 
 
 def _columns(c: PostgresConnection, oid: int) -> list[PostgresColumn]:
@@ -247,7 +285,9 @@ def _vector_column(columns: Sequence[PostgresColumn], wanted: WantedTable, faile
             raise failed(f"the column {named.name!r} is of the type {named.type}", "use one of vector or halfvec")
         return named
     if len(vectors) != 1:
-        raise failed(f"{wanted.name!r} has {len(vectors)} columns of vectors", f"name one as #table.column ({names})")
+        raise failed(
+            f"{wanted.place.name!r} has {len(vectors)} columns of vectors", f"name one as #table.column ({names})"
+        )
     return vectors[0]
 
 
