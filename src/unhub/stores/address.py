@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from unhub.errors import ArgumentError
 
-SECRETS = ("api_key", "password", "token")  # options that are never shown
+SECRETS = ("api_key", "password", "sslpassword", "token")  # options that are never shown
 HIDDEN = "***"
 
 
