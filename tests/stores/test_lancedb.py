@@ -416,7 +416,7 @@ def test_an_index_of_the_user_on_the_ids_stays(tmp_path: Path) -> None:
     table.create_index("id", config=kinds.BTree(), name="mine")
     photos = opened(tmp_path)
     for number in range(2):
-        photos.set_field("h", np.arange(300), np.arange(300) + number / 2)
+        photos.set_field("h", np.arange(300), np.arange(300, dtype=np.float64) + number)
     table.checkout_latest()
     assert [one.name for one in table.list_indices()] == ["mine"]
     assert table.index_stats("mine").num_unindexed_rows == 0

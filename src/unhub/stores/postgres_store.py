@@ -83,7 +83,7 @@ RECORDS_LOCK = 0x756E687562  # one number for all who make the table of records:
 class PostgresStore(Store):
     """A table of Postgres with a column of vectors, in a schema that holds its siblings, views and records."""
 
-    engine: ClassVar[str] = "Postgres"
+    engine: ClassVar[str] = "postgres"
     subtracts: ClassVar[bool] = True
 
     def __init__(self, address: Address, server: PostgresServer) -> None:
