@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -726,3 +727,9 @@ def test_a_like_in_another_database_gives_its_index_and_codes(schema: str, clien
     assert (about.codes, about.index, about.settings["m"]) == ("float16", "hnsw", "6")
     other: Store = elsewhere
     assert next(iter(other.batches(payload=True))).payload == [{"any": "thing"}] * 5
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ImportError, match=r"a store in Postgres needs psycopg: .*\[pgvector\]"):
+        open_store("postgresql://localhost/db#photos")

@@ -312,12 +312,12 @@ class PostgresStore(Store):
             run(c, sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} double precision").format(table.in_sql, column))
             staged = {"id": staged_id(table.id), "value": (sql.SQL("double precision"), "float8")}
             stage(c, staged, zip(given, np.asarray(values, np.float64).tolist(), strict=True))
-            run(
-                c,
-                sql.SQL("UPDATE {} AS t SET {} = s.value FROM pg_temp.unhub_staged s WHERE t.{} = s.id::{}").format(
-                    table.in_sql, column, table.id.in_sql, table.id.type_in_sql
-                ),
+            # A row that is changed enters every index of the table anew, so those that stay the same are left alone.
+            change = sql.SQL(
+                "UPDATE {} AS t SET {column} = s.value FROM pg_temp.unhub_staged s "
+                "WHERE t.{} = s.id::{} AND t.{column} IS DISTINCT FROM s.value"
             )
+            run(c, change.format(table.in_sql, table.id.in_sql, table.id.type_in_sql, column=column))
 
     def drop_field(self, name: str) -> None:
         """Drop a column of the payload; unhub's views of the table are made again without it."""
