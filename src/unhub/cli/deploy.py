@@ -18,6 +18,7 @@ from unhub.cli.options import VECTORS, Json, Overwrite, Quiet, Saved, Threads, o
 if TYPE_CHECKING:
     from unhub.correction import Correction
     from unhub.deploying.deployment import Deployment, Live
+    from unhub.stores.store import Store
 
 NO = 3  # exit code: the answer is no
 
@@ -90,28 +91,36 @@ def deploy(
             progress=advance,
         )
     place = held if isinstance(held, Store) else cast("Store", target)  # or deploy would have refused
-    live = go(place, done) if go_live else None
+    if go_live:
+        go(place, done)
     dropped = drop(place) if drop_old else []
     if as_json:
         echo_json({**done.to_json(), "switched": go_live, "dropped": dropped})
     elif not quiet:
         show_words((("deployed", done.what), _facts(done)))
         tell(*done.notes, *(f"Dropped {one}." for one in dropped))
-        tell(_now(live) if live is not None else f"Nothing was switched. To go live: unhub switch '{place.address}'")
+        if go_live:
+            tell(*_state(place))
+        else:
+            tell(f"Nothing was switched. To go live: unhub switch '{place.address}'")
 
 
 def switch(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:
     """Let the live name serve what was deployed last."""
     from unhub.deploying.live import switch as go
 
-    _tell_live(go(open_given_store(store, "STORE")), quiet, as_json)
+    place = open_given_store(store, "STORE")
+    go(place)
+    _tell_live(place, quiet, as_json)
 
 
 def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:
     """Let the live name serve again what it served before."""
     from unhub.deploying.live import rollback as back
 
-    _tell_live(back(open_given_store(store, "STORE")), quiet, as_json)
+    place = open_given_store(store, "STORE")
+    back(place)
+    _tell_live(place, quiet, as_json)
 
 
 def sync(
@@ -195,13 +204,27 @@ def _facts(done: Deployment) -> list[tuple[str, str]]:
     return rows
 
 
-def _now(live: Live) -> str:
-    serving = "plain vectors" if live.now.mode == "plain" else live.now.spec
-    return f"Live as {live.name}: {live.now.what} ({serving}). {len(live.before)} before it can be gone back to."
+def _state(place: Store) -> list[str]:
+    """Return in words what is live, and what a rollback would bring back."""
+    live = cast("Live", _live(place))
+    if live.now.mode == "plain":
+        return [f"Live as {live.name}: {live.now.what}, its plain vectors."]
+    before = live.before[-1].what if live.before else "the plain vectors"
+    return [
+        f"Live as {live.name}: {live.now.what} ({live.now.spec}).",
+        f"To go back to {before}: unhub rollback '{place.address}'",
+    ]
 
 
-def _tell_live(live: Live, quiet: bool, as_json: bool) -> None:
+def _live(place: Store) -> Live | None:
+    from unhub.deploying.live import live_of
+
+    return live_of(place)
+
+
+def _tell_live(place: Store, quiet: bool, as_json: bool) -> None:
     if as_json:
+        live = cast("Live", _live(place))
         echo_json({"live": live.name, **live.to_json()})
     elif not quiet:
-        tell(_now(live))
+        tell(*_state(place))

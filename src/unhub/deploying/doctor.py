@@ -83,7 +83,7 @@ def doctor(
     """
     fitted = as_deployable(correction)
     about = store.describe()
-    found = [Finding(None, _stored(about))]
+    found = [Finding(None, text) for text in _stored(about)]
     if queries is not None:
         found += _queries(as_vectors(queries, "queries"), fitted)
     served = live_of(store)
@@ -113,13 +113,14 @@ def doctor(
     return Diagnosis(str(store.address), tuple(found), measured)
 
 
-def _stored(about: Description) -> str:
-    settings = "".join(f", {name} {value}" for name, value in about.settings.items())
+def _stored(about: Description) -> Iterator[str]:
     codes = "" if about.codes == "none" else f", codes {about.codes}{'' if about.rescored else ' (not re-scored)'}"
-    return (
+    yield (
         f"{about.engine} {about.name}: {about.count:,} vectors of {about.dimensions} dimensions, {about.metric}, index "
-        f"{about.index}{codes}{settings}"
+        f"{about.index}{codes}"
     )
+    if about.settings:
+        yield "; ".join(f"{name}: {value}" for name, value in about.settings.items())
 
 
 def _queries(queries: Vectors, fitted: Bias) -> Iterator[Finding]:
