@@ -13,7 +13,7 @@ import pytest
 
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids, unit
-from unhub.stores.opening import store
+from unhub.stores import store
 from unhub.stores.qdrant_points import ID_FIELD, PointStore, keys_of
 from unhub.stores.store import Batch, Correcting
 
@@ -247,7 +247,7 @@ def test_pages_are_of_the_size_asked_for_and_in_one_order(opened: Opened) -> Non
     place, ids = opened(), np.array([f"photo {n}" for n in range(10)])
     written(place, ids)
     parts = [batch.ids.tolist() for batch in place.batches(rows=4)]
-    assert [len(part) for part in parts] == [4, 4, 2] and sorted(one for part in parts for one in part) == sorted(ids)
+    assert [len(part) for part in parts] == [4, 4, 2] and {one for part in parts for one in part} == {*ids.tolist()}
     assert [batch.ids.tolist() for batch in place.batches(rows=4)] == parts
 
 

@@ -271,8 +271,12 @@ class QdrantStore(PointStore):
                 params = params.model_copy(update={"size": dimensions, "distance": models.Distance(distance)})
             client = self._client(make=True)
             client.create_collection(self.name, vectors_config={name: params} if name else params, **options)
-            for field, schema in indexes.items():
-                client.create_payload_index(self.name, field, field_schema=schema)
+            try:
+                for field, schema in indexes.items():
+                    client.create_payload_index(self.name, field, field_schema=schema)
+            except BaseException:
+                client.delete_collection(self.name)
+                raise
         self.forget()
 
     def carried(self, name: str) -> tuple[str, Any, dict[str, Any], dict[str, Any]]:
@@ -373,7 +377,11 @@ class QdrantStore(PointStore):
                 if record is None:
                     return
                 smallest = models.VectorParams(size=1, distance=models.Distance.DOT)
-                client.create_collection(RECORDS, vectors_config=smallest)
+                try:
+                    client.create_collection(RECORDS, vectors_config=smallest)
+                except Exception:
+                    if not client.collection_exists(RECORDS):  # another process may have made it meanwhile
+                        raise
             if record is None:
                 client.delete(RECORDS, models.PointIdsList(points=[point]), wait=True)
             else:
@@ -477,6 +485,9 @@ class QdrantStore(PointStore):
             if isinstance(source, transport):
                 remedy = f"start it, or check host and port{self._source.hint}"
                 return self.failed(f"no Qdrant answers there ({type(source).__name__})", remedy)
+        if isinstance(error, exceptions.ResponseHandlingException | json.JSONDecodeError):
+            if self._source.local:
+                return self.failed(f"is damaged: {error}", "restore the folder from a copy")
             return self.failed("what answers there does not answer as Qdrant does", "check host and port")
         if isinstance(error, exceptions.UnexpectedResponse):
             said = _said(error.content)

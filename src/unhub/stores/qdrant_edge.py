@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, final
 from weakref import WeakValueDictionary
 
-from unhub.atomic import beside, replacing
+from unhub.atomic import beside, replacing, strays
 from unhub.compute.workers import Progress
 from unhub.errors import ArgumentError, optional
 from unhub.stores.address import Address
@@ -221,6 +221,8 @@ class QdrantEdgeStore(PointStore):
         with self._asking():
             # Made under another name, so that a shard of this name is always whole.
             target.parent.mkdir(parents=True, exist_ok=True)
+            for stray in strays(target):  # of a process that was killed
+                shutil.rmtree(stray, ignore_errors=True)
             made = beside(target)
             try:
                 shard = _edge().EdgeShard.create(str(made), _config(config, name, dimensions, metric))
@@ -266,6 +268,7 @@ class QdrantEdgeStore(PointStore):
         if not self.exists():
             return
         with self._asking():
+            self._shard()  # which no other process may have open
             self._open.close()
             gone = beside(self._open.path)
             self._open.path.rename(gone)

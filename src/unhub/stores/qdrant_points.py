@@ -445,7 +445,7 @@ def vector_of(
     codes: Settings,
 ) -> PointVector:
     """Return the vector of this name, or the only one where none is asked for, out of a collection's settings."""
-    names = ", ".join(repr(name) for name in vectors) or "none"
+    names = ", ".join(repr(name) for name in sorted(vectors)) or "none"
     if not asked and len(vectors) != 1:
         if not vectors:
             raise store.failed("has no dense vectors", "sparse vectors are not supported")
