@@ -48,6 +48,7 @@ def in_folder(pattern: str) -> Callable[[Path], Store]:
 
 # One line for each engine that can be written.
 ENGINES: dict[str, Engine] = {
+    "chroma": Engine("chroma", "chromadb", in_folder("chroma:{}/database#photos")),
     "faiss": Engine("faiss", "faiss", in_folder("faiss:{}/photos.index"), cannot=("payload", "replacing")),
     "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
 }
