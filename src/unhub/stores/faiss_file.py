@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from typing import IO, Any, ClassVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Ids, rows_per_block, spans, unit
+from unhub.arrays import Float32, Ids, rows_per_block, spans
 from unhub.atomic import replacing
 from unhub.compute.workers import Progress
-from unhub.data.ids import as_ids, no_id, read_lines
+from unhub.data.ids import as_ids, read_lines
 from unhub.data.vectors import as_plain, as_texts
 from unhub.errors import ArgumentError
 from unhub.indexes.factory import (
@@ -29,7 +28,6 @@ from unhub.indexes.factory import (
     training_sample,
 )
 from unhub.stores.address import Address
-from unhub.stores.answers import EMPTY_VALUES, best_first
 from unhub.stores.faiss_kinds import (
     codes_of,
     factory_of,
@@ -39,14 +37,13 @@ from unhub.stores.faiss_kinds import (
     metric_of,
     settings_of,
 )
-from unhub.stores.record_file import read_records, write_record
+from unhub.stores.file_store import FileStore, found_at, nearest_among, places_of
 from unhub.stores.store import (
     BATCH_ROWS,
     Batch,
     Description,
     Found,
     Metric,
-    Record,
     Store,
     Where,
     joined_ids,
@@ -87,22 +84,22 @@ class Spool:
 
 
 @final
-class FaissFile(Store):
-    """An index file; others in its folder with the same ending are its siblings. It has no payload and no filters."""
+class FaissFile(FileStore):
+    """An index file. A new one is spooled, and appears when it is finished."""
 
     engine: ClassVar[str] = "FAISS"
 
     def __init__(self, address: Address, path: Path, ids_path: Path | None = None) -> None:
-        super().__init__(address, path.stem)
-        self.path, self.ids_path = path, ids_path
+        super().__init__(address, path)
+        self.ids_path = ids_path
         self._read: IndexFile | None = None
         self._spool: Spool | None = None
 
     # Reading
 
-    def exists(self) -> bool:
-        """Return whether there is a file."""
-        return self.path.is_file()
+    def at(self, path: Path) -> FaissFile:
+        """Return the store of another file."""
+        return FaissFile(self.address, path)
 
     def describe(self) -> Description:
         """Return what it is. Inner products of rows that the index scales to length one are cosines."""
@@ -128,7 +125,7 @@ class FaissFile(Store):
     def fetch(self, ids: Ids) -> Batch:
         """Return those of these items that exist."""
         opened = self._opened()
-        return self._batch(opened, _places(opened.ids, ids), False)
+        return self._batch(opened, places_of(opened.ids, ids), False)
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
@@ -137,14 +134,13 @@ class FaissFile(Store):
 
         Items named in `among` are decoded and compared one by one, since a graph reaches few of them.
         """
-        if where is not None:
-            raise self.failed("FAISS has no filters", "leave `where` out")
         opened = self._opened()
-        if queries.shape[1] != opened.index.d:
-            problem = f"has vectors of {opened.index.d} dimensions, and {queries.shape[1]} were given"
-            raise self.failed(problem, "use vectors of the same model")
+        self.check_search(queries, int(opened.index.d), where)
         if among is not None:
-            return self._search_among(opened, queries, k, among)
+            places = np.unique(places_of(opened.ids, among))
+            metric = metric_of(opened.index)
+            nearest = nearest_among(lambda some: self._decoded(opened, some), places, queries, k, metric)
+            return found_at(opened.ids, *nearest, metric)
         at_least = None if effort is None else max(effort, k if kind_of_index(opened.index) == "hnsw" else 1)
         options = {} if effort is None else {"params": parameters_of(opened.index, effort=at_least)}
         try:
@@ -154,21 +150,9 @@ class FaissFile(Store):
             raise self.failed(f"FAISS says: {_first_line(error)}") from None
         # Labels increase, so that a sorted search gives their places.
         places = np.searchsorted(opened.labels, labels)
-        return _found(opened.ids, np.where(labels < 0, -1, places), values, metric_of(opened.index))
+        return found_at(opened.ids, np.where(labels < 0, -1, places), values, metric_of(opened.index))
 
     # Writing
-
-    def names(self) -> list[str]:
-        """Return the names of the files in this folder with this ending, without it."""
-        folder = self.path.parent
-        found = folder.iterdir() if folder.is_dir() else ()
-        return sorted(one.stem for one in found if one.suffix == self.path.suffix and one.is_file())
-
-    def sibling(self, name: str) -> FaissFile:
-        """Return the file of another name in the same folder."""
-        if not name or Path(name).name != name or name in (".", ".."):
-            raise self.failed(f"{name!r} is no name of a file", "use letters, digits and underscores")
-        return FaissFile(self.address, self.path.with_name(f"{name}{self.path.suffix}"))
 
     def create(self, dimensions: int, metric: Metric, like: Store | None = None) -> None:
         """Begin an index with the factory string of another, or a flat one; the file appears when it is finished."""
@@ -229,16 +213,6 @@ class FaissFile(Store):
         self.path.unlink(missing_ok=True)
         self._own_ids().unlink(missing_ok=True)
 
-    # Records
-
-    def records(self) -> dict[str, Record]:
-        """Return the records of this folder."""
-        return read_records(self.path.parent)
-
-    def put_record(self, key: str, record: Record | None) -> None:
-        """Keep a record in the file of this folder, which is replaced as a whole."""
-        write_record(self.path.parent, key, record)
-
     # Inside
 
     def _own_ids(self) -> Path:
@@ -261,21 +235,13 @@ class FaissFile(Store):
 
     def _opened(self) -> IndexFile:
         """Return the index, read again only if the file changed."""
-        try:
-            about = os.stat(self.path)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise self.failed(f"there is no file {self.path.name!r}", "check the address") from None
-            raise self.failed(f"it cannot be read: {error.strerror}", "check the rights of the file") from None
-        state = (about.st_ino, about.st_mtime_ns, about.st_size)
+        state = self.state()
         if self._read is None or self._read.kept[1] != state:
             self._read = self._load(state)
         return self._read
 
     def _load(self, state: object) -> IndexFile:
         faiss = library()
-        if not self.path.is_file():
-            raise self.failed("is no file", "name a file that faiss.write_index wrote")
         try:
             owner = index = faiss.read_index(str(self.path))  # which owns all parts of it
         except RuntimeError:
@@ -324,23 +290,6 @@ class FaissFile(Store):
         except RuntimeError:
             raise self.failed(UNREADABLE, "use the vectors it was built from") from None
 
-    def _search_among(self, opened: IndexFile, queries: Float32, k: int, among: Ids) -> Found:
-        metric, places = metric_of(opened.index), np.unique(_places(opened.ids, among))
-        best = Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
-        asked = unit(queries) if metric == "cosine" else np.asarray(queries, np.float32)
-        for start, stop in spans(len(places), rows_per_block(int(opened.index.d))):
-            rows = self._decoded(opened, places[start:stop])
-            values = asked @ (unit(rows) if metric == "cosine" else rows).T
-            if metric == "l2":
-                values = np.square(asked).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * values
-            block = np.broadcast_to(places[start:stop], values.shape)
-            merged = cast("Ids", np.hstack([best.ids, block]))
-            ranked = best_first(np.hstack([best.values, values]), merged, metric)
-            best = Found(ranked.values[:, :k], ranked.ids[:, :k])
-        missing = k - best.ids.shape[1]
-        padded = np.pad(cast("NDArray[np.int64]", best.ids), ((0, 0), (0, missing)), constant_values=-1)
-        return _found(opened.ids, padded, np.pad(best.values, ((0, 0), (0, missing))), metric)
-
 
 def _train(index: Any, rows: Float32, factory: str) -> None:
     if not index.is_trained:
@@ -357,24 +306,6 @@ def _add(index: Any, rows: Float32, ids: Ids | None, progress: Progress | None) 
             index.add_with_ids(block, ids[start:stop])
         if progress is not None:
             progress(stop, len(rows))
-
-
-def _places(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
-    """Return where those of the wanted ids that exist are, in the order of the wanted."""
-    if ids.dtype.kind != np.asarray(wanted).dtype.kind or not len(ids):
-        return np.empty(0, np.int64)
-    order = np.argsort(ids, kind="stable")
-    near = order[np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)]
-    return cast("NDArray[np.int64]", near[ids[near] == wanted])
-
-
-def _found(ids: Ids, places: NDArray[np.int64], values: Float32, metric: Metric) -> Found:
-    """Return ids for places; -1 is an empty place."""
-    if not len(ids):
-        return Found(np.full(places.shape, EMPTY_VALUES[metric], np.float32), np.full(places.shape, -1, np.int64))
-    named = np.where(places < 0, np.array(no_id(ids.dtype), ids.dtype), ids[places])
-    kept = np.where(places < 0, np.float32(EMPTY_VALUES[metric]), values)
-    return best_first(kept, cast("Ids", named), metric)
 
 
 def _first_line(error: RuntimeError) -> str:
