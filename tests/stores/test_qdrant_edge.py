@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.stores.engines import filled, rows
-from unhub.stores import store
+from unhub.stores.opening import store
 from unhub.stores.qdrant_edge import QdrantEdgeStore
 from unhub.stores.qdrant_points import RECORDS
 from unhub.stores.store import Batch
@@ -248,7 +248,7 @@ def test_publishing_needs_a_collection_and_keeps_the_record_whole(tmp_path: Path
 WRITING = """
 import sys
 import numpy as np
-from unhub.stores import store
+from unhub.stores.opening import store
 from unhub.stores.store import Batch
 photos = store(sys.argv[1])
 photos.create(8, "dot")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids, unit
-from unhub.stores import store
+from unhub.stores.opening import store
 from unhub.stores.qdrant_points import ID_FIELD, PointStore, keys_of
 from unhub.stores.store import Batch, Correcting
 

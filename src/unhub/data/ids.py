@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence, Set
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -19,6 +20,12 @@ INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
 def is_integer(text: str) -> bool:
     """Return whether a text is a plain 64-bit integer ("7", not "007")."""
     return INTEGER_PATTERN.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a UTF-8 file; other characters that may end a line, such as a lone \\r, stay inside it."""
+    content = path.read_bytes().decode("utf-8-sig")
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
 
 
 def as_ids(ids: object, count: int, name: str) -> Ids:

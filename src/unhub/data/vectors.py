@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from unhub.arrays import Float32, Ids, Kind, Span, rows_per_block, spans, unit
-from unhub.data.ids import as_ids, join_ids
+from unhub.data.ids import as_ids, is_integer, join_ids
 from unhub.errors import ArgumentError
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -239,6 +239,13 @@ def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:
     if "\0" in "".join(texts) and any(text.endswith("\0") for text in texts):
         raise ValueError("an id ends in NUL, which an array of texts cannot hold")
     return np.array(texts, np.str_)
+
+
+def as_plain(texts: Sequence[str]) -> Ids:
+    """Return ids that were read as text: integers where all are plain ones ("7", not "007"), else strings."""
+    if all(map(is_integer, texts)):
+        return np.array([int(text) for text in texts], np.int64)
+    return as_texts(texts)
 
 
 def row_not_finite(matrix: NDArray[np.floating]) -> int | None:

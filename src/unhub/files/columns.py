@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import spans
+from unhub.data.vectors import as_plain
 from unhub.files.parquet import columns_of, read_column
-from unhub.files.readers import as_plain
 
 Piece: TypeAlias = tuple[Sequence[int], Sequence[Sequence[str]]]  # numbers of lines, and a list of fields per column
 Convert: TypeAlias = Callable[[Sequence[str]], NDArray[np.generic]]

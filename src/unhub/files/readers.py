@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Ids
-from unhub.data.ids import as_ids, is_integer
-from unhub.data.vectors import Rows, Vectors, as_texts, as_vectors
+from unhub.data.ids import as_ids, read_lines
+from unhub.data.vectors import Rows, Vectors, as_plain, as_texts, as_vectors
 from unhub.errors import naming_file
 from unhub.files.numpy_files import FoundRows, Reader, map_npy, read_npy, read_npz, read_safetensors
 
@@ -107,16 +106,3 @@ def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.
         return as_texts(lines) if text else as_plain(lines)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 file; other characters that may end a line, such as a lone \\r, stay inside it."""
-    content = path.read_bytes().decode("utf-8-sig")
-    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
-
-
-def as_plain(texts: Sequence[str]) -> Ids:
-    """Return ids that were read as text: integers where all are plain ones ("7", not "007"), else strings."""
-    if all(map(is_integer, texts)):
-        return np.array([int(text) for text in texts], np.int64)
-    return as_texts(texts)

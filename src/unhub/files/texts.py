@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids
-from unhub.data.ids import as_ids, positions_of
+from unhub.data.ids import as_ids, positions_of, read_lines
 from unhub.errors import naming_file
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
-from unhub.files.readers import kind_of, read_lines
+from unhub.files.readers import kind_of
 
 LINES = ".txt"
 

@@ -154,6 +154,21 @@ def training_sample(index: Any, count: int) -> Positions:
     return random_positions(count, wanted, seed=0)
 
 
+def parameters_of(index: Any, selector: object = None, effort: int | None = None) -> object:
+    """Return the parameters of one search: a selector of places, and efSearch or nprobe; others are the index's own."""
+    faiss, part = library(), library().downcast_index(index)
+    if isinstance(part, faiss.IndexPreTransform):
+        return faiss.SearchParametersPreTransform(index_params=parameters_of(part.index, selector, effort))
+    if isinstance(part, faiss.IndexRefine):
+        inner = parameters_of(part.base_index, selector, effort)
+        return faiss.IndexRefineSearchParameters(k_factor=part.k_factor, base_index_params=inner)
+    if isinstance(part, faiss.IndexIVF):
+        return faiss.SearchParametersIVF(sel=selector, nprobe=effort or part.nprobe)
+    if isinstance(part, faiss.IndexHNSW):
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=effort or part.hnsw.efSearch)
+    return faiss.SearchParameters(sel=selector)
+
+
 @contextlib.contextmanager
 def threads_of(count: int | None) -> Iterator[None]:
     """Let FAISS use this many threads inside the `with` block; None is OpenMP's default."""

@@ -24,6 +24,7 @@ from unhub.indexes.factory import (
     is_transformed,
     library,
     open_index,
+    parameters_of,
     threads_of,
     training_sample,
 )
@@ -108,8 +109,9 @@ class Faiss:
     def find_among(self, vectors: Float32, k: int, selected: NDArray[np.bool_]) -> Positions | None:
         """Return the same among selected places only, or None if this kind of index cannot filter."""
         try:
+            selector = library().IDSelectorBitmap(np.packbits(selected, bitorder="little"))
             with threads_of(self.threads):
-                return cast("Positions", self.index.search(vectors, k, params=_filtering(self.index, selected))[1])
+                return cast("Positions", self.index.search(vectors, k, params=parameters_of(self.index, selector))[1])
         except RuntimeError:
             return None
 
@@ -119,23 +121,3 @@ class Faiss:
                 return work()
         except RuntimeError as error:
             raise ArgumentError("index", f"'faiss:{self.settings}' {failure}: {error}", remedy) from error
-
-
-def _filtering(index: Any, selected: NDArray[np.bool_]) -> object:
-    """Return search parameters that restrict the index to the selected places and keep its other settings."""
-    faiss = library()
-    selector = faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
-
-    def within(part: Any) -> object:
-        part = faiss.downcast_index(part)
-        if isinstance(part, faiss.IndexPreTransform):
-            return faiss.SearchParametersPreTransform(index_params=within(part.index))
-        if isinstance(part, faiss.IndexRefine):
-            return faiss.IndexRefineSearchParameters(k_factor=part.k_factor, base_index_params=within(part.base_index))
-        if isinstance(part, faiss.IndexIVF):
-            return faiss.SearchParametersIVF(sel=selector, nprobe=part.nprobe)
-        if isinstance(part, faiss.IndexHNSW):
-            return faiss.SearchParametersHNSW(sel=selector, efSearch=part.hnsw.efSearch)
-        return faiss.SearchParameters(sel=selector)
-
-    return within(index)

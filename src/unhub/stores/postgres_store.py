@@ -121,7 +121,7 @@ class PostgresStore(Store):
         codes: Codes = "float16" if table.type == "halfvec" or half else "none"
         index: IndexKind = KINDS[table.index.plan.method] if table.index else "other" if table.view else "flat"
         rescored = table.type != "halfvec"
-        return Description("Postgres", self.name, table.metric, dimensions, count, index, codes, rescored, settings)
+        return Description(self.engine, self.name, table.metric, dimensions, count, index, codes, rescored, settings)
 
     def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Yield every item that has a vector, in the order of the ids, as they all were when this began."""
