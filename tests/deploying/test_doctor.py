@@ -25,6 +25,7 @@ modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
 @engines
 @modes
 def test_a_good_deployment_is_good(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     unhub.deploy(case.correction, case.store, mode, switch=True)
     found = unhub.doctor(case.store, case.correction, case.queries)
@@ -42,6 +43,7 @@ def test_plain_vectors_are_told(engine: Engine, tmp_path: Path) -> None:
 
 @engines
 def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, switch=True)
     other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")

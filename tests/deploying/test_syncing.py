@@ -22,6 +22,8 @@ modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
 @engines
 @modes
 def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     unhub.deploy(case.correction, case.store, mode, switch=True)
     new = gallery(20, seed=5)
@@ -46,6 +48,7 @@ def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_
 
 @engines
 def test_a_vector_that_changed_is_written_again(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, switch=True)
     other = gallery(1, seed=9)

@@ -214,6 +214,7 @@ class _Work:
                 place.set_field(field, self.correction.ids[start:stop], self.correction.bias[start:stop])
                 if self.options.progress is not None:
                     self.options.progress(stop, len(self.correction))
+            place.settle()
             done = self._measured(done)
         except BaseException:
             with contextlib.suppress(Exception):

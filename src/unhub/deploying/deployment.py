@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from unhub.layouts import Layout
-from unhub.search.in_store import LIVE
-from unhub.stores.store import MADE, Codes, Description, Record, Store
+from unhub.stores.store import LIVE, MADE, Codes, Description, Record, Store
 
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 

@@ -16,9 +16,8 @@ from unhub.errors import ArgumentError
 from unhub.layouts import Layout, Metric
 from unhub.matching import vector_similarity
 from unhub.search.rerank import reranked
-from unhub.stores.store import Correcting, Record, Store, Where
+from unhub.stores.store import LIVE, Correcting, Record, Store, Where
 
-LIVE = "live:"  # and a live name: the key of the record of what is searched under it
 UNMEASURED_CANDIDATES = 1000  # nearest items that are corrected where deploy has not measured how many are needed
 
 

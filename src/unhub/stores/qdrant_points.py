@@ -186,6 +186,10 @@ class PointStore(Store):
 
     subtracts = True
 
+    def settle(self) -> None:
+        """Build the graph again: a point whose payload changes is taken out of it."""
+        self.finish()
+
     def __init__(self, address: Address, name: str) -> None:
         super().__init__(address, name)
         self._vector: PointVector | None = None

@@ -30,6 +30,7 @@ Payload: TypeAlias = Mapping[str, Any]
 Where: TypeAlias = Any  # a filter in the engine's own language
 
 BATCH_ROWS = 1000
+LIVE = "live:"  # and a live name: the key of the record of what is searched under it
 MADE = "made:"  # and a collection: the key of the record of a collection that deploy made
 
 
@@ -144,9 +145,8 @@ class Store(ABC):
         """Drop the items with these ids; ids that it does not have are ignored."""
         raise self.cannot("remove items")
 
-    def finish(self, progress: Progress | None = None) -> None:
+    def finish(self, progress: Progress | None = None) -> None:  # noqa: B027  (some engines index as they write)
         """Build the index of what was written and wait until it answers."""
-        raise self.cannot("build an index")
 
     def drop(self) -> None:
         """Drop the whole collection, if it exists."""
@@ -155,6 +155,9 @@ class Store(ABC):
     def set_field(self, name: str, ids: Ids, values: Float64) -> None:
         """Set one number of the payload for these items; the rest of the payload and the vectors stay."""
         raise self.cannot("set a field")
+
+    def settle(self) -> None:  # noqa: B027  (in most engines a field is not part of the index)
+        """Bring the index back to what it was before fields were set, and wait until it is."""
 
     def drop_field(self, name: str) -> None:
         """Drop a field from the payload of every item, if it is there."""
@@ -217,9 +220,16 @@ class Store(ABC):
         return Vectors(joined_ids(ids), mapped)
 
     def layout(self) -> Layout | None:
-        """Return the layout of what `deploy` made, None for any other collection."""
-        made = self.record(f"{MADE}{self.name}")
-        return None if made is None else Layout.from_json(made["layout"])
+        """Return the layout of what `deploy` made, also under its live name; None for any other collection."""
+        records = self.records()
+        made = records.get(f"{MADE}{self.collection_of()}")
+        if made is None and (live := records.get(f"{LIVE}{self.name}")) is not None:
+            made = live["now"]
+        return None if made is None or made["layout"] is None else Layout.from_json(made["layout"])
+
+    def collection_of(self) -> str:
+        """Return the collection behind the name, which may be an alias."""
+        return self.name
 
 
 class Correcting(NamedTuple):
