@@ -302,7 +302,7 @@ class LanceStore(Store):
 
     def drop(self) -> None:
         """Drop the table, also what a killed `create` left of it."""
-        self._filled = None
+        self._filled, self._checked = None, -1
         if self._is_place():
             with self._plainly("be dropped"):
                 self._connection.drop_table(self.name, ignore_missing=True)
