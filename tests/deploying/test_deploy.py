@@ -110,6 +110,9 @@ def test_the_same_deployment_is_taken_over_and_debris_is_dropped(engine: Engine,
     case = in_engine(engine, tmp_path)
     debris = case.store.sibling("photos_unhub_7")
     debris.create(5, "dot")
+    if not debris.exists():
+        debris.drop()
+        pytest.skip(f"the engine cannot: {engine.name} leaves nothing unfinished behind")
     first = unhub.deploy(case.correction, case.store)
     assert not debris.exists() and "photos_unhub_7" in first.notes[-1]
     again = unhub.deploy(case.correction, case.store, queries=case.queries)

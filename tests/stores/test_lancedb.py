@@ -13,8 +13,8 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Float32, unit
 from unhub.errors import ArgumentError
+from unhub.stores import store
 from unhub.stores.lancedb import RECORDS, LanceStore
-from unhub.stores.opening import store
 from unhub.stores.store import Batch, Metric
 
 lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
@@ -317,6 +317,27 @@ def test_the_number_of_partitions_is_carried_over(tmp_path: Path) -> None:
     assert copy.describe().settings["num_partitions"] == "13"
 
 
+def test_a_copy_keeps_its_partitions_when_items_are_added(tmp_path: Path) -> None:
+    user_table(tmp_path, 3000).create_index("vector", config=kinds.IvfFlat(distance_type="dot", num_partitions=40))
+    source = opened(tmp_path)
+    copy = source.sibling("copy")
+    copy.create(16, "dot", like=source)
+    for start in (0, 3000, 3100):
+        copy.write(Batch(np.arange(start, start + 3000), rows(3000, seed=start), None))
+        copy.finish()
+        told = copy.describe()
+        assert told.settings["num_partitions"] == "40" and told.settings["indexed"] == f"{told.count} of {told.count}"
+
+
+def test_segments_of_an_index_are_not_taken_for_partitions(tmp_path: Path) -> None:
+    user_table(tmp_path, 600).create_index("vector", config=kinds.IvfSq(distance_type="dot", num_partitions=1))
+    photos = opened(tmp_path)
+    for start in (1000, 2000):
+        photos.write(Batch(np.arange(start, start + 300), rows(300, seed=start), None))
+        photos.finish()
+    assert photos.describe().settings["num_partitions"] == "1"
+
+
 @pytest.mark.parametrize(
     ("config", "multiple"),
     [
@@ -416,7 +437,7 @@ def test_an_index_of_the_user_on_the_ids_stays(tmp_path: Path) -> None:
     table.create_index("id", config=kinds.BTree(), name="mine")
     photos = opened(tmp_path)
     for number in range(2):
-        photos.set_field("h", np.arange(300), np.arange(300, dtype=np.float64) + number)
+        photos.set_field("h", np.arange(300), np.arange(300.0) + number / 2)
     table.checkout_latest()
     assert [one.name for one in table.list_indices()] == ["mine"]
     assert table.index_stats("mine").num_unindexed_rows == 0
@@ -445,6 +466,11 @@ def test_others_see_what_is_written_at_once_and_a_read_under_way_stays_as_it_was
     assert other.describe().count == 30 and sum(len(batch.ids) for batch in reading) == 40
     one.drop()
     assert not other.exists()
+
+
+def test_ids_that_are_kept_do_not_keep_the_vectors(tmp_path: Path) -> None:
+    filled(opened(tmp_path), count=50)
+    assert all(batch.ids.flags.owndata for batch in opened(tmp_path).batches())
 
 
 def test_two_who_put_the_same_new_record_make_one(tmp_path: Path) -> None:

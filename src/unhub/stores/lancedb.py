@@ -275,21 +275,24 @@ class LanceStore(Store):
     def finish(self, progress: Progress | None = None) -> None:
         """Join small files, build the index that `create` took over, or bring the one that is there up to date.
 
+        LanceDB joins small partitions when it takes in new rows (300 became 6): then the index is built again.
+
         Below the number of rows that LanceDB needs to train an index there is none, and search is exact. Old versions
         go after seven days, LanceDB's default, in tables that unhub made, and stay in others.
         """
         table = self._table()
         with self._plainly("be indexed", CONFLICT):
-            columns, index = self._shape(table)
+            columns = self._columns(table)
             count = table.count_rows()
             if progress is not None:
                 progress(0, count)
             metric = columns.kept(METRIC_KEY)
             table.optimize(cleanup_older_than=None if metric else ALL_VERSIONS)
-            wanted = columns.kept(INDEX_KEY)
-            if index is None and wanted and count >= LanceIndex.of_text(wanted).least_rows:
+            index = index_of(table, columns.vectors, columns.dimensions)
+            planned = LanceIndex.of_text(columns.kept(INDEX_KEY)) if columns.kept(INDEX_KEY) else None
+            if planned is not None and count >= planned.least_rows and _is_due(table, columns, index, planned):
                 library = optional("lancedb.index", self.engine, PURPOSE)
-                config = LanceIndex.of_text(wanted).config(library, cast("Metric", metric), columns.dimensions)
+                config = planned.config(library, cast("Metric", metric), columns.dimensions)
                 table.create_index(columns.vectors, config=config)
                 index = index_of(table, columns.vectors, columns.dimensions)
             if index is not None and count >= index.least_rows:
@@ -299,7 +302,7 @@ class LanceStore(Store):
 
     def drop(self) -> None:
         """Drop the table, also what a killed `create` left of it."""
-        self._filled = None
+        self._filled, self._checked = None, -1
         if self._is_place():
             with self._plainly("be dropped"):
                 self._connection.drop_table(self.name, ignore_missing=True)
@@ -566,6 +569,16 @@ def _with_partitions(table: Any, columns: LanceColumns, index: LanceIndex) -> La
     if partitions is None:
         return index
     return dataclasses.replace(index, settings={**index.settings, "num_partitions": partitions})
+
+
+def _is_due(table: Any, columns: LanceColumns, index: LanceIndex | None, planned: LanceIndex) -> bool:
+    """Return whether a planned index is missing, or has other partitions by now; one of another kind is the user's."""
+    if index is None:
+        return True
+    if index.kind != planned.kind or "num_partitions" not in planned.settings:
+        return False
+    found = _with_partitions(table, columns, index).settings.get("num_partitions")
+    return found != planned.settings["num_partitions"]
 
 
 def _index_settings(table: Any, columns: LanceColumns, index: LanceIndex) -> dict[str, str]:

@@ -217,7 +217,7 @@ def as_ids_of(column: Any) -> Ids:
     found = column.to_numpy(zero_copy_only=False)
     if found.dtype.kind == "u" and len(found) and found.max() > LARGEST_ID:
         raise ValueError(f"the id {found.max()} is over {LARGEST_ID}, the largest that an array of ids can hold")
-    return np.asarray(found, np.int64)
+    return np.array(found, np.int64)  # a copy: ids that are kept must not keep the vectors they were read with
 
 
 def as_rows_of(column: Any, dimensions: int) -> Float32:
