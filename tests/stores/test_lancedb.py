@@ -13,8 +13,8 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Float32, unit
 from unhub.errors import ArgumentError
-from unhub.stores import store
 from unhub.stores.lancedb import RECORDS, LanceStore
+from unhub.stores.opening import store
 from unhub.stores.store import Batch, Metric
 
 lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
