@@ -15,7 +15,7 @@ from unhub.arrays import Float32, Ids, Kind
 from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.search.hits import Hits
-from unhub.stores.store import Batch, Store
+from unhub.stores.store import Store, StoredItems
 
 ITEMS, DIMENSIONS = 300, 12
 
@@ -57,7 +57,7 @@ def in_engine(engine: Engine, folder: Path, similarity: Kind = "cosine", method:
     rows, ids = gallery(), np.arange(1000, 1000 + ITEMS)
     store.create(DIMENSIONS, similarity)
     payload = [{"colour": COLOURS[i % 3], "number": i} for i in range(ITEMS)]
-    store.write(Batch(ids, rows, None if "payload" in engine.cannot else payload))
+    store.write(StoredItems(ids, rows, None if "payload" in engine.cannot else payload))
     store.finish()
     correction = cast("Bias", unhub.fit(store, asking(500, 1), method=method, similarity=similarity))
     held = store.vectors()

@@ -15,7 +15,7 @@ from unhub.arrays import Float32
 from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
-from unhub.stores.store import Batch, Metric, Store
+from unhub.stores.store import Metric, Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -48,7 +48,7 @@ def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine,
     done = unhub.deploy(case.correction, case.store, switch=True)
     other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
     assert "another one was deployed" in str(unhub.doctor(case.store, other))
-    case.store.write(Batch(np.arange(1000, 1050), gallery(50, seed=9), [{}] * 50))
+    case.store.write(StoredItems(np.arange(1000, 1050), gallery(50, seed=9), [{}] * 50))
     found = unhub.doctor(case.store, case.correction)
     assert not found.good and "run sync" in str(found)
     case.store.sibling(done.collection).remove(np.array([1001]))
@@ -59,7 +59,7 @@ def by_hand(folder: Path, engine: str, metric: Metric, rows: Float32) -> Store:
     """Store vectors as a user would who augments them without a layout."""
     store = ENGINES[engine].open(folder)
     store.create(rows.shape[1], metric)
-    store.write(Batch(np.arange(len(rows)), rows, [{}] * len(rows)))
+    store.write(StoredItems(np.arange(len(rows)), rows, [{}] * len(rows)))
     store.finish()
     return store
 

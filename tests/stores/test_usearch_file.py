@@ -11,8 +11,8 @@ import pytest
 from tests.stores.engines import rows
 from unhub.arrays import unit
 from unhub.errors import ArgumentError
-from unhub.stores.opening import store
-from unhub.stores.store import Batch
+from unhub.stores.engines import store
+from unhub.stores.store import StoredItems
 from unhub.stores.usearch_file import UsearchFile
 
 pytestmark = pytest.mark.once
@@ -114,7 +114,7 @@ def test_records_stand_beside_it_and_it_is_never_changed(tmp_path: Path) -> None
     assert photos.names() == ["photos"] and photos.exists() and not photos.sibling("other").exists()
     for call, arguments in {
         "create": (16, "dot"),
-        "write": (Batch(np.arange(1), rows(1), None),),
+        "write": (StoredItems(np.arange(1), rows(1), None),),
         "remove": (IDS[:1],),
         "drop": (),
         "set_field": ("h", IDS[:1], np.ones(1)),

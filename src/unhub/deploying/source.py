@@ -14,7 +14,7 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Batch, Store
+from unhub.stores.store import BATCH_ROWS, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
 COMPARED_ITEMS = 1000  # drawn at random, to compare vectors that an engine may have scaled
@@ -69,20 +69,20 @@ class SourceItems:
         some = self.items.gather(positions)
         return some.unit_block(0, len(some), self.similarity)
 
-    def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[Batch, Float64]]:
+    def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[StoredItems, Float64]]:
         """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted."""
         names, bias = Names(self.correction.ids), self.correction.bias
         if self.store is None:
             for start, stop in spans(len(self.items), BATCH_ROWS):
                 rows = self.items.unit_block(start, stop, self.similarity)
-                yield Batch(self.items.ids[start:stop], rows), bias[start:stop]
+                yield StoredItems(self.items.ids[start:stop], rows), bias[start:stop]
             return
         seen = 0
         for batch in self.store.batches(payload=True):
             known = np.isin(batch.ids, self.correction.ids)
             meanwhile.added += int((~known).sum())
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
-            kept = Batch(batch.ids[known], batch.rows[known], payload)
+            kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
             positions = names.positions(kept.ids, "items")

@@ -15,7 +15,7 @@ from unhub.deploying.live import live_of
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
-from unhub.stores.store import BATCH_ROWS, Batch, Store, joined_ids
+from unhub.stores.store import BATCH_ROWS, Store, StoredItems, joined_ids
 
 SAME_SHARE = 1e-3  # of a vector's length, by which a stored one may differ: engines round to float16 and scale
 
@@ -99,7 +99,7 @@ def _sync_vectors(
         if mine.any():
             rows_to_write = layout.rows(batch.rows[mine], bias[mine], batch.ids[mine])
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine).tolist()]
-            target.write(Batch(batch.ids[mine], rows_to_write, payload))
+            target.write(StoredItems(batch.ids[mine], rows_to_write, payload))
         written += int(mine.sum())
         if progress is not None:
             progress(written, int(wanted.sum()))

@@ -37,7 +37,7 @@ from unhub.stores.lancedb_rows import (
     quoted,
     repeated,
 )
-from unhub.stores.store import BATCH_ROWS, Batch, Codes, Description, Found, Metric, Record, Store, Where
+from unhub.stores.store import BATCH_ROWS, Codes, Description, Metric, Nearest, Record, Store, StoredItems, Where
 
 PURPOSE = "a LanceDB table"
 RECORDS = "unhub_records"
@@ -127,7 +127,7 @@ class LanceStore(Store):
             kind = index.about
             return dataclasses.replace(about, index=kind.index, codes=kind.codes, settings=settings)
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item once; what others write meanwhile is not seen."""
         check_whole(rows, "rows", 1)
         table = self._table()
@@ -143,7 +143,7 @@ class LanceStore(Store):
                     for first, last in spans(found.num_rows, rows):
                         yield columns.batch(found.slice(first, last - first), payload)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, with their payload."""
         table = self._table()
         with self._plainly("be read"):
@@ -162,7 +162,7 @@ class LanceStore(Store):
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items; `where` is SQL and is applied before the search.
 
         effort: partitions searched (IVF) or ef (HNSW); with a filter more partitions are searched where these hold too
@@ -183,7 +183,7 @@ class LanceStore(Store):
             if among is not None:
                 self._check_kind(columns, among)
                 conditions.append(one_of(columns.ids, among))
-            found = Found(
+            found = Nearest(
                 np.full((len(queries), k), np.inf if metric == "l2" else -np.inf, np.float32),
                 _empty_ids((len(queries), k), columns.numeric),
             )
@@ -235,7 +235,7 @@ class LanceStore(Store):
             self._connection.create_table(self.name, schema=schema.with_metadata({**kept, METRIC_KEY: metric}))
         self._filled = None
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add or replace items in one commit; a field of the payload that is new becomes a column before it."""
         ids = as_ids(batch.ids, len(batch.rows), "ids")
         if batch.payload is not None and len(batch.payload) != len(ids):
@@ -609,7 +609,7 @@ def _tuned(search: Any, index: LanceIndex | None, k: int, effort: int | None) ->
     return search.nprobes(effort)
 
 
-def _placed(found: Found, start: int, rows: Any, ids: str, metric: Metric) -> Found:
+def _placed(found: Nearest, start: int, rows: Any, ids: str, metric: Metric) -> Nearest:
     """Put what the engine returned, in any order, into its places: the first query is number `start`."""
     distances = rows.column("_distance").to_numpy()
     # LanceDB numbers the queries only if there are several.
@@ -622,7 +622,7 @@ def _placed(found: Found, start: int, rows: Any, ids: str, metric: Metric) -> Fo
     kept = found.ids if found.ids.dtype.itemsize >= given.dtype.itemsize else found.ids.astype(given.dtype)
     kept[start + queries, places] = given
     found.values[start + queries, places] = values[order]
-    return Found(found.values, cast("Ids", kept))
+    return Nearest(found.values, cast("Ids", kept))
 
 
 def _empty_ids(shape: tuple[int, int], numeric: bool) -> Ids:

@@ -14,7 +14,7 @@ from unhub.arrays import Float32, Ids, spans
 from unhub.errors import optional
 from unhub.stores.address import Address
 from unhub.stores.file_store import FileStore, Places, found_at, nearest_among, places_of
-from unhub.stores.store import BATCH_ROWS, Batch, Codes, Description, Found, Metric, Store, Where
+from unhub.stores.store import BATCH_ROWS, Codes, Description, Metric, Nearest, Store, StoredItems, Where
 
 METRICS: Mapping[str, Metric] = {"IP": "dot", "Cos": "cosine", "L2sq": "l2"}
 CODES: Mapping[str, Codes] = {"F64": "none", "F32": "none", "F16": "float16", "BF16": "other", "I8": "int8"}
@@ -75,22 +75,22 @@ class UsearchFile(FileStore):
             },
         )
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item by id; shorter numbers are widened."""
         opened = self._opened()
         for start, stop in spans(len(opened.ids), rows):
             places = np.arange(start, stop)
-            yield Batch(opened.ids[places], _decoded(opened, places), [{} for _ in places] if payload else None)
+            yield StoredItems(opened.ids[places], _decoded(opened, places), [{} for _ in places] if payload else None)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist."""
         opened = self._opened()
         places = places_of(opened.ids, ids)
-        return Batch(opened.ids[places], _decoded(opened, places))
+        return StoredItems(opened.ids[places], _decoded(opened, places))
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query; effort is expansion_search."""
         opened = self._opened()
         self.check_search(queries, int(opened.index.ndim), where)
