@@ -11,6 +11,8 @@ from tests.stores.engines import Engine, engines, filled, rows
 from unhub.arrays import Float32, unit
 from unhub.stores.store import Metric, Store, StoredItems
 
+pytestmark = pytest.mark.once
+
 METRICS: tuple[Metric, ...] = ("cosine", "dot", "l2")
 
 

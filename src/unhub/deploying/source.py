@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
@@ -17,6 +18,7 @@ from unhub.search.hits import Names, Positions
 from unhub.stores.store import BATCH_ROWS, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
+SAME_SHARE = 1e-3  # of a vector's length, by which two may differ and be the same: engines round and scale
 COMPARED_ITEMS = 1000  # drawn at random, to compare vectors that an engine may have scaled
 
 
@@ -87,7 +89,7 @@ class SourceItems:
                 continue
             positions = names.positions(kept.ids, "items")
             before = self.items.gather(positions).block(0, len(positions))
-            meanwhile.changed += int((before != kept.rows).any(axis=1).sum())
+            meanwhile.changed += int(differing(before, kept.rows).sum())
             seen += len(positions)
             rows = unit(kept.rows) if self.similarity == "cosine" else kept.rows
             yield kept._replace(rows=np.asarray(rows, np.float32)), bias[positions]
@@ -110,6 +112,11 @@ class Meanwhile:
             f"The source changed meanwhile: {self.added} items were added, {self.changed} changed, {self.removed} "
             "removed. Run sync.",
         )
+
+
+def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
+    """Return which rows of two sets are not the same, whatever rounding did to them."""
+    return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
 def _about(store: Store | None) -> str:
