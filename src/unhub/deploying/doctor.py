@@ -82,14 +82,15 @@ def doctor(
     were augmented by hand. items: those of the fit, to compare with what the engine holds.
     """
     fitted = as_deployable(correction)
-    about = store.describe()
-    found = [Finding(None, text) for text in _stored(about)]
-    if queries is not None:
-        found += _queries(as_vectors(queries, "queries"), fitted)
     served = live_of(store)
     place = store if served is None else store.sibling(served.now.source)
     finished = made_of(place)
     deployment = served.now if served is not None else finished[-1] if finished else None
+    # Vectors that came from a file have no collection of their own.
+    about = (place if deployment is None or place.exists() else place.sibling(deployment.collection)).describe()
+    found = [Finding(None, text) for text in _stored(about)]
+    if queries is not None:
+        found += _queries(as_vectors(queries, "queries"), fitted)
     try:
         if deployment is not None and deployment.mode != "plain":
             state = "live" if served is not None else "deployed, not live"

@@ -198,11 +198,18 @@ class Store(ABC):
         """Return an error about this store, without secrets."""
         return ArgumentError("store", f"{self.address}: {problem}", remedy)
 
+    def served(self) -> Store:
+        """Return the collection that is searched under a live name; any other store is its own."""
+        record = self.record(f"{LIVE}{self.name}")
+        return self if record is None else self.sibling(record["now"]["collection"])
+
     def vectors(self) -> Vectors:
         """Read every item once, into a mapped temporary file that goes with the result; ids are the store's.
 
-        What `deploy` made has a layout, and gives back the items that it was made of.
+        What `deploy` made has a layout, and gives back the items that it was made of; so does its live name.
         """
+        if (served := self.served()) is not self:
+            return served.vectors()
         about, layout = self.describe(), self.layout()
         if about.count == 0:
             raise self.failed("holds no vectors", "write some first")

@@ -1,0 +1,28 @@
+"""In Milvus Lite: deploy a correction beside a collection, go live, search there with a filter, and go back."""
+
+from pymilvus import MilvusClient
+
+import unhub
+from generated import generate
+
+data = generate(items=600, bank=2000, seed=4)
+client = MilvusClient("gallery.db")  # what you already have
+client.create_collection("photos", dimension=data.items.shape[1], metric_type="COSINE")
+rows = [{"id": row, "vector": vector, "kind": ("photo", "drawing")[row % 2]} for row, vector in enumerate(data.items)]
+client.insert("photos", rows)
+client.close()  # Milvus Lite is open in one place at a time
+
+store = unhub.store("milvus:gallery.db#photos")
+correction = unhub.fit(store, data.bank, method="nnn")
+done = unhub.deploy(correction, store, queries=data.queries)
+assert done.measured is not None
+print(f"{done.what}: recall {done.measured.corrected_recall:.1%} corrected, {done.measured.plain_recall:.1%} plain")
+
+live = unhub.switch(store, done)
+searcher = unhub.searcher(store, correction)
+ids, _ = searcher.search(data.queries, k=10)
+expected = unhub.searcher(store, correction, index="exact").search(data.queries, k=10).ids
+print(f"live as {live.name}: top-10 as exact search {(ids == expected).mean():.1%}")
+ids, _ = searcher.search(data.queries, k=10, where='kind == "drawing"')
+print(f"drawings alone: {(ids % 2 == 1).mean():.1%}")
+print(f"back to {unhub.rollback(store).now.what}")
