@@ -227,12 +227,9 @@ class Store(ABC):
         return Vectors(joined_ids(ids), mapped)
 
     def layout(self) -> Layout | None:
-        """Return the layout of what `deploy` made, also under its live name; None for any other collection."""
-        records = self.records()
-        made = records.get(f"{MADE}{self.collection_of()}")
-        if made is None and (live := records.get(f"{LIVE}{self.name}")) is not None:
-            made = live["now"]
-        return None if made is None or made["layout"] is None else Layout.from_json(made["layout"])
+        """Return the layout of what `deploy` made; None for any other collection."""
+        made = self.record(f"{MADE}{self.collection_of()}")
+        return None if made is None else Layout.from_json(made["layout"])
 
     def collection_of(self) -> str:
         """Return the collection behind the name, which may be an alias."""
