@@ -15,7 +15,7 @@ from tests import command, media, tiny_encoders
 from unhub.indexes import INDEXES
 from unhub.methods import METHODS, as_value
 from unhub.methods.method import Value
-from unhub.stores.opening import STORES, is_store
+from unhub.stores.engines import STORES, is_store
 
 pytestmark = pytest.mark.once
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from unhub.search.hits import Hits
     from unhub.search.rerank import rerank
     from unhub.search.searcher import Searcher, searcher
-    from unhub.stores.opening import store
+    from unhub.stores.engines import store
     from unhub.stores.store import Store
     from unhub.studies.data_studies import study_bank_size, study_bank_source, study_growth
     from unhub.studies.seeds import OverSeeds, over_seeds
@@ -179,7 +179,7 @@ _HOMES = {
     "search.hits": ("Hits",),
     "search.rerank": ("rerank",),
     "search.searcher": ("Searcher", "searcher"),
-    "stores.opening": ("store",),
+    "stores.engines": ("store",),
     "stores.store": ("Store",),
     "data.similarity": ("Dense",),
     "upkeep": ("extend", "merge", "remove"),

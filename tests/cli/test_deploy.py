@@ -14,7 +14,7 @@ import pytest
 import unhub
 from tests.command import fail, here, program, succeed
 from tests.deploying.cases import asking, gallery
-from unhub.stores.store import Batch, Store
+from unhub.stores.store import Store, StoredItems
 
 pytest.importorskip("lancedb", reason="lancedb is not installed")
 pytestmark = pytest.mark.once
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = opened(folder)
     rows = gallery(120)
     store.create(rows.shape[1], "cosine")
-    store.write(Batch(np.arange(120), rows, [{"colour": "red" if row % 2 else "blue"} for row in range(120)]))
+    store.write(StoredItems(np.arange(120), rows, [{"colour": "red" if row % 2 else "blue"} for row in range(120)]))
     store.finish()
     np.save(folder / "bank.npy", asking(200, 1))
     np.save(folder / "q.npy", asking(20, 2))
@@ -128,7 +128,7 @@ def test_a_live_name_gives_back_the_items(folder: Path) -> None:
 def test_sync_brings_in_what_came_since(folder: Path) -> None:
     succeed(folder, "deploy", *WITH, "--from", STORE, "--switch")
     store = opened(folder)
-    store.write(Batch(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
+    store.write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
     broken = here(folder, "doctor", STORE, *WITH)
     assert broken.returncode == 3 and "5 items" in broken.stdout
     np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(120, 125))

@@ -30,6 +30,7 @@ def share(found: Any, right: Any) -> float:
 def test_a_deployment_finds_what_exact_search_finds(
     engine: Engine, mode: Mode, similarity: Kind, tmp_path: Path
 ) -> None:
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path, similarity)
     done = unhub.deploy(case.correction, case.store, mode, queries=case.queries, switch=True)
     assert done.measured is not None and done.measured.good and done.measured.corrected_recall >= 0.99
@@ -44,6 +45,7 @@ def test_a_deployment_finds_what_exact_search_finds(
 @engines
 @modes
 def test_nothing_goes_live_or_changes_unless_asked(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     before = case.store.search(case.queries, 10)
     done = unhub.deploy(case.correction, case.store, mode, queries=case.queries)
@@ -66,6 +68,7 @@ def test_a_store_that_carries_a_layout_gives_back_the_items(engine: Engine, tmp_
 
 @engines
 def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("payload")
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store)
     kept = {
@@ -79,6 +82,7 @@ def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
 @engines
 @modes
 def test_it_goes_back_and_forth(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     first = unhub.deploy(case.correction, case.store, mode, switch=True)
     other = cast("Any", unhub.fit(case.store, asking(400, 7), method="nnn:k=4"))
@@ -106,6 +110,9 @@ def test_the_same_deployment_is_taken_over_and_debris_is_dropped(engine: Engine,
     case = in_engine(engine, tmp_path)
     debris = case.store.sibling("photos_unhub_7")
     debris.create(5, "dot")
+    if not debris.exists():
+        debris.drop()
+        pytest.skip(f"the engine cannot: {engine.name} leaves nothing unfinished behind")
     first = unhub.deploy(case.correction, case.store)
     assert not debris.exists() and "photos_unhub_7" in first.notes[-1]
     again = unhub.deploy(case.correction, case.store, queries=case.queries)
@@ -167,6 +174,7 @@ def test_searches_among_some_ids_at_some_strength(engine: Engine, tmp_path: Path
 
 @engines
 def test_items_that_do_not_match_are_refused(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     removed = unhub.remove(case.correction, [1003])
     with pytest.raises(ValueError, match=r"1 items .* that the correction does not cover, for example 1003"):

@@ -15,7 +15,7 @@ from unhub.arrays import Float32
 from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
-from unhub.stores.store import Batch, Metric, Store
+from unhub.stores.store import Metric, Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -25,6 +25,7 @@ modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
 @engines
 @modes
 def test_a_good_deployment_is_good(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     unhub.deploy(case.correction, case.store, mode, switch=True)
     found = unhub.doctor(case.store, case.correction, case.queries)
@@ -42,11 +43,12 @@ def test_plain_vectors_are_told(engine: Engine, tmp_path: Path) -> None:
 
 @engines
 def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, switch=True)
     other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
     assert "another one was deployed" in str(unhub.doctor(case.store, other))
-    case.store.write(Batch(np.arange(1000, 1050), gallery(50, seed=9), [{}] * 50))
+    case.store.write(StoredItems(np.arange(1000, 1050), gallery(50, seed=9), [{}] * 50))
     found = unhub.doctor(case.store, case.correction)
     assert not found.good and "run sync" in str(found)
     case.store.sibling(done.collection).remove(np.array([1001]))
@@ -57,7 +59,7 @@ def by_hand(folder: Path, engine: str, metric: Metric, rows: Float32) -> Store:
     """Store vectors as a user would who augments them without a layout."""
     store = ENGINES[engine].open(folder)
     store.create(rows.shape[1], metric)
-    store.write(Batch(np.arange(len(rows)), rows, [{}] * len(rows)))
+    store.write(StoredItems(np.arange(len(rows)), rows, [{}] * len(rows)))
     store.finish()
     return store
 

@@ -12,7 +12,7 @@ from tests.deploying.cases import ITEMS, asking, gallery, in_engine
 from tests.stores.engines import Engine, engines
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
-from unhub.stores.store import Batch
+from unhub.stores.store import StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -22,11 +22,13 @@ modes = pytest.mark.parametrize("mode", ["vectors", "payload"])
 @engines
 @modes
 def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    engine.needs(*["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     unhub.deploy(case.correction, case.store, mode, switch=True)
     new = gallery(20, seed=5)
     case.store.remove(np.array([1001, 1002]))
-    case.store.write(Batch(np.arange(5000, 5019), new[:19], [{"colour": "new", "number": i} for i in range(19)]))
+    case.store.write(StoredItems(np.arange(5000, 5019), new[:19], [{"colour": "new", "number": i} for i in range(19)]))
     with pytest.raises(ValueError, match="lacks 2 of the 300"):
         unhub.sync(case.store, case.correction)
     fewer = unhub.remove(case.correction, [1001, 1002])
@@ -46,10 +48,11 @@ def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_
 
 @engines
 def test_a_vector_that_changed_is_written_again(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, switch=True)
     other = gallery(1, seed=9)
-    case.store.write(Batch(np.array([1200]), other, [{"colour": "red", "number": 200}]))
+    case.store.write(StoredItems(np.array([1200]), other, [{"colour": "red", "number": 200}]))
     synced = unhub.sync(case.store, case.correction)
     assert (synced.added, synced.changed, synced.removed) == (0, 1, 0)
     target = case.store.sibling(done.collection)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.stores import postgres_place
 from unhub.arrays import Float32
-from unhub.stores.opening import store as opened_store
-from unhub.stores.store import Batch, Metric, Store
+from unhub.stores.engines import store as opened_store
+from unhub.stores.store import Metric, Store, StoredItems
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def rows(count: int, dimensions: int = 16, seed: int = 0) -> Float32:
     return np.asarray(made * np.linspace(0.5, 2, count)[:, None], np.float32)
 
 
-def filled(store: Store, count: int = 300, metric: Metric = "dot", texts: bool = False) -> Batch:
+def filled(store: Store, count: int = 300, metric: Metric = "dot", texts: bool = False) -> StoredItems:
     """Create the store with items of a colour and a number, and return what was written."""
     ids = np.array([f"photo/{i}.jpg" for i in range(count)]) if texts else np.arange(100, 100 + count)
     payload = [{"colour": COLOURS[i % 3], "number": i} for i in range(count)]
-    batch = Batch(ids, rows(count), None if store.engine in WITHOUT_PAYLOAD else payload)
+    batch = StoredItems(ids, rows(count), None if store.engine in WITHOUT_PAYLOAD else payload)
     store.create(batch.rows.shape[1], metric)
     store.write(batch)
     store.finish()

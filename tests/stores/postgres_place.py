@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from unhub.stores.opening import store as open_store
+from unhub.stores.engines import store as open_store
 from unhub.stores.store import Store
 
 NUMBERS = itertools.count(1)

@@ -19,8 +19,8 @@ from tests.stores.engines import filled, rows
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
 from unhub.stores.chroma import Chroma
-from unhub.stores.opening import store
-from unhub.stores.store import Batch, Metric
+from unhub.stores.engines import store
+from unhub.stores.store import Metric, StoredItems
 
 pytestmark = pytest.mark.once
 chromadb = pytest.importorskip("chromadb")
@@ -64,14 +64,14 @@ def test_ids_of_a_user_are_texts_even_where_they_look_like_numbers(tmp_path: Pat
     assert photos.fetch(np.array([3, 1])).ids.size == 0
     assert photos.search(rows(5), 1).ids.ravel().tolist() == ["0", "1", "2", "3", "4"]
     with pytest.raises(ArgumentError, match="has texts as ids, and the items to write have integers"):
-        photos.write(Batch(np.arange(2), rows(2), None))
+        photos.write(StoredItems(np.arange(2), rows(2), None))
 
 
 def test_ids_of_any_letters_are_read_found_and_removed(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     ids = np.array(ODD)
     photos.create(16, "l2")
-    photos.write(Batch(ids, rows(len(ODD)), None))
+    photos.write(StoredItems(ids, rows(len(ODD)), None))
     assert [one for batch in photos.batches(rows=2) for one in batch.ids.tolist()] == ODD
     assert photos.fetch(ids[::-1]).ids.tolist() == ODD[::-1]
     alone: Ids = ids[5:6]
@@ -100,10 +100,10 @@ def test_payload_documents_and_nothing_come_back_and_are_replaced(tmp_path: Path
     other.create(16, "cosine", like=photos)
     other.write(batch)
     assert [dict(one) for one in other.fetch(batch.ids).payload or []] == wanted
-    other.write(Batch(batch.ids[:1], batch.rows[:1], [{"only": 1, "chroma:document": "new"}]))
+    other.write(StoredItems(batch.ids[:1], batch.rows[:1], [{"only": 1, "chroma:document": "new"}]))
     assert other.fetch(batch.ids[:1]).payload == [{"only": 1, "chroma:document": "new"}]
     with pytest.raises(ArgumentError, match=r"Chroma says: .*dict"):
-        other.write(Batch(batch.ids[:1], batch.rows[:1], [{"nested": {"a": 1}}]))
+        other.write(StoredItems(batch.ids[:1], batch.rows[:1], [{"nested": {"a": 1}}]))
 
 
 def test_settings_of_the_graph_are_described_and_carried_over(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_settings_of_the_graph_are_described_and_carried_over(tmp_path: Path) ->
 def test_the_metric_of_an_old_collection_is_read_from_its_metadata(tmp_path: Path) -> None:
     client_of(tmp_path).create_collection("photos", metadata={"hnsw:space": "cosine"}, embedding_function=None)
     photos = opened(tmp_path)
-    photos.write(Batch(np.arange(5), rows(5), None))
+    photos.write(StoredItems(np.arange(5), rows(5), None))
     assert photos.describe().metric == "cosine" and photos.fetch(np.array([4])).ids.tolist() == [4]
 
 
@@ -171,7 +171,7 @@ def test_many_collections_are_all_listed(tmp_path: Path) -> None:
 
 def test_a_record_survives_the_kill_of_its_writer(tmp_path: Path) -> None:
     program = f"""
-from unhub.stores.opening import store
+from unhub.stores.engines import store
 store("chroma:{tmp_path}/database#photos").put_record("a", {{"n": 1}})
 print("put", flush=True)
 import time; time.sleep(60)
@@ -186,9 +186,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     filled(photos, count=3)
     for problem, call, arguments in (
-        ("16 dimensions, and 5 were given", "write", (Batch(np.arange(1), rows(1, 5), None),)),
+        ("16 dimensions, and 5 were given", "write", (StoredItems(np.arange(1), rows(1, 5), None),)),
         ("Chroma says: .*dimension", "search", (rows(1, 5), 2)),
-        ("has integers as ids", "write", (Batch(np.array(["a"]), rows(1), None),)),
+        ("has integers as ids", "write", (StoredItems(np.array(["a"]), rows(1), None),)),
         ("already", "create", (16, "dot")),
         ("document of an item", "set_field", ("chroma:document", np.array([1]), np.array([1.0]))),
     ):

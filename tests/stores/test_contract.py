@@ -9,12 +9,14 @@ import pytest
 
 from tests.stores.engines import Engine, engines, filled, rows
 from unhub.arrays import Float32, unit
-from unhub.stores.store import Batch, Metric, Store
+from unhub.stores.store import Metric, Store, StoredItems
+
+pytestmark = pytest.mark.once
 
 METRICS: tuple[Metric, ...] = ("cosine", "dot", "l2")
 
 
-def exact(batch: Batch, queries: Float32, metric: Metric) -> Float32:
+def exact(batch: StoredItems, queries: Float32, metric: Metric) -> Float32:
     """Return what a search returns as values, for every item."""
     if metric == "cosine":
         return np.asarray(unit(queries) @ unit(batch.rows).T, np.float32)
@@ -23,12 +25,12 @@ def exact(batch: Batch, queries: Float32, metric: Metric) -> Float32:
     return np.asarray(np.square(queries[:, None] - batch.rows[None]).sum(axis=2), np.float32)
 
 
-def read_all(store: Store, payload: bool = False) -> Batch:
+def read_all(store: Store, payload: bool = False) -> StoredItems:
     parts = list(store.batches(payload=payload, rows=64))
     assert all(len(part.ids) <= 64 for part in parts)
     ids = np.concatenate([part.ids for part in parts])
     kept = [one for part in parts for one in (part.payload or [])]
-    return Batch(ids, np.concatenate([part.rows for part in parts]), kept)
+    return StoredItems(ids, np.concatenate([part.rows for part in parts]), kept)
 
 
 @engines
@@ -104,7 +106,7 @@ def test_items_are_fetched_replaced_and_removed(engine: Engine, tmp_path: Path) 
     assert store.fetch(asked).ids.tolist() == [160, 101, 399]  # there is no 5
     assert np.allclose(store.fetch(asked).rows, written.rows[[60, 1, 299]], atol=1e-6)
     replacement = 10 * rows(1, seed=9)  # so long that it is nearest to itself by inner product too
-    store.write(Batch(asked[:1], replacement, [{"colour": "grey", "number": -1}]))
+    store.write(StoredItems(asked[:1], replacement, [{"colour": "grey", "number": -1}]))
     assert np.allclose(store.fetch(asked[:1]).rows, replacement, atol=1e-5)
     store.remove(np.array([101, 5]))
     assert store.describe().count == 299
@@ -155,7 +157,7 @@ def test_a_sibling_is_made_like_it_and_dropped(engine: Engine, tmp_path: Path) -
     other = store.sibling("photos_unhub_1")
     assert not other.exists()
     other.create(18, "dot", like=store)
-    other.write(Batch(written.ids, rows(300, 18), written.payload))
+    other.write(StoredItems(written.ids, rows(300, 18), written.payload))
     other.finish()
     assert other.describe().dimensions == 18 and other.describe().count == 300
     assert sorted(store.names()) == [store.name, "photos_unhub_1"]
@@ -171,7 +173,7 @@ def test_a_live_name_points_at_one_collection_after_the_other(engine: Engine, tm
     for number in (1, 2):
         other = store.sibling(f"photos_unhub_{number}")
         other.create(16, "dot", like=store)
-        other.write(Batch(np.arange(20), rows(20, seed=number), None))
+        other.write(StoredItems(np.arange(20), rows(20, seed=number), None))
         other.finish()
         store.publish("photos_live", other.name, "live:photos_live", {"collection": other.name})
         assert store.record("live:photos_live") == {"collection": other.name}

@@ -13,9 +13,9 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Float32, unit
 from unhub.errors import ArgumentError
+from unhub.stores.engines import store
 from unhub.stores.faiss_file import FaissFile
-from unhub.stores.opening import store
-from unhub.stores.store import Batch
+from unhub.stores.store import StoredItems
 
 pytestmark = pytest.mark.once
 faiss = pytest.importorskip("faiss")
@@ -112,7 +112,7 @@ def test_an_index_is_described_and_carried_over(
     assert (about.metric, about.dimensions, about.count) == ("l2", 16, 600)
     other = photos.sibling("photos_unhub_1")
     other.create(20, "dot", like=photos)
-    other.write(Batch(np.arange(600), rows(600, 20), None))
+    other.write(StoredItems(np.arange(600), rows(600, 20), None))
     assert not other.exists()  # until it is whole
     other.finish()
     like = other.describe()
@@ -142,7 +142,7 @@ def test_rows_that_the_index_scales_are_compared_by_cosine(tmp_path: Path, facto
     assert np.allclose(among.values, -np.sort(-cosines[:, [4, 9]]), atol=1e-5)
     other = photos.sibling("other")
     other.create(16, "cosine", like=photos)
-    other.write(Batch(np.arange(600), held, None))
+    other.write(StoredItems(np.arange(600), held, None))
     other.finish()
     assert other.describe().metric == "cosine" and other.describe().index == photos.describe().index
 
@@ -150,7 +150,7 @@ def test_rows_that_the_index_scales_are_compared_by_cosine(tmp_path: Path, facto
 def test_texts_of_any_letters_are_ids(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     photos.create(16, "l2")
-    photos.write(Batch(np.array(ODD[:-1]), rows(5), None))
+    photos.write(StoredItems(np.array(ODD[:-1]), rows(5), None))
     photos.finish()
     assert opened(tmp_path).fetch(np.array(ODD)).ids.tolist() == ODD[:-1]
     assert opened(tmp_path).search(rows(5), 6).ids[:, 0].tolist() == ODD[:-1]
@@ -190,11 +190,11 @@ def test_what_faiss_does_not_have_is_refused(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     filled(photos, count=5)
     for problem, call, arguments in (
-        ("FAISS has no filters", "search", (rows(1), 2, "colour == 'red'")),
+        ("faiss has no filters", "search", (rows(1), 2, "colour == 'red'")),
         ("16 dimensions, and 5 were given", "search", (rows(1, 5), 2)),
         ("cannot set a field", "set_field", ("h", np.array([1]), np.array([1.0]))),
         ("cannot remove items", "remove", (np.array([1]),)),
-        ("finished index", "write", (Batch(np.arange(1), rows(1), None),)),
+        ("finished index", "write", (StoredItems(np.arange(1), rows(1), None),)),
         ("already", "create", (16, "dot")),
     ):
         with pytest.raises(ArgumentError, match=problem) as caught:
@@ -203,9 +203,9 @@ def test_what_faiss_does_not_have_is_refused(tmp_path: Path) -> None:
     other = photos.sibling("other")
     other.create(16, "dot")
     with pytest.raises(ArgumentError, match="FAISS has no payload"):
-        other.write(Batch(np.arange(1), rows(1), [{"colour": "red"}]))
+        other.write(StoredItems(np.arange(1), rows(1), [{"colour": "red"}]))
     with pytest.raises(ArgumentError, match="16 dimensions, and 5 were given"):
-        other.write(Batch(np.arange(1), rows(1, 5), None))
+        other.write(StoredItems(np.arange(1), rows(1, 5), None))
     other.drop()
     assert photos.names() == ["photos"]
 
@@ -244,12 +244,12 @@ def test_too_few_items_to_train_and_repeated_ids_leave_nothing(tmp_path: Path) -
     photos = opened(tmp_path)
     other = photos.sibling("other")
     other.create(16, "l2", like=photos)
-    other.write(Batch(np.arange(5), rows(5), None))
+    other.write(StoredItems(np.arange(5), rows(5), None))
     with pytest.raises(ArgumentError, match="64 clusters"):
         other.finish()
     other.drop()
     other.create(16, "l2")
-    other.write(Batch(np.array([1, 1]), rows(2), None))
+    other.write(StoredItems(np.array([1, 1]), rows(2), None))
     with pytest.raises(ArgumentError, match="repeated"):
         other.finish()
     other.drop()
@@ -271,11 +271,11 @@ def test_a_writer_that_is_killed_leaves_no_index(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 import numpy as np
-from unhub.stores.opening import store
-from unhub.stores.store import Batch
+from unhub.stores.engines import store
+from unhub.stores.store import StoredItems
 photos = store("faiss:{tmp_path}/photos.index")
 photos.create(16, "dot")
-photos.write(Batch(np.arange(1000), np.ones((1000, 16), np.float32)))
+photos.write(StoredItems(np.arange(1000), np.ones((1000, 16), np.float32)))
 photos.finish(lambda done, total: os.kill(os.getpid(), signal.SIGKILL))
 """
     run = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)

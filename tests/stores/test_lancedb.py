@@ -13,9 +13,9 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Float32, unit
 from unhub.errors import ArgumentError
+from unhub.stores.engines import store
 from unhub.stores.lancedb import RECORDS, LanceStore
-from unhub.stores.opening import store
-from unhub.stores.store import Batch, Metric
+from unhub.stores.store import Metric, StoredItems
 
 lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -109,7 +109,7 @@ def test_ids_of_the_other_kind_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="the ids are numbers, and texts were given"):
         opened(tmp_path).fetch(np.array(["100"]))
     with pytest.raises(ArgumentError, match="the ids are numbers, and texts were given"):
-        opened(tmp_path).write(Batch(np.array(["a"]), rows(1), None))
+        opened(tmp_path).write(StoredItems(np.array(["a"]), rows(1), None))
 
 
 ODD = ["it's", "a\\'b", "'; DROP TABLE photos; --", 'say "x"', "naïve é 漢", "100%_"]
@@ -118,7 +118,7 @@ ODD = ["it's", "a\\'b", "'; DROP TABLE photos; --", 'say "x"', "naïve é 漢", 
 def test_odd_texts_are_ids_like_others(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     photos.create(16, "dot")
-    photos.write(Batch(np.array(ODD), rows(len(ODD)), [{"note": one} for one in ODD]))
+    photos.write(StoredItems(np.array(ODD), rows(len(ODD)), [{"note": one} for one in ODD]))
     for place, one in enumerate(ODD):
         asked = np.array([one])
         assert photos.fetch(asked).ids.tolist() == [one]
@@ -147,7 +147,7 @@ def test_columns_may_have_odd_names(tmp_path: Path) -> None:
     assert photos.search(rows(1, seed=3), 1, where="`Größe; --` = 2").ids.tolist() == [[4]]
     copy = photos.sibling("copy")
     copy.create(18, "dot", like=photos)
-    copy.write(Batch(np.array([4]), rows(1, 18), found.payload[:1]))
+    copy.write(StoredItems(np.array([4]), rows(1, 18), found.payload[:1]))
     kept = copy.fetch(np.array([4])).payload
     assert kept is not None and dict(kept[0]) == {"Größe; --": 2, "h 1's": 0.5}
 
@@ -173,14 +173,14 @@ def test_other_floats_are_read_as_they_are_and_kept_in_a_copy(number: str, codes
     assert read.dtype == np.float32 and np.array_equal(read, rows(20).astype(number).astype(np.float32))
     copy = source.sibling("copy")
     copy.create(18, "l2", like=source)
-    copy.write(Batch(np.arange(20), rows(20, 18), None))
+    copy.write(StoredItems(np.arange(20), rows(20, 18), None))
     assert np.array_equal(next(copy.batches()).rows, rows(20, 18).astype(number).astype(np.float32))
 
 
 def test_vectors_beyond_float16_are_not_written_as_infinity(tmp_path: Path) -> None:
     user_table(tmp_path, 2, vector=column(rows(2), "float16"))
     with pytest.raises(ArgumentError, match="beyond halffloat"):
-        opened(tmp_path).write(Batch(np.array([9]), rows(1) * np.float32(1e6), None))
+        opened(tmp_path).write(StoredItems(np.array([9]), rows(1) * np.float32(1e6), None))
 
 
 # Metrics and searches
@@ -268,7 +268,7 @@ def test_where_is_sql_and_applied_first(tmp_path: Path) -> None:
 def test_no_queries_and_no_items_are_searched_and_read(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     photos.create(16, "l2")
-    photos.write(Batch(np.empty(0, np.int64), rows(0), None))
+    photos.write(StoredItems(np.empty(0, np.int64), rows(0), None))
     photos.finish()
     assert list(photos.batches()) == [] and photos.describe().count == 0
     assert np.isposinf(photos.search(rows(3), 2).values).all() and (photos.search(rows(3), 2).ids == -1).all()
@@ -295,7 +295,7 @@ def test_the_index_is_carried_over_with_its_settings(tmp_path: Path) -> None:
     assert not copy.exists()
     copy.create(40, "l2", like=source)
     assert copy.describe().index == "flat"
-    copy.write(Batch(np.arange(600), rows(600, 40), None))
+    copy.write(StoredItems(np.arange(600), rows(600, 40), None))
     ticks: list[tuple[int, int]] = []
     copy.finish(progress=lambda done, total: ticks.append((done, total)))
     assert ticks == [(0, 600), (600, 600)]
@@ -312,9 +312,30 @@ def test_the_number_of_partitions_is_carried_over(tmp_path: Path) -> None:
     assert source.describe().settings["num_partitions"] == "13"
     copy = source.sibling("copy")
     copy.create(17, "dot", like=source)
-    copy.write(Batch(np.arange(600), rows(600, 17), None))
+    copy.write(StoredItems(np.arange(600), rows(600, 17), None))
     opened(tmp_path, "copy").finish()  # by another process, which knows only the table
     assert copy.describe().settings["num_partitions"] == "13"
+
+
+def test_a_copy_keeps_its_partitions_when_items_are_added(tmp_path: Path) -> None:
+    user_table(tmp_path, 3000).create_index("vector", config=kinds.IvfFlat(distance_type="dot", num_partitions=40))
+    source = opened(tmp_path)
+    copy = source.sibling("copy")
+    copy.create(16, "dot", like=source)
+    for start in (0, 3000, 3100):
+        copy.write(StoredItems(np.arange(start, start + 3000), rows(3000, seed=start), None))
+        copy.finish()
+        told = copy.describe()
+        assert told.settings["num_partitions"] == "40" and told.settings["indexed"] == f"{told.count} of {told.count}"
+
+
+def test_segments_of_an_index_are_not_taken_for_partitions(tmp_path: Path) -> None:
+    user_table(tmp_path, 600).create_index("vector", config=kinds.IvfSq(distance_type="dot", num_partitions=1))
+    photos = opened(tmp_path)
+    for start in (1000, 2000):
+        photos.write(StoredItems(np.arange(start, start + 300), rows(300, seed=start), None))
+        photos.finish()
+    assert photos.describe().settings["num_partitions"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +353,7 @@ def test_a_copy_of_the_told_multiple_can_be_indexed(config: Any, multiple: int, 
     assert int(source.describe().settings.get("multiple", "1")) == multiple
     copy, width = source.sibling("copy"), 32 + multiple
     copy.create(width, "dot", like=source)
-    copy.write(Batch(np.arange(300), rows(300, width), None))
+    copy.write(StoredItems(np.arange(300), rows(300, width), None))
     copy.finish()
     assert copy.describe().settings["indexed"] == "300 of 300"
 
@@ -342,10 +363,10 @@ def test_too_few_items_to_train_codes_are_searched_without_index(tmp_path: Path)
     source = opened(tmp_path)
     copy = source.sibling("copy")
     copy.create(16, "dot", like=source)
-    copy.write(Batch(np.arange(200), rows(200), None))
+    copy.write(StoredItems(np.arange(200), rows(200), None))
     copy.finish()
     assert copy.describe().index == "flat"
-    copy.write(Batch(np.arange(200, 300), rows(100, seed=2), None))
+    copy.write(StoredItems(np.arange(200, 300), rows(100, seed=2), None))
     copy.finish()
     assert copy.describe().index == "ivf"
 
@@ -353,7 +374,7 @@ def test_too_few_items_to_train_codes_are_searched_without_index(tmp_path: Path)
 def test_items_written_after_the_index_are_found_and_join_it(tmp_path: Path) -> None:
     user_table(tmp_path, 300).create_index("vector", config=kinds.IvfFlat(distance_type="dot"))
     photos = opened(tmp_path)
-    photos.write(Batch(np.array([999]), 50 * rows(1, seed=8), None))
+    photos.write(StoredItems(np.array([999]), 50 * rows(1, seed=8), None))
     assert photos.search(rows(1, seed=8), 1).ids.tolist() == [[999]]
     assert photos.describe().settings["indexed"] == "300 of 301"
     photos.finish()
@@ -371,8 +392,8 @@ def test_payload_of_every_kind_is_kept(tmp_path: Path) -> None:
     ]
     photos = opened(tmp_path)
     photos.create(16, "dot")
-    photos.write(Batch(np.arange(2), rows(2), payload))
-    photos.write(Batch(np.arange(2, 3), rows(1), [{"later": "new"}]))
+    photos.write(StoredItems(np.arange(2), rows(2), payload))
+    photos.write(StoredItems(np.arange(2, 3), rows(1), [{"later": "new"}]))
     seen = [dict(one) for batch in photos.batches(payload=True) for one in batch.payload or []]
     assert seen[0] == {name: held for name, held in payload[0].items() if name != "none"} | {"later": None}
     assert seen[1]["nested"] == {"x": 2, "y": []} and seen[1]["when"] is None
@@ -380,7 +401,7 @@ def test_payload_of_every_kind_is_kept(tmp_path: Path) -> None:
     copy = photos.sibling("copy")
     copy.create(18, "dot", like=photos)
     for batch in photos.batches(payload=True, rows=2):
-        copy.write(Batch(batch.ids, rows(len(batch.ids), 18), batch.payload))
+        copy.write(StoredItems(batch.ids, rows(len(batch.ids), 18), batch.payload))
     copied = copy.fetch(np.arange(3)).payload
     assert copied is not None and [dict(one) for one in copied] == seen
 
@@ -388,11 +409,11 @@ def test_payload_of_every_kind_is_kept(tmp_path: Path) -> None:
 def test_a_value_that_does_not_fit_its_column_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     photos.create(16, "dot")
-    photos.write(Batch(np.arange(2), rows(2), [{"size": 1}, {"size": 2}]))
+    photos.write(StoredItems(np.arange(2), rows(2), [{"size": 1}, {"size": 2}]))
     before = photos.describe().settings["version"]
     for value in (2.5, "2", True):  # of which LanceDB or Arrow alone would make 2, 2 and 1
         with pytest.raises(ArgumentError, match="could not be written: "):
-            photos.write(Batch(np.array([5]), rows(1), [{"size": value, "new": "x"}]))
+            photos.write(StoredItems(np.array([5]), rows(1), [{"size": value, "new": "x"}]))
     assert photos.describe().settings["version"] == before
 
 
@@ -416,7 +437,7 @@ def test_an_index_of_the_user_on_the_ids_stays(tmp_path: Path) -> None:
     table.create_index("id", config=kinds.BTree(), name="mine")
     photos = opened(tmp_path)
     for number in range(2):
-        photos.set_field("h", np.arange(300), np.arange(300, dtype=np.float64) + number)
+        photos.set_field("h", np.arange(300), np.arange(300.0) + number / 2)
     table.checkout_latest()
     assert [one.name for one in table.list_indices()] == ["mine"]
     assert table.index_stats("mine").num_unindexed_rows == 0
@@ -445,6 +466,11 @@ def test_others_see_what_is_written_at_once_and_a_read_under_way_stays_as_it_was
     assert other.describe().count == 30 and sum(len(batch.ids) for batch in reading) == 40
     one.drop()
     assert not other.exists()
+
+
+def test_ids_that_are_kept_do_not_keep_the_vectors(tmp_path: Path) -> None:
+    filled(opened(tmp_path), count=50)
+    assert all(batch.ids.flags.owndata for batch in opened(tmp_path).batches())
 
 
 def test_two_who_put_the_same_new_record_make_one(tmp_path: Path) -> None:
@@ -497,10 +523,10 @@ def test_many_batches_are_added_or_replace_what_is_there(tmp_path: Path) -> None
     photos = opened(tmp_path)
     photos.create(16, "dot")
     for start in range(0, 50, 10):
-        photos.write(Batch(np.arange(start, start + 15), rows(15, seed=start), None))  # a third is there already
+        photos.write(StoredItems(np.arange(start, start + 15), rows(15, seed=start), None))  # a third is there already
     again = opened(tmp_path)
-    again.write(Batch(np.arange(50, 60), rows(10), None))
-    photos.write(Batch(np.arange(55, 62), rows(7, seed=77), None))  # which the other wrote meanwhile
+    again.write(StoredItems(np.arange(50, 60), rows(10), None))
+    photos.write(StoredItems(np.arange(55, 62), rows(7, seed=77), None))  # which the other wrote meanwhile
     assert photos.describe().count == 62
     assert np.array_equal(photos.fetch(np.arange(55, 62)).rows, rows(7, seed=77))
     assert len({one for batch in photos.batches(rows=7) for one in batch.ids.tolist()}) == 62
@@ -530,9 +556,9 @@ def test_errors_are_one_line_about_the_store(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"has 16 dimensions, and the queries have shape \(1, 17\)"):
         opened(tmp_path).search(rows(1, 17), 1)
     with pytest.raises(ArgumentError, match=r"has 16 dimensions, and the rows have shape \(1, 17\)"):
-        opened(tmp_path).write(Batch(np.array([1]), rows(1, 17), None))
+        opened(tmp_path).write(StoredItems(np.array([1]), rows(1, 17), None))
     with pytest.raises(ArgumentError, match="ids has repeated ids"):
-        opened(tmp_path).write(Batch(np.array([1, 1]), rows(2), None))
+        opened(tmp_path).write(StoredItems(np.array([1, 1]), rows(2), None))
     with pytest.raises(ArgumentError, match="exists already"):
         opened(tmp_path).create(16, "dot")
     assert table.version == 1

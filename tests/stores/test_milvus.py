@@ -18,9 +18,9 @@ import pytest
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
+from unhub.stores.engines import store
 from unhub.stores.milvus import Milvus
-from unhub.stores.opening import store
-from unhub.stores.store import Batch, Metric
+from unhub.stores.store import Metric, StoredItems
 
 pytestmark = pytest.mark.once
 pymilvus = pytest.importorskip("pymilvus")
@@ -80,7 +80,7 @@ def test_ids_of_any_letters_are_read_found_and_removed(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     ids = np.array(ODD)
     photos.create(16, "l2")
-    photos.write(Batch(ids, rows(len(ids)), None))
+    photos.write(StoredItems(ids, rows(len(ids)), None))
     photos.finish()
     assert [one for batch in photos.batches(rows=1) for one in batch.ids.tolist()] == sorted(ODD)
     assert photos.fetch(ids[::-1]).ids.tolist() == ODD[::-1]
@@ -95,7 +95,7 @@ def test_ids_below_zero_are_integers(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     ids = np.array([-5, 0, 7, -(2**63), 2**63 - 1])
     photos.create(16, "l2")
-    photos.write(Batch(ids, rows(5), None))
+    photos.write(StoredItems(ids, rows(5), None))
     assert [one for batch in photos.batches(rows=2) for one in batch.ids.tolist()] == sorted(ids.tolist())
     assert photos.fetch(ids).ids.tolist() == ids.tolist()
 
@@ -113,13 +113,15 @@ def test_an_index_is_described_and_carried_over(
     tmp_path: Path, index: str, params: dict[str, int], kind: str, codes: str
 ) -> None:
     photos = made(tmp_path, index, "L2", params=params)
-    photos.write(Batch(np.arange(40), rows(40), [{"title": f"t{i}", "n": i} for i in range(40)]))
+    photos.write(StoredItems(np.arange(40), rows(40), [{"title": f"t{i}", "n": i} for i in range(40)]))
     about = photos.describe()
     assert (about.index, about.codes, about.rescored, about.metric) == (kind, codes, codes == "none", "l2")
     assert about.settings.items() >= {"index_type": index, **{name: str(one) for name, one in params.items()}}.items()
     other = photos.sibling("photos_unhub_1")
     other.create(18, "dot", like=photos)
-    other.write(Batch(np.arange(3), rows(3, 18), [{"title": None, "n": 1}, {"title": "b", "n": None}, {"title": "c"}]))
+    other.write(
+        StoredItems(np.arange(3), rows(3, 18), [{"title": None, "n": 1}, {"title": "b", "n": None}, {"title": "c"}])
+    )
     other.finish()
     made_like = other.describe()
     assert (made_like.dimensions, made_like.metric) == (18, "dot")
@@ -136,7 +138,7 @@ def test_an_index_is_described_and_carried_over(
 
 def test_effort_is_for_one_search_alone(tmp_path: Path) -> None:
     photos = made(tmp_path, "IVF_FLAT", "L2", params={"nlist": 64})
-    photos.write(Batch(np.arange(2000), rows(2000), None))
+    photos.write(StoredItems(np.arange(2000), rows(2000), None))
     photos.finish()
     queries = rows(50, seed=1)
     every, few, default = photos.search(queries, 10, effort=64), photos.search(queries, 10, effort=1), None
@@ -148,7 +150,7 @@ def test_effort_is_for_one_search_alone(tmp_path: Path) -> None:
 
 def test_a_graph_takes_effort_as_ef(tmp_path: Path) -> None:
     photos = made(tmp_path, "HNSW", "L2", params={"M": 4, "efConstruction": 8})
-    photos.write(Batch(np.arange(3000), rows(3000), None))
+    photos.write(StoredItems(np.arange(3000), rows(3000), None))
     photos.finish()
     queries = rows(50, seed=1)
     wanted = np.argsort(np.square(queries[:, None] - rows(3000)[None]).sum(axis=2), axis=1)[:, :10]
@@ -164,10 +166,10 @@ def test_payload_of_every_kind_comes_back(tmp_path: Path) -> None:
         {},
     ]
     photos.create(16, "cosine")
-    photos.write(Batch(np.arange(3), rows(3), payload))
+    photos.write(StoredItems(np.arange(3), rows(3), payload))
     (batch,) = photos.batches(payload=True)
     assert [dict(one) for one in batch.payload or []] == payload
-    photos.write(Batch(np.arange(1), rows(1), [{"only": 1}]))  # replaces all of it
+    photos.write(StoredItems(np.arange(1), rows(1), [{"only": 1}]))  # replaces all of it
     assert [dict(one) for one in photos.fetch(np.arange(1)).payload or []] == [{"only": 1}]
 
 
@@ -187,7 +189,7 @@ def test_an_alias_is_seen_by_an_ordinary_client_and_guards_its_collection(tmp_pa
     filled(photos, count=20)
     other = photos.sibling("photos_unhub_1")
     other.create(16, "dot", like=photos)
-    other.write(Batch(np.arange(20), rows(20), None))
+    other.write(StoredItems(np.arange(20), rows(20), None))
     other.finish()
     photos.publish("photos_live", other.name, "live", {"a": 1})
     assert len(client_of(tmp_path).query("photos_live", filter="id < 5", output_fields=["id"])) == 5
@@ -222,7 +224,7 @@ def test_a_record_that_is_too_long_is_refused(tmp_path: Path) -> None:
 
 def test_a_record_survives_the_kill_of_its_writer(tmp_path: Path) -> None:
     program = f"""
-from unhub.stores.opening import store
+from unhub.stores.engines import store
 photos = store("milvus:{tmp_path}/x.db#photos")
 photos.create(4, "dot")
 photos.put_record("a", {{"n": 1}})
@@ -306,10 +308,10 @@ def refused(problem: str, photos: Milvus, call: str, *arguments: Any) -> None:
 def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     photos = opened(tmp_path)
     filled(photos, count=3)
-    refused("16 dimensions, and 5 were given", photos, "write", Batch(np.arange(1), rows(1, 5), None))
+    refused("16 dimensions, and 5 were given", photos, "write", StoredItems(np.arange(1), rows(1, 5), None))
     refused("16 dimensions, and 5 were given", photos, "search", rows(1, 5), 2)
-    refused("has integers as ids", photos, "write", Batch(np.array(["a"]), rows(1), None))
-    refused("name of the primary key", photos, "write", Batch(np.arange(1), rows(1), [{"id": 7}]))
+    refused("has integers as ids", photos, "write", StoredItems(np.array(["a"]), rows(1), None))
+    refused("name of the primary key", photos, "write", StoredItems(np.arange(1), rows(1), [{"id": 7}]))
     refused("there is a collection 'photos' already", photos, "create", 16, "dot")
     refused("primary key or its vector", photos, "set_field", "vector", np.array([100]), np.array([1.0]))
     assert photos.describe().count == 3

@@ -19,10 +19,10 @@ import psycopg
 from tests.stores.engines import filled, rows
 from tests.stores.postgres_place import PASSWORD, address, new_schema, opened
 from unhub.arrays import Float64, unit
-from unhub.stores.opening import store as open_store
+from unhub.stores.engines import store as open_store
 from unhub.stores.postgres_search import Search, as_condition, nearest
 from unhub.stores.postgres_store import PostgresStore
-from unhub.stores.store import Batch, Correcting, Metric, Store
+from unhub.stores.store import Correcting, Metric, Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -105,7 +105,7 @@ def test_a_sibling_has_its_columns_indexes_and_values(schema: str, client: Any) 
     other = store.sibling("photos_2")
     other.create(6, "dot", like=store)
     for batch in store.batches(payload=True, rows=20):
-        other.write(Batch(batch.ids, rows(len(batch.ids), 6), batch.payload))
+        other.write(StoredItems(batch.ids, rows(len(batch.ids), 6), batch.payload))
     other.finish()
     columns = "title, price, taken, tags, about, mood, spell, raw, until, seen, length"
     both = f"SELECT key, {columns} FROM photos WHERE clip IS NOT NULL", f"SELECT key, {columns} FROM photos_2"
@@ -124,16 +124,16 @@ def test_a_payload_without_a_column_is_refused_and_nothing_is_written(schema: st
     made_by_hand(client)
     store = at(schema, "photos.clip")
     with pytest.raises(ValueError, match="no column 'colour'"):
-        store.write(Batch(np.array([1, 900]), rows(2, 4), [{"title": "a", "colour": "red"}] * 2))
+        store.write(StoredItems(np.array([1, 900]), rows(2, 4), [{"title": "a", "colour": "red"}] * 2))
     with pytest.raises(ValueError, match="null value in column"):
-        store.write(Batch(np.array([1, 900]), rows(2, 4), [{"seen": True}] * 2))
+        store.write(StoredItems(np.array([1, 900]), rows(2, 4), [{"seen": True}] * 2))
     assert store.describe().count == 50
 
 
 def test_writing_without_a_payload_leaves_that_of_items_that_are_there(schema: str, client: Any) -> None:
     store = at(schema)
     filled(store, count=3)
-    store.write(Batch(np.array([100, 900]), rows(2), None))
+    store.write(StoredItems(np.array([100, 900]), rows(2), None))
     (batch,) = store.batches(payload=True)
     read = dict(zip(batch.ids.tolist(), batch.payload or [], strict=True))
     assert read[100] == {"colour": "red", "number": 0} and read[900] == {}
@@ -145,7 +145,7 @@ def test_ids_of_a_type_come_back_as_they_are(schema: str, client: Any, kind: str
     texts = ["00000000-0000-0000-0000-00000000000a", "a0000000-0000-0000-0000-000000000001"]
     ids = np.array([3, 70000]) if kind == "integer" else np.array(texts)
     store = at(schema)
-    store.write(Batch(ids, rows(2, 4)))
+    store.write(StoredItems(ids, rows(2, 4)))
     assert store.vectors().ids.tolist() == ids.tolist()
     assert store.fetch(ids[::-1]).ids.tolist() == ids[::-1].tolist()
     assert store.search(rows(2, 4)[:1], 1, among=ids[:1]).ids.tolist() == [[ids[0]]]
@@ -157,7 +157,7 @@ def test_ids_of_a_type_come_back_as_they_are(schema: str, client: Any, kind: str
 def test_texts_are_no_ids_of_integers(schema: str, client: Any) -> None:
     store = at(schema)
     filled(store, count=3)
-    for call in (store.fetch, store.remove, lambda ids: store.write(Batch(ids, rows(1)))):
+    for call in (store.fetch, store.remove, lambda ids: store.write(StoredItems(ids, rows(1)))):
         with pytest.raises(ValueError, match="holds integers"):
             call(np.array(["photo"]))
 
@@ -166,12 +166,12 @@ def test_payload_of_a_new_table_is_any_json(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.create(4, "cosine")
     held = {"id": "mine", "payload": [1], "embedding": None, "deep": {"a": [None, "é\U0001f600'\"\\"]}, "large": 2**60}
-    store.write(Batch(np.array([1]), rows(1, 4), [held]))
+    store.write(StoredItems(np.array([1]), rows(1, 4), [held]))
     (batch,) = store.batches(payload=True)
     assert batch.payload == [held]
     for wrong in ({"a": float("nan")}, {"a": object()}, {"a": "\0"}):
         with pytest.raises(ValueError, match="store postgresql"):
-            store.write(Batch(np.array([2]), rows(1, 4), [wrong]))
+            store.write(StoredItems(np.array([2]), rows(1, 4), [wrong]))
     assert store.describe().count == 1
 
 
@@ -182,7 +182,7 @@ def test_an_empty_table_has_no_items(tmp_path: Path) -> None:
     assert store.describe().count == 0 and list(store.batches()) == []
     assert store.search(rows(1, 4), 2).ids.tolist() == [[-1, -1]]
     assert store.fetch(np.array([1])).rows.shape == (0, 4)
-    store.write(Batch(np.array([], np.int64), rows(0, 4)))
+    store.write(StoredItems(np.array([], np.int64), rows(0, 4)))
     with pytest.raises(ValueError, match="holds no vectors"):
         store.vectors()
 
@@ -191,7 +191,7 @@ def test_a_column_without_dimensions_is_read_unless_they_differ(schema: str, cli
     client.execute("CREATE TABLE photos (id int PRIMARY KEY, embedding vector)")
     store = at(schema)
     assert store.describe().dimensions == 0
-    store.write(Batch(np.array([1]), rows(1, 4)))
+    store.write(StoredItems(np.array([1]), rows(1, 4)))
     assert store.describe().dimensions == 4
     client.execute("INSERT INTO photos VALUES (2, '[1, 2]')")
     with pytest.raises(ValueError, match="different dimensions"):
@@ -213,7 +213,7 @@ def test_the_metric_is_that_of_the_index(schema: str, client: Any, metric: Metri
     assert (about.settings["m"], about.settings["ef_construction"]) == ("8", "32")
     other = store.sibling("photos_2")
     other.create(6, metric, like=store)
-    other.write(Batch(np.arange(50), rows(50, 6), [{"title": "a"}] * 50))
+    other.write(StoredItems(np.arange(50), rows(50, 6), [{"title": "a"}] * 50))
     assert other.describe().index == "flat"
     seen: list[tuple[int, int]] = []
     other.finish(lambda done, total: seen.append((done, total)))
@@ -233,13 +233,13 @@ def test_clusters_are_carried_over_and_searched_with_effort(schema: str, client:
     store = at(schema)
     client.execute("CREATE TABLE photos (id int PRIMARY KEY, embedding vector(16))")
     vectors = rows(3000)
-    store.write(Batch(np.arange(3000), vectors))
+    store.write(StoredItems(np.arange(3000), vectors))
     client.execute("CREATE INDEX ON photos USING ivfflat (embedding vector_l2_ops) WITH (lists = 50)")
     client.execute("ANALYZE photos")
     assert store.describe().index == "ivf" and store.describe().settings["lists"] == "50"
     other = store.sibling("photos_2")
     other.create(16, "l2", like=store)
-    other.write(Batch(np.arange(3000), vectors))
+    other.write(StoredItems(np.arange(3000), vectors))
     other.finish()
     assert other.describe().settings["lists"] == "50"
     queries = rows(20, seed=1)
@@ -259,24 +259,24 @@ def test_a_table_of_halfvec_holds_float16(schema: str, client: Any) -> None:
     assert np.array_equal(np.asarray(store.vectors().rows), rows(50, 4).astype(np.float16).astype(np.float32))
     other = store.sibling("photos_2")
     other.create(6, "dot", like=store)
-    other.write(Batch(np.arange(50), rows(50, 6), [{"title": "a"}] * 50))
+    other.write(StoredItems(np.arange(50), rows(50, 6), [{"title": "a"}] * 50))
     other.finish()
     about = other.describe()
     assert (about.settings["type"], about.codes, about.index) == ("halfvec(6)", "float16", "hnsw")
     wanted = np.argsort(-(rows(3, 6, seed=1) @ rows(50, 6).T), axis=1)[:, :5]
     assert np.array_equal(other.search(rows(3, 6, seed=1), 5).ids, wanted)
     with pytest.raises(ValueError, match="halfvec cannot"):
-        other.write(Batch(np.array([1]), np.full((1, 6), 1e5, np.float32), [{"title": "a"}]))
+        other.write(StoredItems(np.array([1]), np.full((1, 6), 1e5, np.float32), [{"title": "a"}]))
 
 
 def test_an_index_of_rounded_vectors_is_used_and_carried_over(schema: str, client: Any) -> None:
     store = at(schema)
     client.execute("CREATE TABLE photos (id int PRIMARY KEY, embedding vector(16))")
-    store.write(Batch(np.arange(3000), rows(3000)))
+    store.write(StoredItems(np.arange(3000), rows(3000)))
     client.execute("CREATE INDEX ON photos USING hnsw ((embedding::halfvec(16)) halfvec_cosine_ops)")
     other = store.sibling("photos_2")
     other.create(18, "cosine", like=store)
-    other.write(Batch(np.arange(3000), rows(3000, 18)))
+    other.write(StoredItems(np.arange(3000), rows(3000, 18)))
     other.finish()
     for one, dimensions in ((store, 16), (other, 18)):
         about = one.describe()
@@ -335,14 +335,14 @@ def test_more_dimensions_than_an_index_can_have_are_searched_without(
     store = at(schema)
     other = store.sibling("photos_2")
     other.create(dimensions + 2, "dot", like=store)
-    other.write(Batch(np.arange(5), rows(5, dimensions + 2)))
+    other.write(StoredItems(np.arange(5), rows(5, dimensions + 2)))
     other.finish()
     about = other.describe()
     assert about.index == "flat" and about.settings["index"].startswith(f"none: {dimensions + 2:,} dimensions")
     assert -1 not in other.search(rows(1, dimensions + 2), 5).ids
     again = other.sibling("photos_3")
     again.create(8, "dot", like=other)  # what was planned is carried on
-    again.write(Batch(np.arange(5), rows(5, 8)))
+    again.write(StoredItems(np.arange(5), rows(5, 8)))
     again.finish()
     assert again.describe().index == "hnsw"
 
@@ -459,7 +459,7 @@ def test_an_ordinary_client_sees_what_is_published(schema: str, client: Any) -> 
     for number, dimensions in ((1, 18), (2, 20)):
         other = store.sibling(f"photos_{number}")
         other.create(dimensions, "dot", like=store)
-        other.write(Batch(np.arange(2000), rows(2000, dimensions, seed=number), None))
+        other.write(StoredItems(np.arange(2000), rows(2000, dimensions, seed=number), None))
         other.finish()
         store.publish("photos_live", other.name, "live", {"number": number})
         nearest_one = client.execute(
@@ -521,7 +521,7 @@ def test_rows_that_are_guarded_stay_guarded(schema: str, client: Any) -> None:
     client.execute("ALTER TABLE photos ENABLE ROW LEVEL SECURITY")
     other = store.sibling("photos_2")
     other.create(16, "dot", like=store)
-    other.write(Batch(np.arange(5), rows(5), None))
+    other.write(StoredItems(np.arange(5), rows(5), None))
     store.publish("photos_live", "photos_2", "live", {})
     client.execute(f"GRANT USAGE ON SCHEMA {schema} TO guarded; GRANT SELECT ON photos_live, photos_2 TO guarded")
     client.execute("SET ROLE guarded")
@@ -539,7 +539,7 @@ def test_odd_names_are_names(schema: str, client: Any) -> None:
     filled(store, count=5)
     other = store.sibling(ODD)
     other.create(16, "dot", like=store)
-    other.write(Batch(np.arange(5), rows(5), [{"colour": ODD}] * 5))
+    other.write(StoredItems(np.arange(5), rows(5), [{"colour": ODD}] * 5))
     other.finish()
     other.set_field(ODD, np.arange(5), np.arange(5.0))
     assert other.search(rows(1), 5, where=("payload->>'colour' = %s", [ODD])).ids.min() == 0
@@ -553,7 +553,7 @@ def test_odd_names_are_names(schema: str, client: Any) -> None:
     assert store.describe().count == 5
     texts = store.sibling("texts")
     texts.create(4, "dot")
-    texts.write(Batch(np.array([ODD, "b"]), rows(2, 4)))
+    texts.write(StoredItems(np.array([ODD, "b"]), rows(2, 4)))
     assert texts.fetch(np.array([ODD])).ids.tolist() == [ODD]
 
 
@@ -660,7 +660,7 @@ def test_missing_rights_are_said_and_nothing_is_made(schema: str, client: Any) -
     assert reader.search(rows(1), 1).ids.shape == (1, 1)
     calls: tuple[Callable[[], object], ...] = (
         lambda: reader.sibling("photos_2").create(4, "dot", like=reader),
-        lambda: reader.write(Batch(np.array([1]), rows(1))),
+        lambda: reader.write(StoredItems(np.array([1]), rows(1))),
         lambda: reader.set_field("h", np.array([100]), np.ones(1)),
         lambda: reader.put_record("a", {}),
         lambda: reader.publish("photos_live", "photos", "a", {}),
@@ -675,13 +675,13 @@ def test_missing_rights_are_said_and_nothing_is_made(schema: str, client: Any) -
 def test_vectors_of_another_dimension_are_refused(schema: str) -> None:
     store = at(schema)
     filled(store, count=5)
-    for call in (lambda: store.search(rows(1, 15), 1), lambda: store.write(Batch(np.array([1]), rows(1, 15)))):
+    for call in (lambda: store.search(rows(1, 15), 1), lambda: store.write(StoredItems(np.array([1]), rows(1, 15)))):
         with pytest.raises(ValueError, match=r"has vectors of 16 dimensions, got an array of \(1, 15\)"):
             call()
     with pytest.raises(ValueError, match="cannot"):
-        store.write(Batch(np.array([1]), np.full((1, 16), np.nan, np.float32)))
+        store.write(StoredItems(np.array([1]), np.full((1, 16), np.nan, np.float32)))
     with pytest.raises(ValueError, match="give each id once"):
-        store.write(Batch(np.array([1, 1]), rows(2)))
+        store.write(StoredItems(np.array([1, 1]), rows(2)))
 
 
 def test_a_lost_connection_is_said_and_the_next_call_connects(schema: str, client: Any) -> None:
@@ -721,7 +721,7 @@ def test_a_like_in_another_database_gives_its_index_and_codes(schema: str, clien
     client.execute("CREATE INDEX ON photos USING hnsw (clip halfvec_ip_ops) WITH (m = 6)")
     elsewhere = at(new_schema(), options="&application_name=elsewhere")
     elsewhere.create(4, "dot", like=at(schema, "photos.clip"))
-    elsewhere.write(Batch(np.arange(5), rows(5, 4), [{"any": "thing"}] * 5))
+    elsewhere.write(StoredItems(np.arange(5), rows(5, 4), [{"any": "thing"}] * 5))
     elsewhere.finish()
     about = elsewhere.describe()
     assert (about.codes, about.index, about.settings["m"]) == ("float16", "hnsw", "6")

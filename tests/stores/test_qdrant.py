@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from tests.stores.engines import filled, rows
-from unhub.stores.opening import store
+from unhub.stores.engines import store
 from unhub.stores.qdrant import QdrantStore
 from unhub.stores.qdrant_points import RECORDS
-from unhub.stores.store import Batch
+from unhub.stores.store import StoredItems
 
 qdrant_client = pytest.importorskip("qdrant_client")
 models = pytest.importorskip("qdrant_client.models")
@@ -64,14 +64,14 @@ def test_a_vector_is_named_where_there_are_several(two_vectors: Path) -> None:
     assert clip.fetch(np.array([9, 1])).rows.tolist() == [[1, 2, 3, 1]]
     assert clip.search(np.array([[0, 0, 0, 1]], np.float32), 2).ids.tolist() == [[2, 1]]
     with pytest.raises(ValueError, match="has other vectors beside, which writing would drop"):
-        clip.write(Batch(np.array([1]), rows(1, 4)))
+        clip.write(StoredItems(np.array([1]), rows(1, 4)))
 
 
 def test_a_collection_like_it_has_the_vector_of_its_name(two_vectors: Path) -> None:
     clip = opened(two_vectors, "#photos?vector=clip")
     other = clip.sibling("photos_unhub_1")
     other.create(6, "dot", like=clip)
-    other.write(Batch(np.array([1]), rows(1, 6)))
+    other.write(StoredItems(np.array([1]), rows(1, 6)))
     clip.close()
     client = qdrant_client.QdrantClient(path=str(two_vectors / "place"))
     assert list(client.get_collection("photos_unhub_1").config.params.vectors) == ["clip"]
@@ -119,7 +119,7 @@ def test_an_alias_is_read_and_followed_when_it_moves(tmp_path: Path) -> None:
     filled(photos, count=4)
     wide = photos.sibling("wide")
     wide.create(18, "dot")
-    wide.write(Batch(np.array([7]), rows(1, 18)))
+    wide.write(StoredItems(np.array([7]), rows(1, 18)))
     photos.publish("live", "photos", "live:live", {"collection": "photos"})
     live = opened(tmp_path, "#live")
     about = live.describe()

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.stores.engines import filled, rows
-from unhub.stores.opening import store
+from unhub.stores.engines import store
 from unhub.stores.qdrant_edge import QdrantEdgeStore
 from unhub.stores.qdrant_points import RECORDS
-from unhub.stores.store import Batch
+from unhub.stores.store import StoredItems
 
 edge = pytest.importorskip("qdrant_edge")
 pytestmark = pytest.mark.once
@@ -44,7 +44,7 @@ def made(folder: Path, name: str = "photos", **options: Any) -> Path:
 def test_a_graph_is_built_when_finished_and_searched_with_the_effort_given(tmp_path: Path) -> None:
     made(tmp_path, hnsw_config=GRAPH, optimizers=SMALL)
     photos, items, queries = opened(tmp_path), rows(2000), rows(50, seed=1)
-    photos.write(Batch(np.arange(2000), items))
+    photos.write(StoredItems(np.arange(2000), items))
     assert photos.describe().settings["indexed vectors"] == "0"
     photos.finish()
     about = photos.describe()
@@ -89,7 +89,7 @@ def test_a_quantiser_is_told_carried_over_and_rescored_as_told(kind: str, tmp_pa
     other.create(18, "dot", like=photos)
     assert other.settings()["quantization_config"] == photos.settings()["quantization_config"]
     items, queries = rows(500, 18), rows(5, 18, seed=1)
-    other.write(Batch(np.arange(500), items))
+    other.write(StoredItems(np.arange(500), items))
     other.finish()
     found = other.search(queries, 5)
     exact = np.take_along_axis(queries @ items.T, found.ids.astype(np.int64), axis=1)
@@ -124,14 +124,14 @@ def test_every_setting_is_carried_over(tmp_path: Path) -> None:
     assert {*new.describe().settings["payload indexes"].split(", ")} == {"colour keyword", "text text"}
     assert new.describe().settings["hnsw"].startswith("m 7, ef_construct 33")
     with pytest.raises(ValueError, match="has other vectors beside"):
-        photos.write(Batch(np.array([1]), rows(1)))
+        photos.write(StoredItems(np.array([1]), rows(1)))
 
 
 def test_float16_storage_is_read_back_as_it_is(tmp_path: Path) -> None:
     half = edge.VectorStorageDatatype.Float16
     made(tmp_path, vectors=edge.EdgeVectorParams(size=16, distance=edge.Distance.Dot, datatype=half))
     photos, items = opened(tmp_path), rows(5)
-    photos.write(Batch(np.arange(5), items))
+    photos.write(StoredItems(np.arange(5), items))
     assert photos.describe().codes == "float16"
     assert np.array_equal(photos.fetch(np.arange(5)).rows, items.astype(np.float16).astype(np.float32))
 
@@ -177,7 +177,7 @@ def test_a_filter_of_the_engine_and_every_condition_as_json(tmp_path: Path) -> N
         {"text": "a dog", "when": "2020-05-01T00:00:00Z", "at": {"lon": 2.3, "lat": 48.8}, "tags": [], "none": None},
         {"parts": [{"kind": "x", "n": 1}, {"kind": "y", "n": 2}]},
     ]
-    photos.write(Batch(np.arange(3), rows(3, 4), payload))
+    photos.write(StoredItems(np.arange(3), rows(3, 4), payload))
     box = {"top_left": {"lon": 13, "lat": 53}, "bottom_right": {"lon": 14, "lat": 52}}
     ring = {"points": [{"lon": x, "lat": y} for x, y in ((13, 52), (14, 52), (14, 53), (13, 53), (13, 52))]}
     y1 = {"must": [{"key": "kind", "match": {"value": "y"}}, {"key": "n", "match": {"value": 1}}]}
@@ -248,16 +248,39 @@ def test_publishing_needs_a_collection_and_keeps_the_record_whole(tmp_path: Path
 WRITING = """
 import sys
 import numpy as np
-from unhub.stores.opening import store
-from unhub.stores.store import Batch
+from unhub.stores.engines import store
+from unhub.stores.store import StoredItems
 photos = store(sys.argv[1])
 photos.create(8, "dot")
 for start in range(0, 10**9, 100):
-    photos.write(Batch(np.arange(start, start + 100), np.ones((100, 8), np.float32), [{"n": 1}] * 100))
+    photos.write(StoredItems(np.arange(start, start + 100), np.ones((100, 8), np.float32), [{"n": 1}] * 100))
     if start % 500 == 0:
         photos.finish()
     print(start + 100, flush=True)
 """
+
+
+HOLDING = """
+import sys
+from unhub.stores.engines import store
+photos = store(sys.argv[1])
+photos.create(8, "dot")
+photos.describe()
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_shard_that_another_process_has_open_is_refused(tmp_path: Path) -> None:
+    address = f"qdrant-edge:{tmp_path}/place#photos"
+    command = [sys.executable, "-c", HOLDING, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "open\n"
+        for call in (store(address).describe, store(address).drop):
+            with pytest.raises(ValueError, match="close it in the other process"):
+                call()
+        process.communicate()
+    assert store(address).describe().count == 0
 
 
 def test_what_was_written_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
@@ -266,9 +289,6 @@ def test_what_was_written_before_a_kill_is_there_after_it(tmp_path: Path) -> Non
     assert process.stdout is not None
     with process.stdout as out:
         done = [int(out.readline()) for _ in range(12)]
-        for call in (store(address).describe, store(address).drop):
-            with pytest.raises(ValueError, match="close it in the other process"):
-                call()
         process.send_signal(signal.SIGKILL)
         done += [int(line) for line in out.read().split()]
     process.wait()
@@ -276,7 +296,7 @@ def test_what_was_written_before_a_kill_is_there_after_it(tmp_path: Path) -> Non
     count = photos.describe().count
     assert count in (done[-1], done[-1] + 100)  # the last write may have been cut off before it was told
     assert sum(len(batch.ids) for batch in photos.batches()) == count
-    photos.write(Batch(np.array([10**6]), np.ones((1, 8), np.float32)))
+    photos.write(StoredItems(np.array([10**6]), np.ones((1, 8), np.float32)))
     photos.finish()
     assert photos.describe().count == count + 1
 

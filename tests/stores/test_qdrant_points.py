@@ -13,9 +13,9 @@ import pytest
 
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids, unit
-from unhub.stores.opening import store
+from unhub.stores.engines import store
 from unhub.stores.qdrant_points import ID_FIELD, PointStore, keys_of
-from unhub.stores.store import Batch, Correcting
+from unhub.stores.store import Correcting, StoredItems
 
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
@@ -35,8 +35,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     return open_named
 
 
-def written(place: PointStore, ids: Ids, payload: list[dict[str, Any]] | None = None) -> Batch:
-    batch = Batch(ids, rows(len(ids)), payload)
+def written(place: PointStore, ids: Ids, payload: list[dict[str, Any]] | None = None) -> StoredItems:
+    batch = StoredItems(ids, rows(len(ids)), payload)
     if not place.exists():
         place.create(16, "dot")
     place.write(batch)
@@ -131,7 +131,7 @@ def test_payload_that_cannot_be_held_is_refused_before_anything_is_written(
     place = opened()
     place.create(16, "dot")
     with pytest.raises(ValueError, match=r"store .*photos.* 8"):
-        place.write(Batch(np.array([7, 8]), rows(2), [{}, payload]))
+        place.write(StoredItems(np.array([7, 8]), rows(2), [{}, payload]))
     assert place.describe().count == 0
 
 
@@ -140,13 +140,13 @@ def test_rows_that_are_not_finite_or_of_other_dimensions_are_refused(opened: Ope
     place.create(16, "dot")
     bad[1, 3] = np.inf
     with pytest.raises(ValueError, match="NaN or infinity, as in the row of 8"):
-        place.write(Batch(np.array([7, 8]), bad))
+        place.write(StoredItems(np.array([7, 8]), bad))
     with pytest.raises(ValueError, match="has 16 dimensions, the rows have 18"):
-        place.write(Batch(np.array([7]), rows(1, 18)))
+        place.write(StoredItems(np.array([7]), rows(1, 18)))
     with pytest.raises(ValueError, match="has 16 dimensions, the queries have 18"):
         place.search(rows(1, 18), 3)
     with pytest.raises(ValueError, match="2 ids, 1 rows and 2 payloads"):
-        place.write(Batch(np.array([7, 8]), rows(1)))
+        place.write(StoredItems(np.array([7, 8]), rows(1)))
     assert place.describe().count == 0
 
 
@@ -230,7 +230,7 @@ def test_cosine_collections_hold_rows_of_length_one(opened: Opened) -> None:
 def test_an_empty_collection_is_read_and_searched(opened: Opened) -> None:
     place = opened()
     place.create(16, "dot")
-    place.write(Batch(np.array([], np.int64), rows(0), []))
+    place.write(StoredItems(np.array([], np.int64), rows(0), []))
     place.finish()
     assert place.describe().count == 0 and list(place.batches()) == []
     assert place.search(rows(2), 3).ids.tolist() == [[-1] * 3] * 2
@@ -303,11 +303,11 @@ def test_another_metric_or_dimension_is_seen_when_a_collection_is_made_again(ope
     assert other.search(rows(1), 1).ids.shape == (1, 1)
     place.drop()
     place.create(16, "l2")
-    place.write(Batch(np.array([1]), rows(1)))
+    place.write(StoredItems(np.array([1]), rows(1)))
     assert other.search(rows(1), 1).values.tolist() == [[0.0]]
     place.drop()
     place.create(18, "dot")
-    place.write(Batch(np.array([1]), rows(1, 18)))
+    place.write(StoredItems(np.array([1]), rows(1, 18)))
     assert other.search(rows(1, 18), 1).ids.tolist() == [[1]]
 
 

@@ -92,14 +92,14 @@ def address_in(path: Path) -> str | None:
     text = path.text if isinstance(path, GivenPath) else ""
     if ":" not in text or path.exists():
         return None
-    from unhub.stores.opening import is_store
+    from unhub.stores.engines import is_store
 
     return text if is_store(text) else None
 
 
 def open_given_store(address: str, option: str) -> Store:
     """Open the store of an option or argument."""
-    from unhub.stores.opening import store
+    from unhub.stores.engines import store
 
     with argument(option, "address", "store"):
         return store(address)

@@ -22,7 +22,7 @@ from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
-from unhub.stores.store import BATCH_ROWS, Batch, Description, Store
+from unhub.stores.store import BATCH_ROWS, Description, Store, StoredItems
 
 ROTATION_ITEMS = 10_000  # stored twice, to see whether a rotation helps codes
 
@@ -185,7 +185,7 @@ class _Work:
             trial.create(layout.width, layout.metric, like)
             for start, stop in spans(len(rows), BATCH_ROWS):
                 here = slice(start, stop)
-                trial.write(Batch(ids[here], layout.rows(rows[here], bias[here], ids[here])))
+                trial.write(StoredItems(ids[here], layout.rows(rows[here], bias[here], ids[here])))
             trial.finish()
             found = trial.search(layout.asked(asked, np.ones(len(asked))), min(10, len(ids))).ids
         trial.drop()
@@ -214,6 +214,7 @@ class _Work:
                 place.set_field(field, self.correction.ids[start:stop], self.correction.bias[start:stop])
                 if self.options.progress is not None:
                     self.options.progress(stop, len(self.correction))
+            place.settle()
             done = self._measured(done)
         except BaseException:
             with contextlib.suppress(Exception):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
@@ -14,9 +15,10 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Batch, Store
+from unhub.stores.store import BATCH_ROWS, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
+SAME_SHARE = 1e-3  # of a vector's length, by which two may differ and be the same: engines round and scale
 COMPARED_ITEMS = 1000  # drawn at random, to compare vectors that an engine may have scaled
 
 
@@ -69,25 +71,25 @@ class SourceItems:
         some = self.items.gather(positions)
         return some.unit_block(0, len(some), self.similarity)
 
-    def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[Batch, Float64]]:
+    def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[StoredItems, Float64]]:
         """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted."""
         names, bias = Names(self.correction.ids), self.correction.bias
         if self.store is None:
             for start, stop in spans(len(self.items), BATCH_ROWS):
                 rows = self.items.unit_block(start, stop, self.similarity)
-                yield Batch(self.items.ids[start:stop], rows), bias[start:stop]
+                yield StoredItems(self.items.ids[start:stop], rows), bias[start:stop]
             return
         seen = 0
         for batch in self.store.batches(payload=True):
             known = np.isin(batch.ids, self.correction.ids)
             meanwhile.added += int((~known).sum())
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
-            kept = Batch(batch.ids[known], batch.rows[known], payload)
+            kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
             positions = names.positions(kept.ids, "items")
             before = self.items.gather(positions).block(0, len(positions))
-            meanwhile.changed += int((before != kept.rows).any(axis=1).sum())
+            meanwhile.changed += int(differing(before, kept.rows).sum())
             seen += len(positions)
             rows = unit(kept.rows) if self.similarity == "cosine" else kept.rows
             yield kept._replace(rows=np.asarray(rows, np.float32)), bias[positions]
@@ -110,6 +112,11 @@ class Meanwhile:
             f"The source changed meanwhile: {self.added} items were added, {self.changed} changed, {self.removed} "
             "removed. Run sync.",
         )
+
+
+def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
+    """Return which rows of two sets are not the same, whatever rounding did to them."""
+    return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
 def _about(store: Store | None) -> str:

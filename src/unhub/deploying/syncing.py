@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Ids, spans
 from unhub.compute.workers import Progress
@@ -12,12 +13,10 @@ from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
 from unhub.deploying.live import live_of
-from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
+from unhub.deploying.source import Meanwhile, SourceItems, as_deployable, differing
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
-from unhub.stores.store import BATCH_ROWS, Batch, Store, joined_ids
-
-SAME_SHARE = 1e-3  # of a vector's length, by which a stored one may differ: engines round to float16 and scale
+from unhub.stores.store import BATCH_ROWS, Store, StoredItems, joined_ids
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _sync_vectors(
         if mine.any():
             rows_to_write = layout.rows(batch.rows[mine], bias[mine], batch.ids[mine])
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine).tolist()]
-            target.write(Batch(batch.ids[mine], rows_to_write, payload))
+            target.write(StoredItems(batch.ids[mine], rows_to_write, payload))
         written += int(mine.sum())
         if progress is not None:
             progress(written, int(wanted.sum()))
@@ -109,23 +108,18 @@ def _sync_vectors(
     return int(new.sum()), int(sum(map(len, changed))), len(removed)
 
 
-def _differing(
-    target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64) -> NDArray[np.bool_]:
     """Return which items have another vector; raise if an item has the same vector and another bias."""
-    originals = layout.originals(stored)
-    lengths = np.linalg.norm(ready, axis=1)
-    moved = np.linalg.norm(originals - ready, axis=1) > SAME_SHARE * lengths
+    moved = differing(layout.originals(stored), ready)
     right = layout.shape.items(ready, layout.ratio * bias, layout.radius)
     scale = np.linalg.norm(right, axis=1) / np.maximum(np.linalg.norm(stored, axis=1), 1e-30)
-    apart = np.linalg.norm(stored * scale[:, None] - right, axis=1) > SAME_SHARE * np.linalg.norm(right, axis=1)
-    refitted = int((apart & ~moved).sum())
+    refitted = int((differing(stored * scale[:, None], right) & ~moved).sum())
     if refitted:
         raise target.failed(
             f"{refitted} items have other biases in this correction than in what is stored, so it was refitted",
             "deploy it; sync is for items that were added, changed or removed",
         )
-    return np.asarray(moved)
+    return moved
 
 
 def _sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int, int, int]:

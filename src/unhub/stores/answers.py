@@ -10,12 +10,12 @@ import numpy as np
 from unhub.arrays import Float32, Ids
 from unhub.data.ids import no_id
 from unhub.data.vectors import as_texts
-from unhub.stores.store import Found, Metric
+from unhub.stores.store import Metric, Nearest
 
 EMPTY_VALUES: dict[Metric, float] = {"cosine": -np.inf, "dot": -np.inf, "l2": np.inf}
 
 
-def found_of(ids: Sequence[Sequence[object]], values: Sequence[Sequence[float]], k: int, metric: Metric) -> Found:
+def found_of(ids: Sequence[Sequence[object]], values: Sequence[Sequence[float]], k: int, metric: Metric) -> Nearest:
     """Return the results of each query, best first, with empty places up to k; no result at all has integer ids."""
     kept = [one for row in ids for one in row]
     flat = ids_of(kept) if kept else np.empty(0, np.int64)
@@ -27,10 +27,10 @@ def found_of(ids: Sequence[Sequence[object]], values: Sequence[Sequence[float]],
     return best_first(out_values, out_ids, metric)
 
 
-def best_first(values: Float32, ids: Ids, metric: Metric) -> Found:
+def best_first(values: Float32, ids: Ids, metric: Metric) -> Nearest:
     """Return the results of each query in the order of their values; ties and empty places stay in their order."""
     order = np.argsort(values if metric == "l2" else -values, axis=1, kind="stable")
-    return Found(np.take_along_axis(values, order, axis=1), cast("Ids", np.take_along_axis(ids, order, axis=1)))
+    return Nearest(np.take_along_axis(values, order, axis=1), cast("Ids", np.take_along_axis(ids, order, axis=1)))
 
 
 def ids_of(ids: Sequence[object]) -> Ids:

@@ -18,7 +18,7 @@ from unhub.data.vectors import as_texts
 from unhub.errors import ArgumentError, optional
 from unhub.stores.address import HIDDEN, Address
 from unhub.stores.answers import found_of, ids_of
-from unhub.stores.store import BATCH_ROWS, Batch, Description, Found, Metric, Payload, Record, Store, Where
+from unhub.stores.store import BATCH_ROWS, Description, Metric, Nearest, Payload, Record, Store, StoredItems, Where
 
 METRICS: Mapping[str, Metric] = {"cosine": "cosine", "ip": "dot", "l2": "l2"}
 SPACES: Mapping[Metric, str] = {ours: theirs for theirs, ours in METRICS.items()}
@@ -148,7 +148,7 @@ class Chroma(Store):
                 settings={name: str(value) for name, value in settings.items()},
             )
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item, in the order they were added."""
         start = 0
         while True:
@@ -160,7 +160,7 @@ class Chroma(Store):
             yield batch
             start += rows
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, with their payload."""
         with self._collection() as collection:
             parts = []
@@ -172,11 +172,11 @@ class Chroma(Store):
             return parts[0]
         joined = np.concatenate([part.ids for part in parts]) if parts else np.empty(0, ids.dtype)
         rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, 0), np.float32)
-        return Batch(cast("Ids", joined), rows, [one for part in parts for one in part.payload or ()])
+        return StoredItems(cast("Ids", joined), rows, [one for part in parts for one in part.payload or ()])
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query.
 
         Chroma has no effort for one search, but its graph looks at as many items as it is asked for: so many are asked
@@ -223,7 +223,7 @@ class Chroma(Store):
                 settings = dict(found) if kind == "hnsw" else {}
         self._make({DIMENSIONS: dimensions}, {**settings, "space": SPACES[metric]})
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add or replace items; what their old payload had and the new one does not is taken away."""
         payload = batch.payload if batch.payload is not None else [{}] * len(batch.ids)
         with self._collection() as collection:
@@ -381,15 +381,15 @@ def _in_order(found: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
     return {name: [found[name][place] for place in order] for name in names}
 
 
-def _batch(collection: Any, found: Mapping[str, Any], payload: bool) -> Batch:
+def _batch(collection: Any, found: Mapping[str, Any], payload: bool) -> StoredItems:
     ids = _own_ids(collection, found["ids"])
     width = int((collection.metadata or {}).get(DIMENSIONS, 0))
     rows = np.array(found["embeddings"], np.float32) if len(ids) else np.empty((0, width), np.float32)
     if not payload:
-        return Batch(ids, rows)
+        return StoredItems(ids, rows)
     if not len(ids):
-        return Batch(ids, rows, [])
-    return Batch(ids, rows, [_payload(*one) for one in zip(found["metadatas"], found["documents"], strict=True)])
+        return StoredItems(ids, rows, [])
+    return StoredItems(ids, rows, [_payload(*one) for one in zip(found["metadatas"], found["documents"], strict=True)])
 
 
 def _payload(metadata: Payload | None, document: str | None) -> Payload:

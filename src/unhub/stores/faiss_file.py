@@ -40,11 +40,11 @@ from unhub.stores.faiss_kinds import (
 from unhub.stores.file_store import FileStore, found_at, nearest_among, places_of
 from unhub.stores.store import (
     BATCH_ROWS,
-    Batch,
     Description,
-    Found,
     Metric,
+    Nearest,
     Store,
+    StoredItems,
     Where,
     joined_ids,
 )
@@ -116,20 +116,20 @@ class FaissFile(FileStore):
             settings=settings_of(index),
         )
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item, in the order they were added; codes are decoded."""
         opened = self._opened()
         for start, stop in spans(len(opened.ids), rows):
             yield self._batch(opened, np.arange(start, stop), payload)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist."""
         opened = self._opened()
         return self._batch(opened, places_of(opened.ids, ids), False)
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query; effort is efSearch or nprobe.
 
         Items named in `among` are decoded and compared one by one, since a graph reaches few of them.
@@ -165,7 +165,7 @@ class FaissFile(FileStore):
         rows = tempfile.TemporaryFile(prefix="unhub-")  # noqa: SIM115 it is closed when the index is finished
         self._spool = Spool(dimensions, factory, metric, rows, [])
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Keep items for the index that was begun; a finished one does not change."""
         spool = self._spooled("write items into a finished index")
         if batch.payload is not None and any(batch.payload):
@@ -273,9 +273,9 @@ class FaissFile(FileStore):
         except (OSError, ValueError) as error:
             raise self.failed(f"the file of ids {path} cannot be read: {error}", "write one id per line") from None
 
-    def _batch(self, opened: IndexFile, places: NDArray[np.int64], payload: bool) -> Batch:
+    def _batch(self, opened: IndexFile, places: NDArray[np.int64], payload: bool) -> StoredItems:
         rows = self._decoded(opened, places)
-        return Batch(opened.ids[places], rows, [{} for _ in places] if payload else None)
+        return StoredItems(opened.ids[places], rows, [{} for _ in places] if payload else None)
 
     def _decoded(self, opened: IndexFile, places: NDArray[np.int64]) -> Float32:
         """Return the rows at these places. One is tried alone first: many that fail would end the process."""

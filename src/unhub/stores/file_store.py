@@ -16,7 +16,7 @@ from unhub.data.ids import no_id
 from unhub.stores.address import Address
 from unhub.stores.answers import EMPTY_VALUES, best_first
 from unhub.stores.record_file import read_records, write_record
-from unhub.stores.store import Found, Metric, Record, Store
+from unhub.stores.store import Metric, Nearest, Record, Store
 
 Places = NDArray[np.int64]
 
@@ -86,10 +86,10 @@ def places_of(ids: Ids, wanted: Ids) -> Places:
     return cast("Places", near[ids[near] == wanted])
 
 
-def found_at(ids: Ids, places: Places, values: Float32, metric: Metric) -> Found:
+def found_at(ids: Ids, places: Places, values: Float32, metric: Metric) -> Nearest:
     """Return results by id from results by place; -1 is an empty place."""
     if not len(ids):
-        return Found(np.full(places.shape, EMPTY_VALUES[metric], np.float32), np.full(places.shape, -1, np.int64))
+        return Nearest(np.full(places.shape, EMPTY_VALUES[metric], np.float32), np.full(places.shape, -1, np.int64))
     named = np.where(places < 0, np.array(no_id(ids.dtype), ids.dtype), ids[places])
     kept = np.where(places < 0, np.float32(EMPTY_VALUES[metric]), values)
     return best_first(kept, cast("Ids", named), metric)
@@ -100,7 +100,7 @@ def nearest_among(
 ) -> tuple[Places, Float32]:
     """Return the k nearest of the items at these places and their values, compared one by one: a graph reaches few."""
     asked = unit(queries) if metric == "cosine" else np.asarray(queries, np.float32)
-    best = Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+    best = Nearest(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
     for start, stop in spans(len(places), rows_per_block(queries.shape[1])):
         rows = decoded(places[start:stop])
         values = asked @ (unit(rows) if metric == "cosine" else rows).T
@@ -108,6 +108,6 @@ def nearest_among(
             values = np.square(asked).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * values
         block = np.broadcast_to(places[start:stop], values.shape)
         ranked = best_first(np.hstack([best.values, values]), cast("Ids", np.hstack([best.ids, block])), metric)
-        best = Found(ranked.values[:, :k], ranked.ids[:, :k])
+        best = Nearest(ranked.values[:, :k], ranked.ids[:, :k])
     gap = ((0, 0), (0, k - best.ids.shape[1]))
     return np.pad(cast("Places", best.ids), gap, constant_values=-1), np.pad(best.values, gap)

@@ -37,7 +37,7 @@ from unhub.stores.lancedb_rows import (
     quoted,
     repeated,
 )
-from unhub.stores.store import BATCH_ROWS, Batch, Codes, Description, Found, Metric, Record, Store, Where
+from unhub.stores.store import BATCH_ROWS, Codes, Description, Metric, Nearest, Record, Store, StoredItems, Where
 
 PURPOSE = "a LanceDB table"
 RECORDS = "unhub_records"
@@ -127,7 +127,7 @@ class LanceStore(Store):
             kind = index.about
             return dataclasses.replace(about, index=kind.index, codes=kind.codes, settings=settings)
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item once; what others write meanwhile is not seen."""
         check_whole(rows, "rows", 1)
         table = self._table()
@@ -143,7 +143,7 @@ class LanceStore(Store):
                     for first, last in spans(found.num_rows, rows):
                         yield columns.batch(found.slice(first, last - first), payload)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, with their payload."""
         table = self._table()
         with self._plainly("be read"):
@@ -162,7 +162,7 @@ class LanceStore(Store):
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items; `where` is SQL and is applied before the search.
 
         effort: partitions searched (IVF) or ef (HNSW); with a filter more partitions are searched where these hold too
@@ -183,7 +183,7 @@ class LanceStore(Store):
             if among is not None:
                 self._check_kind(columns, among)
                 conditions.append(one_of(columns.ids, among))
-            found = Found(
+            found = Nearest(
                 np.full((len(queries), k), np.inf if metric == "l2" else -np.inf, np.float32),
                 _empty_ids((len(queries), k), columns.numeric),
             )
@@ -235,7 +235,7 @@ class LanceStore(Store):
             self._connection.create_table(self.name, schema=schema.with_metadata({**kept, METRIC_KEY: metric}))
         self._filled = None
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add or replace items in one commit; a field of the payload that is new becomes a column before it."""
         ids = as_ids(batch.ids, len(batch.rows), "ids")
         if batch.payload is not None and len(batch.payload) != len(ids):
@@ -275,21 +275,24 @@ class LanceStore(Store):
     def finish(self, progress: Progress | None = None) -> None:
         """Join small files, build the index that `create` took over, or bring the one that is there up to date.
 
+        LanceDB joins small partitions when it takes in new rows (300 became 6): then the index is built again.
+
         Below the number of rows that LanceDB needs to train an index there is none, and search is exact. Old versions
         go after seven days, LanceDB's default, in tables that unhub made, and stay in others.
         """
         table = self._table()
         with self._plainly("be indexed", CONFLICT):
-            columns, index = self._shape(table)
+            columns = self._columns(table)
             count = table.count_rows()
             if progress is not None:
                 progress(0, count)
             metric = columns.kept(METRIC_KEY)
             table.optimize(cleanup_older_than=None if metric else ALL_VERSIONS)
-            wanted = columns.kept(INDEX_KEY)
-            if index is None and wanted and count >= LanceIndex.of_text(wanted).least_rows:
+            index = index_of(table, columns.vectors, columns.dimensions)
+            planned = LanceIndex.of_text(columns.kept(INDEX_KEY)) if columns.kept(INDEX_KEY) else None
+            if planned is not None and count >= planned.least_rows and _is_due(table, columns, index, planned):
                 library = optional("lancedb.index", self.engine, PURPOSE)
-                config = LanceIndex.of_text(wanted).config(library, cast("Metric", metric), columns.dimensions)
+                config = planned.config(library, cast("Metric", metric), columns.dimensions)
                 table.create_index(columns.vectors, config=config)
                 index = index_of(table, columns.vectors, columns.dimensions)
             if index is not None and count >= index.least_rows:
@@ -299,7 +302,7 @@ class LanceStore(Store):
 
     def drop(self) -> None:
         """Drop the table, also what a killed `create` left of it."""
-        self._filled = None
+        self._filled, self._checked = None, -1
         if self._is_place():
             with self._plainly("be dropped"):
                 self._connection.drop_table(self.name, ignore_missing=True)
@@ -568,6 +571,16 @@ def _with_partitions(table: Any, columns: LanceColumns, index: LanceIndex) -> La
     return dataclasses.replace(index, settings={**index.settings, "num_partitions": partitions})
 
 
+def _is_due(table: Any, columns: LanceColumns, index: LanceIndex | None, planned: LanceIndex) -> bool:
+    """Return whether a planned index is missing, or has other partitions by now; one of another kind is the user's."""
+    if index is None:
+        return True
+    if index.kind != planned.kind or "num_partitions" not in planned.settings:
+        return False
+    found = _with_partitions(table, columns, index).settings.get("num_partitions")
+    return found != planned.settings["num_partitions"]
+
+
 def _index_settings(table: Any, columns: LanceColumns, index: LanceIndex) -> dict[str, str]:
     """Return what there is to tell about an index."""
     numbers = dict(_with_partitions(table, columns, index).settings)
@@ -596,7 +609,7 @@ def _tuned(search: Any, index: LanceIndex | None, k: int, effort: int | None) ->
     return search.nprobes(effort)
 
 
-def _placed(found: Found, start: int, rows: Any, ids: str, metric: Metric) -> Found:
+def _placed(found: Nearest, start: int, rows: Any, ids: str, metric: Metric) -> Nearest:
     """Put what the engine returned, in any order, into its places: the first query is number `start`."""
     distances = rows.column("_distance").to_numpy()
     # LanceDB numbers the queries only if there are several.
@@ -609,7 +622,7 @@ def _placed(found: Found, start: int, rows: Any, ids: str, metric: Metric) -> Fo
     kept = found.ids if found.ids.dtype.itemsize >= given.dtype.itemsize else found.ids.astype(given.dtype)
     kept[start + queries, places] = given
     found.values[start + queries, places] = values[order]
-    return Found(found.values, cast("Ids", kept))
+    return Nearest(found.values, cast("Ids", kept))
 
 
 def _empty_ids(shape: tuple[int, int], numeric: bool) -> Ids:

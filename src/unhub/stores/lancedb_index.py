@@ -51,6 +51,7 @@ class LanceIndex:
     metric: Metric
     settings: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
+    segments: int = 1  # what was written later may stand in segments of its own, each with as many partitions
 
     @property
     def about(self) -> LanceKind:
@@ -95,7 +96,8 @@ def index_of(table: Any, column: str, dimensions: int) -> LanceIndex | None:
         if one.columns == [column]:
             details = one.index_details or {}
             metric = str(details.get("metric_type", "")).lower()
-            return LanceIndex(one.index_type, cast("Metric", metric), _settings(details, dimensions), one.name)
+            settings, segments = _settings(details, dimensions), one.num_segments or 1
+            return LanceIndex(one.index_type, cast("Metric", metric), settings, one.name, segments)
     return None
 
 
@@ -127,4 +129,5 @@ def partitions_of(table: Any, column: str, index: LanceIndex, dimensions: int) -
     told = plan.partition(PARTITIONS_IN_PLAN)[2].partition(",")[0].partition("]")[0].split()
     if not told:
         return None
-    return round(float(told[0]) * {"K": 1000, "M": 1000_000}.get("".join(told[1:]), 1))
+    total = float(told[0]) * {"K": 1000, "M": 1000_000}.get("".join(told[1:]), 1)
+    return max(1, round(total / index.segments))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Ids
 from unhub.data.vectors import as_texts
 from unhub.errors import optional
-from unhub.stores.store import Batch, Payload
+from unhub.stores.store import Payload, StoredItems
 
 LARGEST_ID = 2**63 - 1
 NO_IDS: Ids = np.empty(0, np.int64)
@@ -110,12 +110,12 @@ class LanceColumns:
                 fields.append(field.with_nullable(True))
         return arrow.schema(fields)
 
-    def batch(self, found: Any, payload: bool) -> Batch:
+    def batch(self, found: Any, payload: bool) -> StoredItems:
         """Return rows of the engine as a batch; float32 vectors are not copied."""
         ids, rows = as_ids_of(found.column(self.ids)), as_rows_of(found.column(self.vectors), self.dimensions)
-        return Batch(ids, rows, ArrowPayload(found.select(self.payload)) if payload else None)
+        return StoredItems(ids, rows, ArrowPayload(found.select(self.payload)) if payload else None)
 
-    def table(self, batch: Batch) -> Any:
+    def table(self, batch: StoredItems) -> Any:
         """Return a batch as rows of the engine; raise an ArrowException where a value does not fit its column."""
         arrow = _arrow()
         payload = payload_columns(batch)
@@ -169,7 +169,7 @@ def _vectors(arrow: ModuleType, rows: Float32, type_: Any) -> Any:
     return arrow.FixedSizeListArray.from_arrays(arrow.array(flat), type=type_)
 
 
-def payload_columns(batch: Batch) -> dict[str, Any]:
+def payload_columns(batch: StoredItems) -> dict[str, Any]:
     """Return the payload of a batch by name: a list of values, or a column of Arrow where it came from LanceDB."""
     if batch.payload is None:
         return {}
@@ -179,7 +179,7 @@ def payload_columns(batch: Batch) -> dict[str, Any]:
     return {name: [one.get(name) for one in batch.payload] for name in names}
 
 
-def new_fields(batch: Batch, known: Sequence[str]) -> dict[str, Any]:
+def new_fields(batch: StoredItems, known: Sequence[str]) -> dict[str, Any]:
     """Return the types of those payload columns that are not known; one without any value has no type and is left."""
     arrow = _arrow()
     columns = {name: values for name, values in payload_columns(batch).items() if name not in known}
@@ -217,7 +217,7 @@ def as_ids_of(column: Any) -> Ids:
     found = column.to_numpy(zero_copy_only=False)
     if found.dtype.kind == "u" and len(found) and found.max() > LARGEST_ID:
         raise ValueError(f"the id {found.max()} is over {LARGEST_ID}, the largest that an array of ids can hold")
-    return np.asarray(found, np.int64)
+    return np.array(found, np.int64)  # a copy: ids that are kept must not keep the vectors they were read with
 
 
 def as_rows_of(column: Any, dimensions: int) -> Float32:

@@ -18,14 +18,14 @@ from unhub.stores.answers import found_of, ids_of
 from unhub.stores.milvus_link import MilvusLink, is_lite, milvus_link
 from unhub.stores.store import (
     BATCH_ROWS,
-    Batch,
     Codes,
     Description,
-    Found,
     IndexKind,
     Metric,
+    Nearest,
     Record,
     Store,
+    StoredItems,
     Where,
 )
 
@@ -132,13 +132,13 @@ class Milvus(Store):
             settings={"index_type": index.kind, "metric_type": index.metric, "vector": shape.vector, **settings},
         )
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item once, by primary key."""
         shape = self._shape()
         for found in self._pages(shape, payload, min(rows, MOST_ROWS)):
             yield self._batch(shape, found, payload)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, with their payload."""
         shape = self._shape()
         kept: dict[object, Mapping[str, Any]] = {}
@@ -148,7 +148,7 @@ class Milvus(Store):
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query; effort is ef of a graph and nprobe of clusters."""
         shape = self._shape()
         index = self._indexing(shape.vector) or MilvusIndex()
@@ -202,7 +202,7 @@ class Milvus(Store):
             raise self.failed(f"there is a collection {self.name!r} already", "use another name, or drop it first")
         self._make(shape, replace(index, metric=METRIC_NAMES[metric]))
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add or replace items."""
         shape = self._shape()
         self._check_width(batch.rows, shape)
@@ -431,13 +431,15 @@ class Milvus(Store):
             yield found
             after = f"{shape.primary} > {_literal(found[-1][shape.primary])}"
 
-    def _batch(self, shape: MilvusShape, found: Sequence[Mapping[str, Any]], payload: bool) -> Batch:
+    def _batch(self, shape: MilvusShape, found: Sequence[Mapping[str, Any]], payload: bool) -> StoredItems:
         ids = ids_of([one[shape.primary] for one in found]) if found else np.empty(0, "U1" if shape.texts else np.int64)
         rows = np.array([one[shape.vector] for one in found], np.float32).reshape(len(found), shape.dimensions)
         if not payload:
-            return Batch(ids, rows)
+            return StoredItems(ids, rows)
         hidden = (shape.primary, shape.vector, *shape.others)
-        return Batch(ids, rows, [{name: held for name, held in one.items() if name not in hidden} for one in found])
+        return StoredItems(
+            ids, rows, [{name: held for name, held in one.items() if name not in hidden} for one in found]
+        )
 
     def _conditions(self, shape: MilvusShape, ids: Ids) -> Iterator[str]:
         """Yield conditions that select these ids, some at a time; ids of the other kind select nothing."""

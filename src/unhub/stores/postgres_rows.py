@@ -17,7 +17,7 @@ from unhub.arrays import Float32, Ids
 from unhub.data.vectors import as_texts
 from unhub.stores.postgres_server import Failed, PostgresConnection
 from unhub.stores.postgres_tables import PLAIN_TYPES, PostgresColumn, PostgresTable, VectorType, run
-from unhub.stores.store import Batch, Payload
+from unhub.stores.store import Payload, StoredItems
 
 StagedType: TypeAlias = tuple[sql.Composable, str]  # in SQL, and as psycopg copies it
 
@@ -119,11 +119,11 @@ def _as_plain(value: object) -> object:
 # Reading
 
 
-def read_batch(held: Sequence[tuple[Any, ...]], table: PostgresTable, dimensions: int, failed: Failed) -> Batch:
+def read_batch(held: Sequence[tuple[Any, ...]], table: PostgresTable, dimensions: int, failed: Failed) -> StoredItems:
     """Return rows of (id, vector) or (id, vector, payload) as a batch."""
     rows = decoded([one[1] for one in held], table.type, dimensions, failed)
     payload = [json.loads(one[2]) for one in held] if held and len(held[0]) > 2 else None
-    return Batch(as_ids([one[0] for one in held], table.id), rows, payload)
+    return StoredItems(as_ids([one[0] for one in held], table.id), rows, payload)
 
 
 # Writing
@@ -144,7 +144,7 @@ def staged_id(column: PostgresColumn) -> StagedType:
     return (sql.SQL("bigint"), "int8") if column.is_integer else (sql.SQL("text"), "text")
 
 
-def write_batch(c: PostgresConnection, table: PostgresTable, batch: Batch, failed: Failed) -> None:
+def write_batch(c: PostgresConnection, table: PostgresTable, batch: StoredItems, failed: Failed) -> None:
     """Add rows, or replace those of the same ids. Without a payload, that of rows that are there stays."""
     ids = as_values(batch.ids, table.id, failed)
     vectors = encoded(batch.rows, table.type, failed)

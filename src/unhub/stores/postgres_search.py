@@ -14,7 +14,7 @@ from unhub.errors import ArgumentError
 from unhub.stores.postgres_rows import as_ids, as_vector_text, id_read, id_type
 from unhub.stores.postgres_server import PostgresConnection
 from unhub.stores.postgres_tables import PostgresTable, named
-from unhub.stores.store import Correcting, Found, Metric, Where
+from unhub.stores.store import Correcting, Metric, Nearest, Where
 
 MOST_EF, DEFAULT_EF = 1000, 40  # of pgvector
 MOST_PROBES = 32768
@@ -133,7 +133,7 @@ def run_all(
     return found
 
 
-def as_found(rows: Sequence[Sequence[tuple[Any, ...]]], k: int, table: PostgresTable, metric: Metric) -> Found:
+def as_found(rows: Sequence[Sequence[tuple[Any, ...]]], k: int, table: PostgresTable, metric: Metric) -> Nearest:
     """Return rows of (id, distance) in order, with the values of a metric. A row without a vector has no distance."""
     nothing: Any = -1 if table.id.is_integer else ""
     values = np.full((len(rows), k), np.inf if metric == "l2" else -np.inf, np.float32)
@@ -142,7 +142,7 @@ def as_found(rows: Sequence[Sequence[tuple[Any, ...]]], k: int, table: PostgresT
         held = sorted(((distance, one) for one, distance, *_ in found if distance is not None), key=_distance_of)
         values[place, : len(held)] = similarities(np.array([distance for distance, _ in held], np.float64), metric)
         ids += [one for _, one in held] + [nothing] * (k - len(held))
-    return Found(values, as_ids(ids, table.id).reshape(len(rows), k))
+    return Nearest(values, as_ids(ids, table.id).reshape(len(rows), k))
 
 
 def _distance_of(pair: tuple[float, Any]) -> tuple[bool, float]:

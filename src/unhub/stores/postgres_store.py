@@ -61,15 +61,15 @@ from unhub.stores.postgres_tables import (
 )
 from unhub.stores.store import (
     BATCH_ROWS,
-    Batch,
     Codes,
     Correcting,
     Description,
-    Found,
     IndexKind,
     Metric,
+    Nearest,
     Record,
     Store,
+    StoredItems,
     Where,
 )
 
@@ -123,7 +123,7 @@ class PostgresStore(Store):
         rescored = table.type != "halfvec"
         return Description(self.engine, self.name, table.metric, dimensions, count, index, codes, rescored, settings)
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item that has a vector, in the order of the ids, as they all were when this began."""
         check_whole(rows, "rows", 1)
         # A connection of its own: who reads may write in between.
@@ -139,7 +139,7 @@ class PostgresStore(Store):
                 while held := cursor.fetchmany(rows):
                     yield read_batch(held, table, dimensions, self.failed)
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, in the order of the ids."""
         with self._transaction() as c:
             table = self._searched(c)
@@ -160,7 +160,7 @@ class PostgresStore(Store):
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query by the index of the table.
 
         where: a condition in SQL, or (condition, parameters). effort: hnsw.ef_search, of at most 1,000, or
@@ -186,7 +186,7 @@ class PostgresStore(Store):
         correcting: Correcting,
         where: Where = None,
         among: Ids | None = None,
-    ) -> Found:
+    ) -> Nearest:
         """Return the k best items by s - weight * field among the nearest candidates, computed by Postgres."""
         check_whole(k, "k", 1)
         check_whole(correcting.candidates, "candidates", k)
@@ -255,7 +255,7 @@ class PostgresStore(Store):
                 columns = self._wanted.id or ID, self._wanted.vector or VECTOR
                 make_fresh(c, name, columns, kind, note)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add items, or replace those with the same ids. Without a payload, that of items that are there stays."""
         if len(batch.ids) == 0:
             return

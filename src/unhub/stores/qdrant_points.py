@@ -20,7 +20,7 @@ from unhub.arrays import Float32, Float64, Ids, spans
 from unhub.data.vectors import as_texts, row_not_finite
 from unhub.errors import ArgumentError, check_whole
 from unhub.stores.address import Address
-from unhub.stores.store import BATCH_ROWS, Batch, Codes, Correcting, Found, Metric, Payload, Store, Where
+from unhub.stores.store import BATCH_ROWS, Codes, Correcting, Metric, Nearest, Payload, Store, StoredItems, Where
 
 ID_FIELD = "unhub_id"
 RECORDS = "unhub_records"  # where records are kept; no collection of the user's
@@ -186,6 +186,10 @@ class PointStore(Store):
 
     subtracts = True
 
+    def settle(self) -> None:
+        """Build the graph again: a point whose payload changes is taken out of it."""
+        self.finish()
+
     def __init__(self, address: Address, name: str) -> None:
         super().__init__(address, name)
         self._vector: PointVector | None = None
@@ -247,7 +251,7 @@ class PointStore(Store):
         """Forget what was read of the collection."""
         self._vector = self._texts = None
 
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item that has the vector, by key."""
         vector, texts = self.vector(fresh=True), self._has_texts()
         following: PointKey | None = None
@@ -257,11 +261,11 @@ class PointStore(Store):
             if held:
                 ids = _as_array([id_of(point.key, point.payload) for point in held], texts)
                 kept = [{name: point.payload[name] for name in point.payload if name != ID_FIELD} for point in held]
-                yield Batch(ids, _rows(held, vector.dimensions), kept if payload else None)
+                yield StoredItems(ids, _rows(held, vector.dimensions), kept if payload else None)
             if following is None:
                 return
 
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist and have the vector."""
         vector, found = self.vector(fresh=True), list[StoredPoint]()
         places = list[int]()
@@ -273,11 +277,11 @@ class PointStore(Store):
                 held = [p for p in points if p.row is not None and str(id_of(p.key, p.payload)) == str(one)]
                 found += held[:1]
                 places += [place] * len(held[:1])
-        return Batch(ids[np.array(places, np.int64)], _rows(found, vector.dimensions))
+        return StoredItems(ids[np.array(places, np.int64)], _rows(found, vector.dimensions))
 
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items; `where` is a filter of Qdrant, an object of its library or its JSON."""
         check_whole(k, "k", 1)
         if effort is not None:
@@ -294,7 +298,7 @@ class PointStore(Store):
         correcting: Correcting,
         where: Where = None,
         among: Ids | None = None,
-    ) -> Found:
+    ) -> Nearest:
         """Return the k best by s - weight * field, by a formula in the engine; a point without the field loses none."""
         check_whole(k, "k", 1)
         vector = self._fitting(queries)
@@ -309,7 +313,7 @@ class PointStore(Store):
         asked = [PointQuery(row, k, None, weight, path) for row, weight in pairs]
         return self._sorted(self._search(asked, vector, where, among), k, vector.metric)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add points or replace them whole, which would drop other vectors of theirs."""
         vector = self._fitting(batch.rows, "rows")
         if not vector.alone:
@@ -386,7 +390,7 @@ class PointStore(Store):
             found += [[]] * (stop - start) if keys == [] else self.find(asked[start:stop], chosen)
         return found
 
-    def _sorted(self, found: list[list[PointFound]], k: int, metric: Metric) -> Found:
+    def _sorted(self, found: list[list[PointFound]], k: int, metric: Metric) -> Nearest:
         """Return what was found as arrays, best first; Qdrant's Euclid is the root of a squared distance."""
         ids = [[id_of(hit.key, hit.payload) for hit in hits] for hits in found]
         texts = self._has_texts(any(isinstance(one, str) or one >= FIRST_BEYOND_INT64 for row in ids for one in row))
@@ -398,7 +402,7 @@ class PointStore(Store):
         filled = [row + [("" if texts else -1)] * (k - len(row)) for row in ids]
         arrays = _as_array([one for row in filled for one in row], texts).reshape(len(found), k)
         places = np.arange(len(found))[:, None]
-        return Found(values[places, order], arrays[places, order])
+        return Nearest(values[places, order], arrays[places, order])
 
     def _has_texts(self, seen: bool = False) -> bool:
         """Return whether ids of this collection are texts, or integers that only a text can hold.

@@ -52,7 +52,7 @@ class Description:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-class Batch(NamedTuple):
+class StoredItems(NamedTuple):
     """Some rows of a store, (n, dimensions), their ids, and their payload if it was asked for."""
 
     ids: Ids
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
     payload: Sequence[Payload] | None = None
 
 
-class Found(NamedTuple):
+class Nearest(NamedTuple):
     """What an engine found, (queries, k) each, best first.
 
     values: similarities under cosine and dot, squared distances under l2. An empty place has the id -1 or "".
@@ -94,17 +94,17 @@ class Store(ABC):
         """Return what it is; raise if there is no such collection."""
 
     @abstractmethod
-    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    def batches(self, payload: bool = False, rows: int = BATCH_ROWS) -> Iterator[StoredItems]:
         """Yield every item once, in an order that stays the same while nothing changes, a few rows at a time."""
 
     @abstractmethod
-    def fetch(self, ids: Ids) -> Batch:
+    def fetch(self, ids: Ids) -> StoredItems:
         """Return those of these items that exist, in the order of the ids."""
 
     @abstractmethod
     def search(
         self, queries: Float32, k: int, where: Where = None, among: Ids | None = None, effort: int | None = None
-    ) -> Found:
+    ) -> Nearest:
         """Return the k nearest items of each query by the engine's own index.
 
         where: a filter in the engine's language. among: the only ids to return. effort: the engine's ef or nprobe, for
@@ -119,7 +119,7 @@ class Store(ABC):
         correcting: Correcting,
         where: Where = None,
         among: Ids | None = None,
-    ) -> Found:
+    ) -> Nearest:
         """Return the k best items by s - weight * field among the nearest candidates, computed by the engine."""
         raise NotImplementedError(f"{self.engine} does not subtract")
 
@@ -137,7 +137,7 @@ class Store(ABC):
         """Create it empty, with the index and codes of a store of the same engine, or the engine's default."""
         raise self.cannot("create a collection")
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: StoredItems) -> None:
         """Add items, or replace those with the same ids, with their payload."""
         raise self.cannot("write items")
 
@@ -145,9 +145,8 @@ class Store(ABC):
         """Drop the items with these ids; ids that it does not have are ignored."""
         raise self.cannot("remove items")
 
-    def finish(self, progress: Progress | None = None) -> None:
+    def finish(self, progress: Progress | None = None) -> None:  # noqa: B027  (some engines index as they write)
         """Build the index of what was written and wait until it answers."""
-        raise self.cannot("build an index")
 
     def drop(self) -> None:
         """Drop the whole collection, if it exists."""
@@ -156,6 +155,9 @@ class Store(ABC):
     def set_field(self, name: str, ids: Ids, values: Float64) -> None:
         """Set one number of the payload for these items; the rest of the payload and the vectors stay."""
         raise self.cannot("set a field")
+
+    def settle(self) -> None:  # noqa: B027  (in most engines a field is not part of the index)
+        """Bring the index back to what it was before fields were set, and wait until it is."""
 
     def drop_field(self, name: str) -> None:
         """Drop a field from the payload of every item, if it is there."""
@@ -225,9 +227,13 @@ class Store(ABC):
         return Vectors(joined_ids(ids), mapped)
 
     def layout(self) -> Layout | None:
-        """Return the layout of what `deploy` made, None for any other collection."""
-        made = self.record(f"{MADE}{self.name}")
+        """Return the layout of what `deploy` made; None for any other collection."""
+        made = self.record(f"{MADE}{self.collection_of()}")
         return None if made is None else Layout.from_json(made["layout"])
+
+    def collection_of(self) -> str:
+        """Return the collection behind the name, which may be an alias."""
+        return self.name
 
 
 class Correcting(NamedTuple):

@@ -1,4 +1,4 @@
-"""Opening: a store from its address. One file per engine, one line in STORES."""
+"""Engines: a store from its address. One file per engine, one line in STORES."""
 
 from __future__ import annotations
 
