@@ -97,6 +97,16 @@ def test_items_are_fetched_in_the_order_asked_for(tmp_path: Path) -> None:
     assert photos.fetch(np.array(["1"])).ids.size == 0
 
 
+@pytest.mark.parametrize("count", [3, 500])
+def test_one_query_is_answered_as_several_are(tmp_path: Path, count: int) -> None:
+    photos, queries = saved(tmp_path, count=count), rows(4, seed=1)
+    several = photos.search(queries, 5)
+    for row in range(4):
+        alone = photos.search(queries[row : row + 1], 5)
+        assert np.array_equal(alone.ids, several.ids[row : row + 1])
+        assert np.allclose(alone.values, several.values[row : row + 1], rtol=1e-5)
+
+
 def test_more_places_than_items_and_no_items_at_all(tmp_path: Path) -> None:
     found = saved(tmp_path, count=3).search(rows(2, seed=1), 5)
     assert (found.ids[:, 3:] == -1).all() and (found.ids[:, :3] != -1).all()

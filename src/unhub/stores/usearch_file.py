@@ -103,10 +103,13 @@ class UsearchFile(FileStore):
         with _effort(opened.index, effort):
             for start, stop in spans(len(queries) if len(opened.ids) else 0, QUERIES_AT_ONCE):
                 found = opened.index.search(np.ascontiguousarray(queries[start:stop], np.float32), k)
-                filled = np.arange(found.keys.shape[1]) < np.asarray(found.counts)[:, None]
-                keys = np.searchsorted(opened.ids, found.keys.astype(np.int64))
+                # For one query usearch returns rows without the axis of queries, as long as what was found.
+                counts = np.atleast_1d(getattr(found, "counts", len(found)))
+                filled = np.arange(np.shape(found.keys)[-1]) < counts[:, None]
+                keys = np.searchsorted(opened.ids, np.atleast_2d(found.keys).astype(np.int64))
                 places[start:stop, : keys.shape[1]] = np.where(filled, keys, -1)
-                values[start:stop, : keys.shape[1]] = _values(opened, np.where(filled, found.distances, 0))
+                distances = np.where(filled, np.atleast_2d(found.distances), 0)
+                values[start:stop, : keys.shape[1]] = _values(opened, distances)
         return found_at(opened.ids, places, values, metric)
 
     def _opened(self) -> MappedIndex:
