@@ -3,6 +3,7 @@
 This is the local mode of its client. On a server, only the address differs: qdrant://localhost:6333/photos.
 """
 
+import numpy as np
 from qdrant_client import QdrantClient, models
 
 import unhub
@@ -27,6 +28,7 @@ searcher = unhub.searcher(store, correction)
 ids, _ = searcher.search(data.queries, k=10)
 expected = unhub.searcher(store, correction, index="exact").search(data.queries, k=10).ids
 print(f"live as {live.name}: top-10 as exact search {(ids == expected).mean():.1%}")
+drawings = np.arange(1, len(data.items), 2)
 ids, _ = searcher.search(data.queries, k=10, where={"must": [{"key": "kind", "match": {"value": "drawing"}}]})
-print(f"drawings alone: {(ids % 2 == 1).mean():.1%}")
+print(f"drawings alone: {np.isin(ids, drawings).mean():.1%}")
 print(f"back to {unhub.rollback(store).now.what}")

@@ -58,11 +58,13 @@ def test_all_items_as_candidates_rank_as_the_whole_row(
     strength = rng.uniform(0, 2, 4) if each else 0.7
     order = np.argsort(-scores, axis=1)
     hits = unhub.rerank(ids[order], np.take_along_axis(scores, order, axis=1), correction, k, strength)
-    whole = correction.apply(scores, strength if each else 0.7)
+    whole: Floats = np.asarray(correction.apply(scores, strength if each else 0.7), np.float64)
     right = np.argsort(-whole, axis=1)[:, :k]
     width = right.shape[1]
     np.testing.assert_array_equal(hits.ids[:, :width], ids[right])
-    np.testing.assert_allclose(hits.scores[:, :width], np.take_along_axis(whole, right, axis=1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(hits.scores, np.float64)[:, :width], np.take_along_axis(whole, right, axis=1), rtol=1e-5, atol=1e-6
+    )
     assert hits.ids.shape == (4, k) and (hits.ids[:, width:] == ("" if texts else -1)).all()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.once
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores" / "other_languages.md").read_text(encoding="utf-8")
 FORMS: tuple[Form, ...] = ("ip", "l2", "cosine")
-ITEMS = unhub.Vectors(np.array(["a", "b"]), np.array([[2.0, 1, 2], [0, 3, 4]]))
+ROWS = np.array([[2.0, 1, 2], [0, 3, 4]])
+ITEMS = unhub.Vectors(np.array(["a", "b"]), ROWS)
 QUERY = [1.0, 2.0, 2.0]
 BIASES: dict[Kind, list[float]] = {"cosine": [-0.1, 0.1], "dot": [-2.0, 2.0]}
 
@@ -54,11 +56,12 @@ def score(record: dict[str, Any], query: list[float], weight: float, value: floa
     ready = sent({**record, "rotate": False}, query, 0.0, None)
     length = sum(one * one for one in ready) + (weight / record["ratio"]) ** 2
     radius = record["radius"] or 0.0
-    return {
+    scores: dict[str, float] = {
         "ip": value,
         "l2": (length + radius**2 - value) / 2,
         "cosine": value * radius * math.sqrt(length),
-    }[record["form"]]
+    }
+    return scores[record["form"]]
 
 
 def values(form: Form, stored: NDArray[np.float32], asked: NDArray[np.float32]) -> list[float]:
@@ -79,20 +82,20 @@ def test_the_page_has_the_numbers_of_the_layout(similarity: Kind, column: int) -
     layout, correction = made(similarity, form)
     rows = {what: cells[column] for what, cells in table_rows(PAGE, similarity).items()}
     stored, asked = layout.items(ITEMS, correction), layout.queries(np.array([QUERY]))[0]
-    near = {"abs": 2e-6, "rel": 2e-6}
+    near = partial(pytest.approx, abs=2e-6, rel=2e-6)
     assert float(rows["ratio"]) == layout.ratio
-    assert rows["radius"] == "none" if form == "ip" else float(rows["radius"]) == pytest.approx(layout.radius, **near)
-    assert numbers(rows["a is stored as"]) == pytest.approx(stored[0].tolist(), **near)
-    assert numbers(rows["b is stored as"]) == pytest.approx(stored[1].tolist(), **near)
-    assert numbers(rows["send at w = 1"]) == pytest.approx(asked.tolist(), **near)
-    assert numbers(rows["send at w = 0.5"]) == pytest.approx(layout.queries(np.array([QUERY]), 0.5)[0].tolist(), **near)
+    assert rows["radius"] == "none" if form == "ip" else float(rows["radius"]) == near(layout.radius)
+    assert numbers(rows["a is stored as"]) == near(stored[0].tolist())
+    assert numbers(rows["b is stored as"]) == near(stored[1].tolist())
+    assert numbers(rows["send at w = 1"]) == near(asked.tolist())
+    assert numbers(rows["send at w = 0.5"]) == near(layout.queries(np.array([QUERY]), 0.5)[0].tolist())
     found = numbers(rows["v of a and b at w = 1"])
-    assert found == pytest.approx(values(form, stored, asked), **near)
-    right = np.array([QUERY]) @ ITEMS.rows.T - correction.bias
+    assert found == near(values(form, stored, asked))
+    right = np.array([QUERY]) @ ROWS.T - correction.bias
     if similarity == "cosine":
-        lengths = np.linalg.norm(QUERY) * np.linalg.norm(ITEMS.rows, axis=1)
-        right = np.array([QUERY]) @ ITEMS.rows.T / lengths - correction.bias
-    assert numbers(rows["s - h of a and b"]) == pytest.approx(right[0].tolist(), **near)
+        lengths = np.linalg.norm(QUERY) * np.linalg.norm(ROWS, axis=1)
+        right = np.array([QUERY]) @ ROWS.T / lengths - correction.bias
+    assert numbers(rows["s - h of a and b"]) == near(right[0].tolist())
     record = layout.to_json()
     assert [score(record, QUERY, 1.0, one) for one in found] == pytest.approx(right[0].tolist(), abs=1e-5)
 
