@@ -23,7 +23,7 @@ from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import FIELD_PREFIX, Live, made_of
 from unhub.deploying.live import live_of
 from unhub.search.in_store import digest_of
-from unhub.stores.store import Batch, Store
+from unhub.stores.store import Store, StoredItems
 
 Command: TypeAlias = Literal["vectors", "payload", "rollback", "sync", "drop_old", "first"]
 When: TypeAlias = Literal["before", "during", "after"]
@@ -186,7 +186,7 @@ class Source:
         rows, ids = gallery(items, 0), np.arange(1000, 1000 + items)
         with opened(self.address) as store:
             store.create(DIMENSIONS, "cosine")
-            store.write(Batch(ids, rows, [{"colour": COLOURS[i % 3], "number": i} for i in range(items)]))
+            store.write(StoredItems(ids, rows, [{"colour": COLOURS[i % 3], "number": i} for i in range(items)]))
             store.finish()
             self.held, _ = held_by(store)
         np.save(self.queries_file, asking(QUERIES, 2))
@@ -354,7 +354,7 @@ class Rounds:
         rows = gallery(len(new), number)
         with opened(source.address) as store:
             store.remove(removed)
-            store.write(Batch(new, rows, [{"colour": "new", "number": int(one)} for one in new]))
+            store.write(StoredItems(new, rows, [{"colour": "new", "number": int(one)} for one in new]))
             source.held, _ = held_by(store)
         correction = unhub.remove(source.corrections[source.latest], chosen)
         held = source.held.vectors
