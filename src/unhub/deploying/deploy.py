@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +18,8 @@ from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, a
 from unhub.deploying.live import live_name_of, live_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
+from unhub.deploying.syncing import sync_field
+from unhub.deploying.unfinished import drop_debris, making
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
@@ -127,17 +128,21 @@ class _Work:
         layout = self._layout(about, like)
         for old in made_of(self.place):
             same = (old.digest, old.layout) == (digest_of(self.correction), layout)
-            if old.mode == "vectors" and same and self.place.sibling(old.collection).describe().count == old.items:
+            if old.mode == "vectors" and same and self._is_whole(old):
                 return self._measured(replace(old, live=self.live, notes=(*self.source.notes, *dropped)))
         number = 1 + max(map(number_of, made_of(self.place)), default=0)
         target = self.place.sibling(f"{self.place.name}{BESIDE}{number}")
         done = replace(self._new("vectors", target.name, dropped), layout=layout)
         meanwhile = Meanwhile()
-        with _dropped_if_stopped(target):
+        with making(self.place, done):
             self._write(target, layout, like, meanwhile)
             done = self._measured(replace(done, notes=(*done.notes, *meanwhile.notes)))
             self.place.put_record(done.key, done.to_json())
         return done
+
+    def _is_whole(self, old: Deployment) -> bool:
+        held = self.place.sibling(old.collection)
+        return held.exists() and held.describe().count == old.items
 
     def _write(self, target: Store, layout: Layout, like: Store | None, meanwhile: Meanwhile) -> None:
         """Create a collection, write every item into it, and build its index."""
@@ -194,8 +199,6 @@ class _Work:
     def payload(self) -> Deployment:
         """Write each item's bias into a new field of the source, and measure how many candidates are needed."""
         place = self.place
-        number = 1 + max(map(number_of, made_of(place)), default=0)
-        field = f"{FIELD_PREFIX}{number}"
         candidates, notes = UNMEASURED_CANDIDATES, []
         if self.source.store is None:
             raise ArgumentError("mode", "'payload' needs the items in the store", "use vectors, or give the store")
@@ -207,20 +210,23 @@ class _Work:
                 )
         else:
             notes.append(f"Without queries the number of candidates was not measured; it is {candidates:,}.")
-        done = replace(self._new("payload", place.name, notes), field=field, candidates=candidates)
         plain_index(place, self.correction)  # raises unless metric and dimensions are those of the fit
-        try:
+        notes += drop_debris(place)
+        for old in made_of(place):
+            same = (old.digest, old.candidates) == (digest_of(self.correction), candidates)
+            if old.mode == "payload" and same:
+                sync_field(place, self.correction, old)
+                return self._measured(replace(old, live=self.live, notes=(*self.source.notes, *notes)))
+        field = f"{FIELD_PREFIX}{1 + max(map(number_of, made_of(place)), default=0)}"
+        done = replace(self._new("payload", place.name, notes), field=field, candidates=candidates)
+        with making(place, done):
             for start, stop in spans(len(self.correction), BATCH_ROWS):
                 place.set_field(field, self.correction.ids[start:stop], self.correction.bias[start:stop])
                 if self.options.progress is not None:
                     self.options.progress(stop, len(self.correction))
             place.settle()
             done = self._measured(done)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                place.drop_field(field)
-            raise
-        place.put_record(done.key, done.to_json())
+            place.put_record(done.key, done.to_json())
         return done
 
     def _measured(self, done: Deployment) -> Deployment:
@@ -233,18 +239,6 @@ class _Work:
             loss = max(loss or 0.0, 1 - KEPT_SHARE)
         plain = self.place if self.source.store is not None and self.place.exists() else None
         return replace(done, measured=measure(index, plain, self.sample, loss))
-
-
-def drop_debris(place: Store) -> tuple[str, ...]:
-    """Drop collections that a killed deployment left behind: those without a record that it was finished."""
-    finished = {one.collection for one in made_of(place)}
-    pattern = re.compile(re.escape(f"{place.name}{BESIDE}") + "[0-9]+")
-    notes = []
-    for name in place.names():
-        if pattern.fullmatch(name) and name not in finished:
-            place.sibling(name).drop()
-            notes.append(f"{name}, which a stopped deployment had left behind, was dropped.")
-    return tuple(notes)
 
 
 @contextlib.contextmanager

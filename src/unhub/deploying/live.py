@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unhub.deploying.deployment import Deployment, Live, made_of
+from unhub.deploying.unfinished import drop_debris, drop_made
 from unhub.errors import ArgumentError
 from unhub.search.in_store import live_record
 from unhub.stores.store import Store
@@ -74,14 +75,11 @@ def drop_old(store: Store) -> list[str]:
         raise store.failed("is not live with a correction, so nothing is old", "switch to a deployment first")
     place = store.sibling(served.now.source)
     _publish(place, Live(served.name, served.now))  # first, so that nothing points at what is dropped
+    drop_debris(place)
     dropped = []
     for one in made_of(place):
         if one.key == served.now.key and served.now.mode != "plain":
             continue
-        place.put_record(one.key, None)
-        if one.mode == "vectors":
-            place.sibling(one.collection).drop()
-        else:
-            place.drop_field(one.field)
+        drop_made(place, one)
         dropped.append(one.what)
     return dropped

@@ -51,7 +51,7 @@ def sync(
     deployment = _current(store, place, served)
     source = SourceItems.of(place, fitted, items)
     if deployment.mode == "payload":
-        counts = _sync_field(place, fitted, deployment)
+        counts = sync_field(place, fitted, deployment)
     else:
         counts = _sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
     new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec)
@@ -122,7 +122,7 @@ def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, b
     return moved
 
 
-def _sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int, int, int]:
+def sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int, int, int]:
     """Set the field of items that lack it or have another bias."""
     positions = {one: row for row, one in enumerate(fitted.ids.tolist())}
     wanted, added, changed = [], 0, 0
@@ -140,4 +140,5 @@ def _sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int
     for start, stop in spans(len(rows), BATCH_ROWS):
         some = rows[start:stop]
         place.set_field(deployment.field, fitted.ids[some], fitted.bias[some])
+    place.settle()  # always: a killed run may have set the field and no more
     return added, changed, max(0, deployment.items + added - len(fitted))

@@ -56,18 +56,23 @@ class Names:
         return np.unique(self.positions(wanted if isinstance(wanted, np.ndarray) else list(wanted), name))
 
     def found(self, ids: Ids) -> Positions:
-        """Return the positions of the ids that an index returned, -1 for an empty place."""
-        order, known = self._sorted
-        places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        empty = ids == no_id(ids.dtype)
-        strange = (known[places] != ids) & ~empty
+        """Return the positions of the ids that an index returned, -1 for an empty place; raise if one is unknown."""
+        positions, strange = self.looked_up(ids)
         if strange.any():
             raise ArgumentError(
                 "index",
                 f"returned the id {ids[strange][0].item()!r}, which the correction does not cover",
                 "extend the correction by the items that were added to the index",
             )
-        return np.where(empty, -1, order[places])
+        return positions
+
+    def looked_up(self, ids: Ids) -> tuple[Positions, NDArray[np.bool_]]:
+        """Return the positions of the ids that an index returned, -1 for an empty place, and which ids are unknown."""
+        order, known = self._sorted
+        places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        empty = ids == no_id(ids.dtype)
+        strange = (known[places] != ids) & ~empty
+        return np.where(empty | strange, -1, order[places]), strange
 
 
 @dataclass(frozen=True, eq=False)

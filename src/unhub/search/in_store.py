@@ -70,12 +70,13 @@ class StoreIndex:
         if not np.any(weights):
             correcting = correcting._replace(candidates=k)
         elif self.store.subtracts and correcting.field:
+            correcting = correcting._replace(candidates=max(k, correcting.candidates))
             found = self.store.search_less(queries, weights, k, correcting, self.where, allowed)
             return found.values, found.ids
         found = self.store.search(queries, max(k, correcting.candidates), self.where, allowed)
         similarities = similarities_of(found.values, self.metric)
         # The searcher has applied the gate to the weights already.
-        best = reranked(found.ids, similarities, without_gate(self.correction), k, weights)
+        best = reranked(found.ids, similarities, without_gate(self.correction), k, weights, covered_only=True)
         return cast("Float32", best.scores), best.ids
 
 

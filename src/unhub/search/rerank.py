@@ -45,9 +45,13 @@ def rerank(
     return reranked(named, given, correction, places or named.shape[1], strengths(strength, len(named), correction))
 
 
-def reranked(ids: Ids, scores: Float64, correction: Bias, k: int, weights: Float64) -> Hits:
-    """Return the k best candidates by score - weight * bias; the first candidate of a row is the raw best."""
-    positions = Names(correction.ids).found(ids)
+def reranked(ids: Ids, scores: Float64, correction: Bias, k: int, weights: Float64, covered_only: bool = False) -> Hits:
+    """Return the k best candidates by score - weight * bias; the first candidate of a row is the raw best.
+
+    covered_only: whether candidates that the correction does not cover are left out, not refused.
+    """
+    names = Names(correction.ids)
+    positions = names.looked_up(ids)[0] if covered_only else names.found(ids)
     empty = positions < 0
     if not np.isfinite(scores[~empty]).all():
         raise ArgumentError("scores", "must be finite for every candidate")

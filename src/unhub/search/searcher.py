@@ -261,8 +261,37 @@ class Searcher:
         if isinstance(self._index, InProcess):
             return self._index.find(queries, weights, k, allowed, progress)
         names = None if allowed is None else self._names.ids[allowed]
+        if isinstance(self._index, StoreIndex):
+            return self._in_store(self._index, queries, weights, k, names, progress)
         scores, ids = self._index.search(queries, weights, k, names, progress)
         return scores, self._names.found(ids)
+
+    def _in_store(
+        self,
+        index: StoreIndex,
+        queries: Float32,
+        weights: Float64,
+        k: int,
+        names: Ids | None,
+        progress: Progress | None,
+    ) -> Ranked:
+        """Return the best items of a store that the correction covers.
+
+        Others were added since, or by a sync that is under way; more are then asked for in their place.
+        """
+        places = k
+        while True:
+            scores, ids = index.search(queries, weights, places, names, progress)
+            positions, strange = self._names.looked_up(ids)
+            most = int(strange.sum(axis=1).max(initial=0))
+            if most <= places - k:
+                break
+            places = k + 2 * most
+        if most:
+            order = np.argsort(strange, axis=1, kind="stable")[:, :k]
+            scores = np.take_along_axis(np.where(strange, -np.inf, scores).astype(np.float32), order, axis=1)
+            positions = np.take_along_axis(positions, order, axis=1)
+        return scores, positions
 
     def add(self, new_items: VectorsLike, correction: Correction) -> None:
         """Add new items; `correction` covers the old ones followed by these, as `unhub.extend` returns it.

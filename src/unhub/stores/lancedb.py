@@ -335,6 +335,13 @@ class LanceStore(Store):
                 raise self.failed(f"took the field {name!r} for {changed} of {known} items", "set it again")
         self._filled = None
 
+    def settle(self) -> None:
+        """Drop the index on the ids that a killed `set_field` left."""
+        table = self._table()
+        with self._plainly("be indexed", CONFLICT):
+            if any(one.name == ID_INDEX for one in table.list_indices()):
+                table.drop_index(ID_INDEX)
+
     def drop_field(self, name: str) -> None:
         """Drop a column of the payload; nothing is rewritten."""
         table = self._table()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, final
 from weakref import WeakValueDictionary
 
-from unhub.atomic import beside, replacing, strays
+from unhub.atomic import beside, remove_strays, replacing, strays
 from unhub.compute.workers import Progress
 from unhub.errors import ArgumentError, optional
 from unhub.stores.address import Address
@@ -264,7 +264,10 @@ class QdrantEdgeStore(PointStore):
             self._shard().flush()
 
     def drop(self) -> None:
-        """Drop the shard, if it exists: first its name, then its files."""
+        """Drop the shard, if it exists: first its name, then its files, also those that a killed process left."""
+        with self._asking():
+            for stray in strays(self._open.path):
+                shutil.rmtree(stray, ignore_errors=True)
         if not self.exists():
             return
         with self._asking():
@@ -300,6 +303,8 @@ class QdrantEdgeStore(PointStore):
         """Keep a record in a file that appears whole."""
         path, text = self._records / f"{record_key(key)}.json", json.dumps({"key": key, "record": record})
         with self._asking():
+            if self._records.is_dir():
+                remove_strays(path)
             if record is None:
                 path.unlink(missing_ok=True)
                 return

@@ -1,0 +1,59 @@
+"""Unfinished: what is being made or dropped is noted beforehand, so that after a kill it is found and dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from unhub.deploying.deployment import BESIDE, Deployment, made_of
+from unhub.stores.store import Store
+
+UNFINISHED = "unfinished:"  # and the key of a deployment: the key of the note that it is being made or dropped
+
+
+@contextlib.contextmanager
+def making(place: Store, one: Deployment) -> Iterator[None]:
+    """Note a deployment while it is made, within which its record is kept; drop it if anything stops it."""
+    note = f"{UNFINISHED}{one.key}"
+    try:
+        place.put_record(note, one.to_json())
+        yield
+        place.put_record(note, None)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            drop_made(place, one)
+        raise
+
+
+def drop_made(place: Store, one: Deployment) -> None:
+    """Drop a deployment: first its record, so that nobody takes it for a whole one."""
+    note = f"{UNFINISHED}{one.key}"
+    place.put_record(note, one.to_json())
+    place.put_record(one.key, None)
+    if one.mode == "vectors":
+        place.sibling(one.collection).drop()
+    else:
+        place.drop_field(one.field)
+        place.settle()
+    place.put_record(note, None)
+
+
+def drop_debris(place: Store) -> tuple[str, ...]:
+    """Drop what killed deployments of a collection left behind, and return notes that say what."""
+    dropped, records = [], place.records()
+    for key, record in records.items():
+        if not key.startswith(UNFINISHED) or (one := Deployment.from_json(record)).source != place.name:
+            continue
+        if one.key in records:  # it was finished, or not yet dropped
+            place.put_record(key, None)
+        else:
+            drop_made(place, one)
+            dropped.append(one.what)
+    finished = {one.collection for one in made_of(place)}
+    pattern = re.compile(re.escape(f"{place.name}{BESIDE}") + "[0-9]+")
+    for name in place.names():
+        if pattern.fullmatch(name) and name not in finished:
+            place.sibling(name).drop()
+            dropped.append(name)
+    return tuple(f"{what}, which a stopped deployment had left behind, was dropped." for what in dropped)
