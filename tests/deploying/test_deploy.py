@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +11,12 @@ import pytest
 
 import unhub
 from tests.deploying.cases import DIMENSIONS, ITEMS, Deployed, asking, gallery, in_engine
-from tests.stores.engines import Engine, engines
+from tests.stores.engines import ENGINES, Engine, engines
 from unhub.arrays import Kind
 from unhub.data.vectors import Vectors
-from unhub.deploying.deployment import Mode
+from unhub.deploying import deploy as deploy_module
+from unhub.deploying.deployment import Measured, Mode
+from unhub.deploying.measuring import measure
 
 pytestmark = pytest.mark.once
 
@@ -219,3 +222,29 @@ def test_the_items_of_the_fit_are_compared_by_cosine(engine: Engine, tmp_path: P
     assert not any("matched by id" in note for note in unhub.deploy(correction, case.store, items=scaled).notes)
     with pytest.raises(ValueError, match="of 300 compared"):
         unhub.deploy(correction, case.store, items=changed(case))
+
+
+def test_from_one_engine_into_another(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path / "one")
+    other = ENGINES["qdrant-edge"].open(tmp_path / "other")
+    done = unhub.deploy(case.correction, case.store, to=other, queries=case.queries, switch=True)
+    assert done.measured is not None and done.measured.corrected_recall >= 0.99
+    assert case.store.names() == ["photos"] and case.store.records() == {}
+    hits = unhub.searcher(other, case.correction).search(case.queries)
+    assert share(hits.ids, case.exact().ids) >= 0.99
+    (first,) = other.sibling(done.collection).batches(payload=True, rows=1000)
+    assert first.payload is not None and {one["colour"] for one in first.payload} == {"red", "green", "blue"}
+    with pytest.raises(ValueError, match="'payload' needs the items in the store itself"):
+        unhub.deploy(case.correction, case.store, "payload", to=other)
+
+
+def test_what_finds_too_little_does_not_go_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    measured = measure
+
+    def poor(*given: Any, **named: Any) -> Measured:
+        return dataclasses.replace(measured(*given, **named), corrected_recall=0.5)
+
+    monkeypatch.setattr(deploy_module, "measure", poor)
+    done = unhub.deploy(case.correction, case.store, queries=case.queries, switch=True)
+    assert "not switched" in done.notes[-1] and not any(key.startswith("live:") for key in case.store.records())

@@ -91,26 +91,41 @@ def deploy(
             progress=advance,
         )
     place = held if isinstance(held, Store) else cast("Store", target)  # or deploy would have refused
-    if go_live:
+    good = done.measured is None or done.measured.good
+    if go_live and good:
         go(place, done)
-    dropped = drop(place) if drop_old else []
+    dropped = drop(place) if drop_old and good else []
     if as_json:
-        echo_json({**done.to_json(), "switched": go_live, "dropped": dropped})
+        echo_json({**done.to_json(), "switched": go_live and good, "dropped": dropped})
     elif not quiet:
         show_words((("deployed", done.what), _facts(done)))
         tell(*done.notes, *(f"Dropped {one}." for one in dropped))
-        if go_live:
+        if go_live and good:
             tell(*_state(place))
-        else:
+        elif good:
             tell(f"Nothing was switched. To go live: unhub switch '{place.address}'")
+    if not good:
+        if not quiet and not as_json:
+            tell("It finds less than is promised: nothing was switched.")
+        raise typer.Exit(NO)
 
 
-def switch(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:
+def switch(
+    store: StoreArgument,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Drop deployments that are not live any more; there is no way back.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
     """Let the live name serve what was deployed last."""
+    from unhub.deploying.live import drop_old as drop
     from unhub.deploying.live import switch as go
 
     place = open_given_store(store, "STORE")
     go(place)
+    if drop_old:
+        drop(place)
     _tell_live(place, quiet, as_json)
 
 

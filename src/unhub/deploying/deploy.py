@@ -25,6 +25,7 @@ from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, l
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
 from unhub.stores.store import BATCH_ROWS, Description, Store, StoredItems
 
+NOT_SWITCHED = "It was not switched: it finds less than is promised. Look at it, and switch if that is acceptable."
 ROTATION_ITEMS = 10_000  # stored twice, to see whether a rotation helps codes
 
 
@@ -57,21 +58,24 @@ def deploy(
 
     mode: `vectors` writes augmented vectors into a new collection; `payload` writes each item's bias into a new field,
     and a search corrects the nearest candidates, as many as the sample needs. The collection itself is never changed
-    otherwise. store: the source; vectors at hand need `to`, which names the collection to make them beside. queries: a
-    sample to measure with. items: those of the fit, to compare with what the engine holds. alias: the live name
-    (default: that of the collection and `_live`). What a killed run left behind is dropped, and what it had finished is
-    taken over.
+    otherwise. store: the source. to: the collection to make it beside, for vectors at hand or another place than the
+    source. queries: a sample to measure with; what finds less than is promised does not go live by itself. items: those
+    of the fit, to compare with what the engine holds. alias: the live name (default: that of the collection and
+    `_live`). What a killed run left behind is dropped, and what it had finished is taken over.
     """
     fitted = as_deployable(correction)
     if mode not in ("vectors", "payload"):
         raise ArgumentError("mode", f"must be 'vectors' or 'payload', got {mode!r}")
-    place = _place(store, to)
+    held = _source_of(store) if isinstance(store, Store) else store
+    place = _place(held, to)
     live = live_name_of(place, alias)
-    source = SourceItems.of(place if isinstance(store, Store) else store, fitted, items)
+    source = SourceItems.of(held, fitted, items)
     sample = None if queries is None else Sample.of(source, queries, threads)
     options = Options(form, rotate, threads, progress)
     work = _Work(fitted, place, source, sample, live, options)
     done = work.vectors() if mode == "vectors" else work.payload()
+    if switch and done.measured is not None and not done.measured.good:
+        return replace(done, notes=(*done.notes, NOT_SWITCHED))
     if switch:
         _switch(place, done)
     return done
@@ -80,18 +84,23 @@ def deploy(
 _switch = switch  # `switch` is an argument above
 
 
-def _place(store: VectorsLike, to: Store | None) -> Store:
-    """Return the collection that the deployment is made beside; under a live name, the source of what is live."""
+def _source_of(store: Store) -> Store:
+    """Return the collection itself; under a live name, the source of what is live."""
+    served = live_of(store)
+    return store if served is None else store.sibling(served.now.source)
+
+
+def _place(source: VectorsLike, to: Store | None) -> Store:
+    """Return the collection that the deployment is made beside: the source itself, unless another one is named."""
     if to is not None and not isinstance(to, Store):
         raise ArgumentError("to", f"must be a store, got {type(to).__name__}", "open one with unhub.store")
-    if isinstance(store, Store):
-        if to is not None and to.address.shown != store.address.shown:
-            raise ArgumentError("to", "is another place than the source", "deploy into the store of the items itself")
-        served = live_of(store)
-        return store.sibling(served.now.source) if served is not None else store
-    if to is None:
+    if to is not None:
+        named = _source_of(to)
+        same = isinstance(source, Store) and named.address.shown == source.address.shown
+        return source if same and isinstance(source, Store) else named
+    if not isinstance(source, Store):
         raise ArgumentError("to", "is missing, and vectors at hand must be put into a store", "name the store")
-    return to
+    return source
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +131,7 @@ class _Work:
 
     def vectors(self) -> Deployment:
         """Write augmented vectors into a new collection beside the source, or take over a finished one."""
-        like = self.place if self.source.store is not None else None
+        like = self.place if self.source.store is self.place else None
         about = None if like is None else like.describe()
         dropped = drop_debris(self.place)
         layout = self._layout(about, like)
@@ -200,8 +209,10 @@ class _Work:
         """Write each item's bias into a new field of the source, and measure how many candidates are needed."""
         place = self.place
         candidates, notes = UNMEASURED_CANDIDATES, []
-        if self.source.store is None:
-            raise ArgumentError("mode", "'payload' needs the items in the store", "use vectors, or give the store")
+        if self.source.store is not place:
+            raise ArgumentError(
+                "mode", "'payload' needs the items in the store itself", "use vectors, or leave `to` out"
+            )
         if self.sample is not None:
             candidates, share = self.sample.candidates_needed(self.source, self.options.threads)
             if share < KEPT_SHARE:
@@ -237,7 +248,7 @@ class _Work:
         loss = allowed_loss(index.store.describe())
         if done.mode == "payload":
             loss = max(loss or 0.0, 1 - KEPT_SHARE)
-        plain = self.place if self.source.store is not None and self.place.exists() else None
+        plain = self.place if self.source.store is self.place else None
         return replace(done, measured=measure(index, plain, self.sample, loss))
 
 

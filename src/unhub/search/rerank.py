@@ -42,7 +42,11 @@ def rerank(
             wanted = "integers" if correction.ids.dtype.kind == "i" else "texts"
             raise ArgumentError("ids", f"must be {wanted}, as those of the correction, got {named.dtype}")
     places = k if k is None else check_whole(k, "k", 1)
-    return reranked(named, given, correction, places or named.shape[1], strengths(strength, len(named), correction))
+    weights = strengths(strength, len(named), correction)
+    try:
+        return reranked(named, given, correction, places or named.shape[1], weights)
+    except ArgumentError as error:
+        raise error.of("ids" if error.name == "index" else error.name) from None
 
 
 def reranked(ids: Ids, scores: Float64, correction: Bias, k: int, weights: Float64, covered_only: bool = False) -> Hits:
