@@ -144,7 +144,8 @@ def lance_unrefined(store: Store, queries: Float32, k: int, effort: int | None) 
     table = lancedb.connect(store.address.place).open_table(store.name)
     about, found = store.describe(), []
     for row in queries:
-        search = table.search(row, vector_column_name="vector").distance_type(about.metric).limit(k)
+        search: Any = table.search(row, vector_column_name="vector")
+        search = search.distance_type(about.metric).limit(k)
         if effort is not None:
             search = search.ef(effort) if about.index == "hnsw" else search.nprobes(effort)
         rows = search.select(["id", "_distance"]).to_arrow()
@@ -182,15 +183,15 @@ def postgres(kind: str, index: str) -> Callable[[Path, Vectors], Store]:
         schema, lists = f"bench_{next(NUMBERS)}", max(10, round(len(items) ** 0.5))
         where = f"postgresql://postgres@/postgres?host={server_folder()}"
         with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {schema}")  # type: ignore[arg-type]
+            connection.execute(f"CREATE SCHEMA {schema}")
             table = f"{schema}.photos (id bigint PRIMARY KEY, embedding {kind}({items.dimensions}))"
-            connection.execute(f"CREATE TABLE {table}")  # type: ignore[arg-type]
+            connection.execute(f"CREATE TABLE {table}")
             store = open_store(f"{where}#{schema}.photos.embedding")
             fill(store, items)
             connection.execute("SET maintenance_work_mem = '1GB'")
             made_index = index.format(lists=lists)
-            connection.execute(f"CREATE INDEX ON {schema}.photos USING {made_index}")  # type: ignore[arg-type]
-            connection.execute(f"ANALYZE {schema}.photos")  # type: ignore[arg-type]
+            connection.execute(f"CREATE INDEX ON {schema}.photos USING {made_index}")
+            connection.execute(f"ANALYZE {schema}.photos")
         return open_store(f"{where}#{schema}.photos.embedding")
 
     return made
@@ -248,7 +249,7 @@ PLACES: Mapping[str, Place] = {
             "",
             PLAIN,
             ("qdrant_client",),
-            20_000,
+            1_000,
         ),
         Place("lancedb", "LanceDB, no index", made_by_default("lancedb:{}/db#photos"), 0, "", PLAIN, LANCE),
         Place("lancedb", "LanceDB, IVF_FLAT", lance("IvfFlat"), 100, "nprobes", PLAIN, LANCE),
@@ -305,7 +306,7 @@ PLACES: Mapping[str, Place] = {
             "",
             PLAIN,
             ("pymilvus", "milvus_lite"),
-            20_000,
+            5_000,
         ),
         Place(
             "faiss",

@@ -23,9 +23,9 @@ DIMENSIONS, MEANINGS = 128, 40
 BANK, SAMPLE, ASKED = 5_000, 300, 500
 METHOD, REFIT = "nnn:k=32,alpha=0.75", "nnn:k=16,alpha=0.75"
 HOW_GENERATED = (
-    f"{DIMENSIONS} dimensions, length one. An item is a mixture of {MEANINGS} directions whose weight falls as 1 / sqrt(j), "
-    "some noise, and a share of the mean query: |N(0, 1)| times 0.5. Queries are such mixtures, with a share of 0.8 for all: "
-    "items with a large share are near every query."
+    f"{DIMENSIONS} dimensions, length one. An item is a mixture of {MEANINGS} directions whose weight falls as "
+    "1 / sqrt(j), some noise, and a share of the mean query: |N(0, 1)| times 0.5. Queries are such mixtures, with a "
+    "share of 0.8 for all: items with a large share are near every query."
 )
 CANDIDATES = (10, 100, 1_000, 5_000)
 

@@ -53,8 +53,8 @@ def _sets(sets: Sequence[EngineSet]) -> Section:
         )
     heads = ["set", "items", "queries", "skewness", "corrected", *(f"among {count:,}" for count in counts)]
     words = (
-        f"The correction is `{METHOD}`. The last columns are the share of the corrected best ten among so many candidates, "
-        f"the nearest by plain similarity. Generated: {HOW_GENERATED}"
+        f"The correction is `{METHOD}`. The last columns are the share of the corrected best ten among so many "
+        f"candidates, the nearest by plain similarity. Generated: {HOW_GENERATED}"
     )
     return Section("The sets, and how many candidates hold the corrected best", words, heads, rows)
 
@@ -62,21 +62,21 @@ def _sets(sets: Sequence[EngineSet]) -> Section:
 def _recalls(mode: str, one: EngineSet, figures: Sequence[Figures]) -> Section:
     rows = []
     for row in figures:
+        place = PLACES[row.place]
         for way in row.recalls:
             name = row.place + (f", {way.way}" if way.way else "")
-            what = row.layout if mode == "vectors" else f"{row.candidates:,}"
-            rows.append([name, what, *_pairs(row, way), _verdict(way)])
+            cells = [f"{way.plain[0]:.3f}", f"{way.corrected[0]:.3f}"]
+            if mode == "vectors":
+                cells.append("default" if row.effort is None else f"{place.effort} {row.effort}: {way.deployed:.3f}")
+            high = len(way.plain) > 1
+            cells += (
+                [f"{place.effort} {place.high}", f"{way.plain[1]:.3f}", f"{way.corrected[1]:.3f}"] if high else [""] * 3
+            )
+            rows.append([name, row.layout if mode == "vectors" else f"{row.candidates:,}", *cells, _verdict(way)])
     told = "layout that `auto` chose" if mode == "vectors" else "candidates that deploy chose"
-    heads = ["collection", told, "default: plain", "corrected", "high effort", "plain", "corrected", "limit"]
+    chosen = ["effort that deploy chose"] if mode == "vectors" else []
+    heads = ["collection", told, "plain", "corrected", *chosen, "high effort", "plain", "corrected", "limit"]
     return Section(f"Recall in mode `{mode}`: {title_of(one.name)}, {len(one.items):,} items", "", heads, rows)
-
-
-def _pairs(row: Figures, way: Recalls) -> list[str]:
-    place = PLACES[row.place]
-    pairs = [f"{one:.3f}" for both in zip(way.plain, way.corrected, strict=True) for one in both]
-    if len(pairs) == 2:
-        return [*pairs, "exact", "", ""]
-    return [*pairs[:2], f"{place.effort} {place.high}", *pairs[2:]]
 
 
 def _verdict(way: Recalls) -> str:
@@ -96,8 +96,9 @@ def _times(mode: str, figures: Sequence[Figures]) -> Section:
     ratios = ["engine alone", "by `searcher`", f"limit {MOST_RATIO}"] if mode == "vectors" else ["by `searcher`"]
     heads = ["collection", "set", "plain ms", *ratios, "deploy s", *([] if mode == "vectors" else ["refit s"])]
     words = (
-        "Plain ms is the median time of one query. The ratios are of the medians of 200 single queries each, corrected and plain "
-        "in turn: by the engine alone, and by all that `unhub.searcher` does."
+        "Plain ms is the median time of one query. The ratios are of the medians of 200 single queries each, corrected "
+        "and plain in turn: by the engine alone at its default effort, and by all that `unhub.searcher` does, with the "
+        "effort that deploy chose."
     )
     return Section(f"Times in mode `{mode}`", words, heads, rows)
 
