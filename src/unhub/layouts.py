@@ -232,10 +232,12 @@ def layout(
     return layout_of(vectors, correction, bias, Shape.of(vectors.dimensions, form, rotate, pad_to), engine or "")
 
 
-def layout_of(items: Vectors, correction: Correction, bias: Float64, shape: Shape, engine: str) -> Layout:
-    """Return the layout of this shape for items with these biases."""
+def layout_of(
+    items: Vectors, correction: Correction, bias: Float64, shape: Shape, engine: str, coded: bool = False
+) -> Layout:
+    """Return the layout of this shape for items with these biases; coded: whether the engine compares by codes."""
     similarity = vector_similarity(correction)
-    ratio = bias_ratio(shape.form, items, bias, similarity)
+    ratio = bias_ratio(shape.form, items, bias, similarity, coded)
     radius = shape.radius(items, ratio * bias, similarity)
     gated = isinstance(correction, Bias) and correction.active is not None
     return Layout(
@@ -251,14 +253,18 @@ def layout_of(items: Vectors, correction: Correction, bias: Float64, shape: Shap
     )
 
 
-def bias_ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind) -> float:
+def bias_ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind, coded: bool = False) -> float:
     """Return the factor for biases, whose inverse scales the weights, so that h and w are no longer than the vectors.
 
-    Dot products, and h with them, grow with the square of the lengths: h would dominate the distances.
+    Dot products, and h with them, grow with the square of the lengths: h would dominate the distances. Codes are the
+    coarser the longer items are, and their errors count the more the longer queries are; the product of the two
+    lengths, sqrt(1 + (ratio h)^2) and sqrt(1 + (1 / ratio)^2), is least where ratio^2 is 1 / h.
     """
     largest = float(np.abs(bias).max())
-    if form == "ip" or similarity == "cosine" or largest == 0:
+    if form == "ip" or largest == 0:
         return 1.0
+    if similarity == "cosine":
+        return float(1 / np.sqrt(largest)) if coded else 1.0
     return longest(items, np.zeros(len(items)), "dot") / largest or 1.0
 
 

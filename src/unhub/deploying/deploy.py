@@ -16,7 +16,7 @@ from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, number_of
 from unhub.deploying.live import live_name_of, live_of, switch
-from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
+from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.deploying.syncing import sync_field
 from unhub.deploying.unfinished import drop_debris, making
@@ -26,7 +26,8 @@ from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_
 from unhub.stores.store import BATCH_ROWS, Description, Store, StoredItems
 
 NOT_SWITCHED = "It was not switched: it finds less than is promised. Look at it, and switch if that is acceptable."
-ROTATION_ITEMS = 10_000  # stored twice, to see whether a rotation helps codes
+TRIAL_ITEMS = 10_000  # at least, stored twice, to see whether a rotation helps codes
+TRIAL_BYTES = 24 << 20  # of vectors at least: Qdrant neither codes nor indexes less than 20 MB
 
 
 @dataclass(frozen=True)
@@ -174,21 +175,23 @@ class _Work:
         coded = about is not None and about.codes in ("int8", "pq", "binary", "other")
         multiple = 1 if about is None else int(about.settings.get("multiple", "1"))
         rotate = self.options.rotate
-        plain = self._shaped(form, rotate is True, multiple)
+        plain = self._shaped(form, rotate is True, multiple, coded)
         if rotate != "auto" or not coded or like is None:
             return plain
-        rotated = self._shaped(form, True, multiple)
-        return rotated if self._found(rotated, like) > self._found(plain, like) else plain
+        rotated = self._shaped(form, True, multiple, coded)
+        # Without a difference, as where so few items are not coded yet, the rotation is the safe choice.
+        return rotated if self._found(rotated, like) >= self._found(plain, like) else plain
 
-    def _shaped(self, form: Form, rotate: bool, multiple: int) -> Layout:
+    def _shaped(self, form: Form, rotate: bool, multiple: int, coded: bool) -> Layout:
         width = self.source.items.dimensions + extra_dimensions(form)
         shape = Shape.of(self.source.items.dimensions, form, rotate, -(-width // multiple) * multiple)
-        return layout_of(self.source.items, self.correction, self.correction.bias, shape, self.place.engine)
+        return layout_of(self.source.items, self.correction, self.correction.bias, shape, self.place.engine, coded)
 
     def _found(self, layout: Layout, like: Store) -> float:
         """Return the recall of a layout on some of the items, stored for the trial; items stand in for queries."""
         count = len(self.source.items)
-        drawn = random_positions(count, min(count, ROTATION_ITEMS), 0)
+        enough = max(TRIAL_ITEMS, TRIAL_BYTES // (4 * layout.width))
+        drawn = random_positions(count, min(count, enough), 0)
         rows, bias, ids = self.source.ready(drawn), self.correction.bias[drawn], self.correction.ids[drawn]
         asked = rows[:: max(1, len(rows) // 200)] if self.sample is None else self.sample.queries[:200]
         scores = asked @ rows.T - bias
@@ -249,7 +252,17 @@ class _Work:
         if done.mode == "payload":
             loss = max(loss or 0.0, 1 - KEPT_SHARE)
         plain = self.place if self.source.store is self.place else None
-        return replace(done, measured=measure(index, plain, self.sample, loss))
+        measured = measure(index, plain, self.sample, loss)
+        if measured.good or done.mode == "payload":
+            return replace(done, measured=measured)
+        effort = effort_needed(index, self.sample, measured)
+        if effort is None:
+            return replace(done, measured=measured)
+        note = (
+            f"Searches ask for the effort {effort}: by the engine's default they find {measured.corrected_recall:.3f}."
+        )
+        measured = measure(replace(index, effort=effort), plain, self.sample, loss)
+        return replace(done, measured=measured, effort=effort, notes=(*done.notes, note))
 
 
 @contextlib.contextmanager

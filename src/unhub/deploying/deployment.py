@@ -67,7 +67,8 @@ class Deployment:
 
     source: the collection it was made of. collection: the one to search, made for mode `vectors`, else the source.
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
-    clients ask for. digest, spec: of the correction. notes: what a reader should know.
+    clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
+    search of mode `vectors` asks for, None for the engine's default.
     """
 
     mode: Mode
@@ -84,6 +85,7 @@ class Deployment:
     measured: Measured | None = None
     replaces: str = ""
     notes: tuple[str, ...] = ()
+    effort: int | None = None
 
     @property
     def key(self) -> str:
@@ -122,7 +124,15 @@ class Deployment:
     def plain(self) -> Deployment:
         """Return the state before any deployment: the source, searched as it is."""
         return replace(
-            self, mode="plain", collection=self.source, layout=None, field="", candidates=0, measured=None, notes=()
+            self,
+            mode="plain",
+            collection=self.source,
+            layout=None,
+            field="",
+            candidates=0,
+            measured=None,
+            notes=(),
+            effort=None,
         )
 
 

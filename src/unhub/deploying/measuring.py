@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -22,11 +22,15 @@ from unhub.matching import prepare_queries
 from unhub.search.hits import Names
 from unhub.search.in_store import StoreIndex
 from unhub.search.searcher import Searcher
-from unhub.stores.store import Store
+from unhub.stores.store import IndexKind, Store
 
 PLACES = 10
 MOST_QUERIES = 2000  # of a sample, drawn at random from more
 TIMED_QUERIES = 30  # one after the other, for the time that one takes
+EFFORTS: Mapping[IndexKind, Sequence[int]] = {  # to try where the engine's default does not find enough
+    "hnsw": (100, 150, 200, 300, 400, 600, 800, 1000),
+    "ivf": (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200),
+}
 CANDIDATES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 KEPT_SHARE = 0.99  # of the corrected best that must be among the candidates
 
@@ -103,6 +107,16 @@ def measure(
         _skewness(found, index.ids),
         loss,
     )
+
+
+def effort_needed(index: StoreIndex, sample: Sample, measured: Measured) -> int | None:
+    """Return the least effort at which the corrected search finds enough; None if there is none, or no such thing."""
+    for effort in EFFORTS.get(index.store.describe().index, ()):
+        searcher = Searcher(None, index.correction, replace(index, effort=effort))
+        found = sample.recall(searcher.search(sample.queries, sample.k).ids, sample.corrected)
+        if replace(measured, corrected_recall=found).good:
+            return effort
+    return None
 
 
 def _milliseconds(search: Callable[[Float32], Any], queries: Float32) -> float:

@@ -26,7 +26,8 @@ class StoreIndex:
     """The items of a correction in a store, searched there by s - weight * bias.
 
     layout: that of the vectors in the store, None where they are the plain ones; then candidates are fetched and their
-    biases subtracted, by the engine if it can and the biases are in a field, else here.
+    biases subtracted, by the engine if it can and the biases are in a field, else here. effort: that of a search by the
+    layout, None for the engine's default.
     """
 
     store: Store
@@ -35,6 +36,7 @@ class StoreIndex:
     correcting: Correcting | None = None
     metric: Metric = "cosine"
     where: Where = None
+    effort: int | None = None
 
     @property
     def ids(self) -> Ids:
@@ -62,7 +64,7 @@ class StoreIndex:
 
     def _answer(self, queries: Float32, weights: Float64, k: int, allowed: Ids | None) -> tuple[Float32, Ids]:
         if self.layout is not None:
-            found = self.store.search(self.layout.asked(queries, weights), k, self.where, allowed)
+            found = self.store.search(self.layout.asked(queries, weights), k, self.where, allowed, self.effort)
             scores = self.layout.read(found.values, queries, weights).astype(np.float32)
             scores[found.ids == no_id(found.ids.dtype)] = -np.inf
             return scores, found.ids
@@ -153,4 +155,4 @@ def deployed_index(store: Store, correction: Bias, now: Record) -> StoreIndex:
     target = store.sibling(now["collection"]) if now["collection"] != store.name else store
     if now["mode"] == "payload":
         return plain_index(target, correction, Correcting(now["field"], now["candidates"]))
-    return StoreIndex(target, correction, Layout.from_json(now["layout"]))
+    return StoreIndex(target, correction, Layout.from_json(now["layout"]), effort=now.get("effort"))

@@ -607,12 +607,13 @@ def _tuned(search: Any, index: LanceIndex | None, k: int, effort: int | None) ->
     """Return a search with the effort and refining that its index takes."""
     if index is None:
         return search
-    if index.about.refine:
-        search = search.refine_factor(index.about.refine)
+    refine = index.about.refined(k)
+    if refine:
+        search = search.refine_factor(refine)
     if effort is None:
         return search
     if index.about.index == "hnsw":
-        return search.ef(max(effort, k * max(1, index.about.refine)))  # LanceDB refuses less
+        return search.ef(max(effort, k * max(1, refine)))  # LanceDB refuses less
     return search.nprobes(effort)
 
 

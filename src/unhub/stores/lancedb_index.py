@@ -24,19 +24,24 @@ class LanceKind:
     codes: Codes
     refine: int = 0
 
+    def refined(self, k: int) -> int:
+        """Return the refine factor of a search for k items: less where they are many."""
+        return min(self.refine, max(2, MOST_REFINED // k))
+
 
 # By the name that a table gives its index.
 KINDS: Mapping[str, LanceKind] = {
     "IvfFlat": LanceKind("IvfFlat", "IVF_FLAT", "ivf", "none"),
     "IvfSq": LanceKind("IvfSq", "IVF_SQ", "ivf", "int8", 2),
-    "IvfPq": LanceKind("IvfPq", "IVF_PQ", "ivf", "pq", 10),
+    "IvfPq": LanceKind("IvfPq", "IVF_PQ", "ivf", "pq", 30),
     "IvfRq": LanceKind("IvfRq", "IVF_RQ", "ivf", "binary", 10),
     "IvfHnswFlat": LanceKind("HnswFlat", "IVF_HNSW_FLAT", "hnsw", "none"),
-    "IvfHnswSq": LanceKind("HnswSq", "IVF_HNSW_SQ", "hnsw", "int8", 2),
-    "IvfHnswPq": LanceKind("HnswPq", "IVF_HNSW_PQ", "hnsw", "pq", 10),
+    "IvfHnswSq": LanceKind("HnswSq", "IVF_HNSW_SQ", "hnsw", "int8", 4),
+    "IvfHnswPq": LanceKind("HnswPq", "IVF_HNSW_PQ", "hnsw", "pq", 30),
 }
 UNKNOWN = LanceKind("", "unknown", "other", "other", 10)
 RQ_MULTIPLE = 8  # IVF_RQ refuses other numbers of dimensions
+MOST_REFINED = 4000  # rows that one query scores again, where that is more than twice as many as are wanted
 PARTITIONS_IN_PLAN = "partitions_ranked="
 
 
