@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kills_places import ENGINES
-from kills_rounds import Killed, kills, kills_at_steps
+from kills_rounds import CYCLE, Killed, kills, kills_at_steps
 
 
 def main() -> None:
@@ -45,7 +45,8 @@ def main() -> None:
             if options.steps:
                 done += kills_at_steps(ENGINES[name], Path(folder), options.items, tell)
             else:
-                done += kills(ENGINES[name], Path(folder), options.kills, options.items, options.seed, tell)
+                commands = [CYCLE[number % len(CYCLE)] for number in range(options.kills)]
+                done += kills(ENGINES[name], Path(folder), commands, options.items, options.seed, tell)
     Console(width=110).print(summed_up(done))
     if any(one.violations for one in done):
         raise SystemExit(1)

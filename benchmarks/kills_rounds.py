@@ -283,7 +283,7 @@ class Rounds:
         children: Children,
         items: int,
         seed: int,
-        earlier: Sequence[Command] = ("vectors",),
+        earlier: Sequence[Command] = ("vectors", "payload"),
     ) -> None:
         self.engine, self.folder, self.children, self.items = engine, folder, children, items
         self._chance = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ class Rounds:
         self._moments: dict[str, float] = {}  # of the next kill of each command, in its usual time
         self.source = Source.filled(engine, folder, items)
         for command in earlier:
-            self._run(self.source, command)
+            self._usual[command] = self._run(self.source, command)
 
     def kill(self, command: Command, step: int | None = None) -> Killed:
         """Kill a command, look at what is left, run it again, and look at what that leaves.
@@ -366,7 +366,7 @@ class Rounds:
     def _usual_of(self, command: Command) -> float:
         """Return how long a command takes: as the last of its kind took, the first time as a like one in another place.
 
-        A command changes the place, so the undisturbed run is made in one that is thrown away.
+        A command changes the place, so the undisturbed run is made in one of its own.
         """
         if command not in self._usual:
             other = Source.filled(self.engine, self.folder, self.items)
@@ -460,14 +460,19 @@ class Rounds:
 
 
 def kills(
-    engine: KilledEngine, folder: Path, count: int, items: int, seed: int, tell: Callable[[Killed], object]
+    engine: KilledEngine,
+    folder: Path,
+    commands: Sequence[Command],
+    items: int,
+    seed: int,
+    tell: Callable[[Killed], object],
 ) -> list[Killed]:
-    """Kill so many commands in an engine, tell of each, and return them."""
+    """Kill each of these commands in an engine, tell of each kill, and return them."""
     with Children(engine) as children:
         rounds = Rounds(engine, folder, children, items, seed)
         done = []
-        for number in range(count):
-            done.append(rounds.kill(CYCLE[number % len(CYCLE)]))
+        for command in commands:
+            done.append(rounds.kill(command))
             tell(done[-1])
     return done
 

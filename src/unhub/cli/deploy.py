@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 import typer
 
+from unhub.cli import stop_if_interrupted
 from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell
@@ -90,6 +91,7 @@ def deploy(
             threads=threads,
             progress=advance,
         )
+    stop_if_interrupted()  # nothing goes live after a ctrl-C, even one that was lost on its way
     place = held if isinstance(held, Store) else cast("Store", target)  # or deploy would have refused
     good = done.measured is None or done.measured.good
     if go_live and good:
