@@ -21,7 +21,7 @@ import pytest
 import unhub
 from tests.deploying.cases import asking, gallery
 from tests.stores import postgres_place
-from unhub.stores.store import Batch, Store
+from unhub.stores.store import Store, StoredItems
 
 if TYPE_CHECKING:
     import kills_places
@@ -60,7 +60,7 @@ def deployable(folder: Path, items: int) -> Store:
     store = unhub.store(f"lancedb:{folder}/db#photos")
     rows = gallery(items)
     store.create(rows.shape[1], "cosine")
-    store.write(Batch(np.arange(items), rows, [{"number": i} for i in range(items)]))
+    store.write(StoredItems(np.arange(items), rows, [{"number": i} for i in range(items)]))
     unhub.save(unhub.fit(store, asking(300, 1), method="nnn:k=4"), folder / "c.unhub")
     np.save(folder / "queries.npy", asking(200, 2))
     return store

@@ -81,7 +81,7 @@ class SourceItems:
             return
         seen = 0
         for batch in self.store.batches(payload=True):
-            known = np.isin(batch.ids, self.correction.ids)
+            known = ~names.looked_up(batch.ids)[1]
             meanwhile.added += int((~known).sum())
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
             kept = StoredItems(batch.ids[known], batch.rows[known], payload)
