@@ -11,10 +11,11 @@ from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.deploying.deployment import FIELD_PREFIX
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
 COMPARED_ITEMS = 1000  # drawn at random, to compare vectors that an engine may have scaled
@@ -70,7 +71,10 @@ class SourceItems:
         return some.unit_block(0, len(some), self.similarity)
 
     def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[StoredItems, Float64]]:
-        """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted."""
+        """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted.
+
+        Fields that a deployment wrote are not payload of the items.
+        """
         names, bias = Names(self.correction.ids), self.correction.bias
         if self.store is None:
             for start, stop in spans(len(self.items), BATCH_ROWS):
@@ -81,7 +85,9 @@ class SourceItems:
         for batch in self.store.batches(payload=True):
             known = np.isin(batch.ids, self.correction.ids)
             meanwhile.added += int((~known).sum())
-            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
+            payload = None
+            if batch.payload is not None:
+                payload = [_own(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
             kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
@@ -110,6 +116,10 @@ class Meanwhile:
             f"The source changed meanwhile: {self.added} items were added, {self.changed} changed, {self.removed} "
             "removed. Run sync.",
         )
+
+
+def _own(payload: Payload) -> Payload:
+    return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
 
 
 def _about(store: Store | None) -> str:
