@@ -45,9 +45,7 @@ def test_a_finished_field_is_taken_over(engine: Engine, tmp_path: Path) -> None:
     engine.needs("payload", "replacing")
     case = in_engine(engine, tmp_path)
     first = unhub.deploy(case.correction, case.store, "payload", queries=case.queries)
-    case.store.write(
-        StoredItems(case.ids[:1], case.rows[:1], [{"colour": "red", "number": 0}])
-    )  # it may lose its field
+    case.store.write(StoredItems(case.ids[:1], case.rows[:1], [{"colour": "red", "number": 0}]))  # it may lose it
     again = unhub.deploy(case.correction, case.store, "payload", queries=case.queries, switch=True)
     assert again.field == first.field and len(made_of(case.store)) == 1
     held = [one for batch in case.store.batches(payload=True) for one in batch.payload or ()]
