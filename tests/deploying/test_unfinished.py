@@ -99,7 +99,7 @@ def test_a_drop_that_was_killed_is_finished_by_the_next(
 def test_items_that_are_not_yet_synced_are_left_out_and_the_rest_is_found(
     engine: Engine, mode: Mode, tmp_path: Path
 ) -> None:
-    engine.needs(*["payload"] * (mode == "payload"))
+    engine.needs("replacing", *["payload"] * (mode == "payload"))
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, mode, queries=case.queries, switch=True)
     payload = [{"colour": "new", "number": i} for i in range(40)]

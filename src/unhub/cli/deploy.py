@@ -13,8 +13,8 @@ from unhub.cli import stop_if_interrupted
 from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell
-from unhub.cli.inputs import GivenPath, check_outputs, open_given_store, read_optional, read_or_open
-from unhub.cli.options import VECTORS, Json, Overwrite, Quiet, Saved, Threads, one_of, vectors
+from unhub.cli.inputs import GivenPath, check_outputs, open_given_store, read_named, read_optional, read_or_open
+from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, one_of, vectors
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
@@ -54,6 +54,7 @@ def deploy(
         ModeChoice,
         one_of(ModeChoice, "--mode", help="A new collection of augmented vectors, or a field with each item's bias."),
     ] = ModeChoice.vectors,
+    item_ids: ItemIds = None,
     queries: SampleQueries = None,
     items: FittedItems = None,
     alias: Annotated[
@@ -76,7 +77,7 @@ def deploy(
     if drop_old and not go_live:
         raise ValueError("--drop-old goes with --switch: what is live must not be dropped")
     fitted = _loaded(correction)
-    held = read_or_open(source, "--from")
+    held = read_or_open(source, "--from") if item_ids is None else read_named(source, item_ids, "--from")
     target = None if to is None else open_given_store(to, "--to")
     asked, fit_items = read_optional(queries, "--queries"), read_optional(items, "--items")
     with progress("deploy", quiet) as advance:

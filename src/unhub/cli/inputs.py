@@ -95,7 +95,7 @@ def address_in(path: Path) -> str | None:
         return None
     from unhub.stores.engines import STORES, is_store
 
-    if "://" in text and not is_store(text):
+    if ("://" in text or "#" in text) and not is_store(text):
         raise unknown("address", text.partition(":")[0], STORES, "engines")  # the rest may hold a password
     return text if is_store(text) else None
 

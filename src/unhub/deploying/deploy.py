@@ -129,7 +129,7 @@ class _Work:
             len(self.source.items),
             digest_of(self.correction),
             self.correction.spec,
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
             replaces="" if served is None else served.now.what,
             notes=(*self.source.notes, *number_notes),
         )
@@ -147,7 +147,7 @@ class _Work:
         target = self.place.sibling(f"{self.place.name}{BESIDE}{next_number(self.place)}")
         done = replace(self._new("vectors", target.name, dropped), layout=layout)
         meanwhile = Meanwhile()
-        with making(self.place, done):
+        with making(self.place, done, target):
             self._write(target, layout, like, meanwhile)
             done = self._measured(replace(done, notes=(*done.notes, *meanwhile.notes)))
             self.place.put_record(done.key, done.to_json())
@@ -160,7 +160,10 @@ class _Work:
         else:
             counts = sync_vectors(self.place.sibling(old.collection), self.source, old, self.options.progress)
         taken = f"{old.what} was there already and was taken over; {sum(counts)} items of it were brought up to date."
-        done = self._measured(replace(old, live=self.live, notes=(*self.source.notes, *notes, taken)))
+        new = self._new(old.mode, old.collection, (*notes, taken))
+        done = self._measured(
+            replace(new, layout=old.layout, field=old.field, candidates=old.candidates, measured=None)
+        )
         self.place.put_record(done.key, done.to_json())
         return done
 
@@ -211,7 +214,7 @@ class _Work:
         scores = asked @ rows.T - bias
         right = ids[np.argsort(-scores, axis=1, kind="stable")[:, :10]]
         trial = self.place.sibling(f"{self.place.name}{BESIDE}{next_number(self.place)}")
-        with making(self.place, replace(self._new("vectors", trial.name), layout=layout)):
+        with making(self.place, replace(self._new("vectors", trial.name), layout=layout), trial):
             trial.create(layout.width, layout.metric, like)
             for start, stop in spans(len(rows), BATCH_ROWS):
                 here = slice(start, stop)

@@ -12,7 +12,6 @@ from unhub.stores.store import LIVE, MADE, Codes, Description, Record, Store
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 
 FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
-COUNTED = "count:"  # and a collection: the key of the record of the last number that was used for it
 BESIDE = "_unhub_"  # between the name of a collection and the number of what was made of it
 FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
@@ -176,13 +175,11 @@ def made_of(store: Store) -> list[Deployment]:
 
 
 def next_number(place: Store) -> int:
-    """Return the number of the next deployment of a collection: one that was never used, and whose name is free."""
-    last = place.record(f"{COUNTED}{place.name}") or {"last": 0}
-    number = 1 + max([int(last["last"]), *map(number_of, made_of(place))])
+    """Return the number of the next deployment of a collection, whose names are free."""
+    number = 1 + max(map(number_of, made_of(place)), default=0)
     taken = {*place.names(), *_fields(place)}
     while f"{place.name}{BESIDE}{number}" in taken or f"{FIELD_PREFIX}{number}" in taken:
         number += 1
-    place.put_record(f"{COUNTED}{place.name}", {"last": number})
     return number
 
 

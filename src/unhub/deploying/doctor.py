@@ -159,7 +159,7 @@ def _deployed(
     yield Finding(
         same,
         "the correction is the one that was deployed" if same else f"another one was deployed ({deployment.spec})",
-        "" if same else "Give the correction that was deployed, or deploy this one.",
+        "" if same else "Give the one that was deployed, or deploy this one; if it was only extended, run sync.",
     )
     if not same:
         return

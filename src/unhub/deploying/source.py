@@ -137,21 +137,23 @@ def _check_ids(vectors: Vectors, correction: Bias, store: Store | None) -> None:
     held, fitted = vectors.ids, correction.ids
     if held.dtype.kind != fitted.dtype.kind:
         raise ArgumentError(
-            "items",
+            "items" if store is None else "store",
             f"has ids such as {held[0].item()!r}{_about(store)}, the correction such as {fitted[0].item()!r}",
             "fit on the same ids, for example on the store itself",
         )
     missing, new = fitted[~np.isin(fitted, held)], held[~np.isin(held, fitted)]
     if len(missing):
         raise ArgumentError(
-            "items",
+            "items" if store is None else "store",
             f"has {len(held):,} items{_about(store)} and lacks {len(missing):,} of the {len(fitted):,} of the "
             f"correction, for example {missing[0].item()!r}",
-            "remove them from the correction (unhub remove), or refit",
+            "are these the right items?"
+            if len(missing) == len(fitted)
+            else "remove them from the correction (unhub remove), or refit",
         )
     if len(new):
         raise ArgumentError(
-            "items",
+            "items" if store is None else "store",
             f"has {len(new):,} items{_about(store)} that the correction does not cover, for example {new[0].item()!r}",
             "extend the correction by them (unhub extend), or refit",
         )
@@ -160,7 +162,7 @@ def _check_ids(vectors: Vectors, correction: Bias, store: Store | None) -> None:
 def _check_width(vectors: Vectors, correction: Bias, store: Store | None) -> None:
     if vectors.dimensions != correction.source.dimensions:
         raise ArgumentError(
-            "items",
+            "items" if store is None else "store",
             f"has {vectors.dimensions} dimensions{_about(store)}, the correction was fitted on "
             f"{correction.source.dimensions}",
             "use the model it was fitted with, or refit",
@@ -170,11 +172,11 @@ def _check_width(vectors: Vectors, correction: Bias, store: Store | None) -> Non
 def _compared(ordered: Vectors, correction: Bias, store: Store | None, items: Vectors | None) -> tuple[str, ...]:
     """Compare contents with those of the fit; return a note if that was not possible."""
     similarity = vector_similarity(correction)
-    differ = int((inspect(ordered, "items", similarity).hashes != correction.item_hashes).sum())
-    if not differ:
-        return ()
     if items is not None:
         _check_cosines(ordered, items.gather(Names(items.ids).positions(correction.ids, "items")), similarity)
+        return ()
+    differ = int((inspect(ordered, "items", similarity).hashes != correction.item_hashes).sum())
+    if not differ:
         return ()
     if store is not None:  # engines scale and round vectors, some even while they search
         return (

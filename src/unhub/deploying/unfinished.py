@@ -15,8 +15,11 @@ UNFINISHED = "unfinished:"  # and the key of a deployment: the key of the note t
 
 
 @contextlib.contextmanager
-def making(place: Store, one: Deployment) -> Iterator[None]:
-    """Note a deployment while it is made, within which its record is kept; drop it if anything stops it."""
+def making(place: Store, one: Deployment, target: Store | None = None) -> Iterator[None]:
+    """Note a deployment while it is made, within which its record is kept; drop it if anything stops it.
+
+    target: the collection that is written, which may hold open files.
+    """
     note = f"{UNFINISHED}{one.key}"
     try:
         place.put_record(note, {**one.to_json(), **_owner()})
@@ -24,6 +27,8 @@ def making(place: Store, one: Deployment) -> Iterator[None]:
         place.put_record(note, None)
     except BaseException:
         with contextlib.suppress(Exception):
+            if target is not None:
+                target.drop()
             drop_made(place, one)
         raise
 

@@ -229,7 +229,8 @@ class QdrantStore(PointStore):
         models = _models()
         with self._asking("does not understand the filter"):
             if where is not None and not isinstance(where, models.Filter):
-                where = models.Filter.model_validate(where)
+                as_json = isinstance(where, str)  # as from a command line
+                where = (models.Filter.model_validate_json if as_json else models.Filter.model_validate)(where)
         if keys is None:
             return where
         return models.Filter(must=[*([where] if where is not None else []), models.HasIdCondition(has_id=list(keys))])

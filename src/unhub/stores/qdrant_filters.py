@@ -5,6 +5,7 @@ The client reads this JSON itself; the engine has objects of its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,8 @@ def edge_filter(module: Any, where: object) -> Any:
 def _json(where: object) -> dict[str, Any]:
     dump: Callable[..., Any] | None = getattr(where, "model_dump", None)  # of a model of the client
     given = dump(mode="json", exclude_none=True) if dump is not None else where
+    if isinstance(given, str):
+        given = json.loads(given)
     if not isinstance(given, Mapping):
         raise ValueError(f"{where!r} is neither a filter nor its JSON")
     return {str(name): value for name, value in given.items() if value is not None}
