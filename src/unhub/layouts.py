@@ -172,14 +172,17 @@ class Layout:
         return READINGS[self.form](_readable(values, len(queries), self.form, "engine_scores"), length, self.radius)
 
     def originals(self, rows: Float32) -> Float32:
-        """Return the items, ready to multiply, that stored vectors were made of.
+        """Return the items, ready to multiply, that stored vectors were made of."""
+        return np.ascontiguousarray(self._unrotated(rows)[:, : self.dimensions])
 
-        An engine that scales vectors to length one, as some do under cosine, is undone: all had the length R.
-        """
+    def biases(self, rows: Float32) -> Float64:
+        """Return the biases in stored vectors, times the ratio."""
+        return -self._unrotated(rows)[:, self.dimensions].astype(np.float64)
+
+    def _unrotated(self, rows: Float32) -> Float32:
+        """Undo the rotation, and an engine's scaling to length one, as some do under cosine: all had the length R."""
         back = rows @ rotation(self.width).T if self.rotate else rows
-        if np.isfinite(self.radius):
-            back = unit(back) * np.float32(self.radius)
-        return np.ascontiguousarray(back[:, : self.dimensions])
+        return unit(back) * np.float32(self.radius) if np.isfinite(self.radius) else back
 
     def to_json(self) -> dict[str, Any]:
         """Return the layout as JSON can hold it."""
@@ -392,7 +395,7 @@ def _readable(values: ArrayLike, count: int, form: Form, name: str) -> Float64:
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 2 or len(given) != count:
         raise ArgumentError(name, f"must be ({count}, k), a row for each query, got shape {given.shape}")
-    steps = np.diff(given, axis=1)
+    steps = np.diff(given, axis=1) if np.isfinite(given).all() else np.empty(0)  # empty places are no distances
     if form != "l2" and steps.size >= LEAST_COMPARISONS and (steps >= 0).all() and (steps > 0).any():
         raise ArgumentError(
             name,

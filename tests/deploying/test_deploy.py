@@ -73,9 +73,10 @@ def test_a_store_that_carries_a_layout_gives_back_the_items(engine: Engine, tmp_
 def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
     engine.needs("payload")
     case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store, "payload")  # whose field is not part of it
     done = unhub.deploy(case.correction, case.store)
     kept = {
-        one: dict(payload)
+        one: {name: value for name, value in payload.items() if value is not None}  # some engines have columns
         for batch in case.store.sibling(done.collection).batches(payload=True)
         for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True)
     }

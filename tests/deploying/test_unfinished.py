@@ -13,7 +13,7 @@ from tests.deploying.cases import ITEMS, Deployed, asking, gallery, in_engine
 from tests.stores.engines import ENGINES, Engine, engines
 from unhub.deploying.deployment import Mode, made_of
 from unhub.deploying.unfinished import UNFINISHED, drop_debris
-from unhub.stores.store import Batch
+from unhub.stores.store import StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -45,7 +45,7 @@ def test_a_finished_field_is_taken_over(engine: Engine, tmp_path: Path) -> None:
     engine.needs("payload", "replacing")
     case = in_engine(engine, tmp_path)
     first = unhub.deploy(case.correction, case.store, "payload", queries=case.queries)
-    case.store.write(Batch(case.ids[:1], case.rows[:1], [{"colour": "red", "number": 0}]))  # it may lose its field
+    case.store.write(StoredItems(case.ids[:1], case.rows[:1], [{"colour": "red", "number": 0}]))  # it may lose it
     again = unhub.deploy(case.correction, case.store, "payload", queries=case.queries, switch=True)
     assert again.field == first.field and len(made_of(case.store)) == 1
     held = [one for batch in case.store.batches(payload=True) for one in batch.payload or ()]
@@ -103,7 +103,7 @@ def test_items_that_are_not_yet_synced_are_left_out_and_the_rest_is_found(
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store, mode, queries=case.queries, switch=True)
     payload = [{"colour": "new", "number": i} for i in range(40)]
-    new = Batch(np.arange(9000, 9040), gallery(40, seed=3), None if "payload" in engine.cannot else payload)
+    new = StoredItems(np.arange(9000, 9040), gallery(40, seed=3), None if "payload" in engine.cannot else payload)
     case.store.write(new)
     if done.layout is not None:  # a sync that came so far
         rows = done.layout.rows(np.asarray(new.rows), np.full(40, -0.1), new.ids)

@@ -441,8 +441,154 @@ def test_what_cannot_be_subtracted_is_said(schema: str) -> None:
     with pytest.raises(ValueError, match="metric is l2"):
         store.search_less(rows(1), np.ones(1), 2, Correcting("h", 3))
     other = at(schema, options="&metric=dot")
-    with pytest.raises(ValueError, match="no column 'h'"):
+    with pytest.raises(ValueError, match="no field 'h'"):
         other.search_less(rows(1), np.ones(1), 2, Correcting("h", 3))
+
+
+# Fields
+
+
+def tables(client: Any) -> list[str]:
+    found = client.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+        "AND relkind = 'r' ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in found]
+
+
+def fields(client: Any, table: str = "unhub_fields_photos") -> list[tuple[Any, ...]]:
+    return list(client.execute(f"SELECT * FROM {table} ORDER BY id").fetchall())
+
+
+def test_fields_stand_beside_the_table_which_stays_as_it_is(schema: str, client: Any) -> None:
+    made_by_hand(client)
+    client.execute("CREATE INDEX ON photos USING hnsw (clip vector_cosine_ops)")
+    store = at(schema, "photos.clip")
+    versions = "SELECT xmin::text, ctid::text, photos::text FROM photos ORDER BY key"
+    before = client.execute(versions).fetchall()
+    store.set_field("h_1", np.array([3, 1, 999]), np.array([0.3, 0.1, 9.0]))  # there is no 999
+    store.set_field("h_2", np.array([3]), np.array([1 / 3]))
+    store.set_field("h_1", np.array([1, 2]), np.array([0.5, 0.2]))
+    assert fields(client) == [(1, 0.5, None), (2, 0.2, None), (3, 0.3, 1 / 3)]
+    assert client.execute(versions).fetchall() == before
+    (batch,) = store.batches(payload=True)
+    assert batch.payload is not None
+    held = [{name: one[name] for name in ("title", "h_1", "h_2") if name in one} for one in batch.payload[:4]]
+    assert held == [
+        {"title": "photo 0", "h_1": 0.5},
+        {"title": "photo 1", "h_1": 0.2},
+        {"title": "photo 2", "h_1": 0.3, "h_2": 1 / 3},
+        {"title": "photo 3"},
+    ]
+    assert store.names() == ["photos"]
+    with pytest.raises(ValueError, match="already a column 'title'"):
+        store.set_field("title", np.array([1]), np.ones(1))
+    store.drop_field("h_1")
+    store.drop_field("h_2")
+    assert tables(client) == ["photos"] and client.execute(versions).fetchall() == before
+
+
+def test_what_was_read_with_its_fields_is_written_without(schema: str, client: Any) -> None:
+    store = at(schema)
+    written = filled(store, count=3)
+    store.set_field("h", written.ids, np.arange(3.0))
+    (batch,) = store.batches(payload=True)
+    store.write(batch)
+    assert client.execute("SELECT count(*) FROM photos WHERE payload ? 'h'").fetchone() == (0,)
+    assert next(store.batches(payload=True)).payload == batch.payload
+    other = store.sibling("photos_2")
+    other.create(16, "dot", like=store)
+    other.write(written)
+    assert next(other.batches(payload=True)).payload == written.payload
+
+
+def test_fields_go_with_their_items(schema: str, client: Any) -> None:
+    store = at(schema)
+    written = filled(store, count=5)
+    store.set_field("h", written.ids, np.arange(5.0))
+    store.remove(written.ids[:1])
+    client.execute("DELETE FROM photos WHERE id = 101")
+    client.execute("UPDATE photos SET id = 900 WHERE id = 102")
+    assert fields(client) == [(103, 3.0), (104, 4.0), (900, 2.0)]
+    store.drop()
+    assert tables(client) == []
+    filled(store, count=2)
+    assert store.names() == ["photos"] and next(store.batches(payload=True)).payload is not None
+
+
+@pytest.mark.parametrize("kind", ["UNLOGGED TABLE", "TABLE"])
+def test_fields_need_no_key(schema: str, client: Any, kind: str) -> None:
+    key = "UNIQUE DEFERRABLE" if kind == "TABLE" else "PRIMARY KEY"  # which no foreign key may name
+    client.execute(f'CREATE {kind} photos (id text COLLATE "C" {key}, f int, embedding vector(4))')
+    ids = np.array(["a", "b"])
+    for place, row in enumerate(rows(2, 4)):
+        client.execute("INSERT INTO photos VALUES (%s, 7, %s)", [ids[place], str(row.tolist())])
+    store = at(schema)
+    store.set_field("h", ids, np.array([1.0, 2.0]))
+    assert next(store.batches(payload=True)).payload == [{"f": 7, "h": 1.0}, {"f": 7, "h": 2.0}]
+    assert store.search_less(rows(1, 4), np.ones(1), 2, Correcting("h", 2)).ids.tolist()[0].count("a") == 1
+    store.remove(ids[:1])
+    assert fields(client) == [("b", 2.0)]
+
+
+def test_fields_of_a_view_stand_beside_it(schema: str, client: Any) -> None:
+    filled(at(schema), count=5)
+    client.execute("CREATE VIEW few AS SELECT id, embedding FROM photos WHERE id < 103")
+    store = at(schema, "few.embedding")
+    store.set_field("h", np.arange(100, 105), np.arange(5.0))
+    assert fields(client, "unhub_fields_few") == [(100, 0.0), (101, 1.0), (102, 2.0)]
+    assert next(store.batches(payload=True)).payload == [{"h": 0.0}, {"h": 1.0}, {"h": 2.0}]
+
+
+def test_fields_of_odd_and_long_names(schema: str, client: Any) -> None:
+    store = at(schema)
+    filled(store, count=2)
+    for name in ("f", "t", "n", "é" * 31, "x" * 63):
+        other = store.sibling(name)
+        other.create(16, "dot", like=store)
+        other.write(StoredItems(np.arange(2), rows(2)))
+        other.set_field("f", np.arange(2), np.ones(2))
+        other.set_field("distance", np.arange(2), np.zeros(2))
+        assert next(other.batches(payload=True)).payload == [{"f": 1.0, "distance": 0.0}] * 2
+        assert -1 not in other.search_less(rows(1), np.ones(1), 2, Correcting("f", 2)).ids
+        store.publish("photos_live", name, "live", {})
+        store.publish("photos_live", "photos", "live", {})
+        other.drop()
+    assert tables(client) == ["photos", "unhub_records"]
+
+
+def test_a_table_in_the_way_of_the_fields_is_left_alone(schema: str, client: Any) -> None:
+    store = at(schema)
+    written = filled(store, count=2)
+    client.execute("CREATE TABLE unhub_fields_photos (id bigint, h text)")
+    with pytest.raises(ValueError, match=r'"unhub_fields_photos" already exists; drop it first'):
+        store.set_field("h", written.ids, np.ones(2))
+    store.drop()
+    assert tables(client) == ["unhub_fields_photos"]
+
+
+def test_fields_of_a_table_that_is_no_more_are_not_read(schema: str, client: Any) -> None:
+    store = at(schema)
+    store.set_field("h", filled(store, count=2).ids, np.ones(2))
+    client.execute("DROP TABLE photos CASCADE")
+    filled(store, count=2, texts=True)
+    assert "h" not in next(store.batches(payload=True)).payload[0]  # type: ignore[index]
+    store.drop()
+    assert tables(client) == []
+
+
+def test_who_may_read_the_items_may_read_their_fields(schema: str, client: Any) -> None:
+    store = at(schema)
+    written = filled(store, count=5)
+    client.execute(f"GRANT USAGE ON SCHEMA {schema} TO guarded; GRANT SELECT ON photos TO guarded")
+    client.execute("ALTER TABLE photos ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON photos USING (id < 102)")
+    store.set_field("h", written.ids, np.arange(5.0))
+    reader = at(schema, login=f"guarded:{PASSWORD.replace('/', '%2F')}")
+    assert np.sort(reader.search_less(rows(1), np.ones(1), 2, Correcting("h", 5)).ids).tolist() == [[100, 101]]
+    store.publish("photos_live", "photos", "live", {})
+    client.execute("GRANT SELECT ON photos_live TO guarded; SET ROLE guarded")
+    assert fields(client) == [(100, 0.0), (101, 1.0)]
+    assert client.execute("SELECT id, h FROM photos_live ORDER BY id").fetchall() == [(100, 0.0), (101, 1.0)]
 
 
 # Views and records
@@ -485,12 +631,35 @@ def test_an_ordinary_client_sees_what_is_published(schema: str, client: Any) -> 
 def test_a_field_that_a_view_shows_can_be_dropped(schema: str, client: Any) -> None:
     store = at(schema)
     written = filled(store, count=5)
+
+    def shown() -> list[str]:
+        return sorted(one.name for one in client.execute("SELECT * FROM photos_live").description)
+
     store.set_field("h_1", written.ids, np.ones(5))
     store.publish("photos_live", "photos", "live", {})
+    assert shown() == ["embedding", "h_1", "id", "payload"]
     store.set_field("h_2", written.ids, np.ones(5))
     store.drop_field("h_1")
-    shown = [one.name for one in client.execute("SELECT * FROM photos_live").description]
-    assert sorted(shown) == ["embedding", "h_2", "id", "payload"]
+    assert shown() == ["embedding", "h_2", "id", "payload"]
+    store.drop_field("h_2")
+    assert shown() == ["embedding", "id", "payload"] and tables(client) == ["photos", "unhub_records"]
+
+
+def test_a_view_that_shows_a_field_uses_the_index(schema: str, client: Any) -> None:
+    store = at(schema)
+    written = filled(store, count=3000)
+    store.set_field("h", written.ids[1:], np.linspace(-1, 1, 2999))
+    store.publish("photos_live", "photos", "live", {})
+    near = "FROM photos_live ORDER BY embedding <#> %(query)s::vector LIMIT 100"
+    without = plan(client, psycopg.sql.SQL(f"SELECT id {near}"), rows(1)[0])
+    assert "photos_embedding_idx" in without and "unhub_fields" not in without
+    inner = f"SELECT id, h, embedding <#> %(query)s::vector AS distance {near}"
+    asked = psycopg.sql.SQL(f"SELECT id FROM ({inner}) n ORDER BY distance + coalesce(h, 0) LIMIT 10")
+    assert "photos_embedding_idx" in plan(client, asked, rows(1)[0])
+    found = client.execute(asked, {"query": str(rows(1, seed=1)[0].tolist())}).fetchall()
+    for one in (store, at(schema, "photos_live.embedding")):
+        wanted = one.search_less(rows(1, seed=1), np.ones(1), 10, Correcting("h", 100))
+        assert np.isin(wanted.ids[0], found).mean() >= 0.9  # the server's own effort is less
 
 
 def test_publishing_fails_as_a_whole(schema: str, client: Any) -> None:
@@ -569,8 +738,9 @@ def test_names_that_postgres_would_cut_are_refused(schema: str) -> None:
     for call in calls:
         with pytest.raises(ValueError, match="63 bytes"):
             call()
-    with pytest.raises(ValueError, match="holds ids or vectors"):
-        store.set_field("embedding", np.arange(5), np.ones(5))
+    for taken in ("id", "embedding", "payload"):
+        with pytest.raises(ValueError, match=f"already a column '{taken}'"):
+            store.set_field(taken, np.arange(5), np.ones(5))
     with pytest.raises(ValueError, match="already a table or view 'photos'"):
         store.create(4, "dot")
 

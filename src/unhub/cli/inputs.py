@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhub.cli.errors import argument
+from unhub.errors import unknown
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
@@ -92,8 +93,10 @@ def address_in(path: Path) -> str | None:
     text = path.text if isinstance(path, GivenPath) else ""
     if ":" not in text or path.exists():
         return None
-    from unhub.stores.engines import is_store
+    from unhub.stores.engines import STORES, is_store
 
+    if "://" in text and not is_store(text):
+        raise unknown("address", text.partition(":")[0], STORES, "engines")  # the rest may hold a password
     return text if is_store(text) else None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,11 +13,11 @@ from unhub.arrays import random_positions, spans
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
-from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, number_of
-from unhub.deploying.live import live_name_of, live_of, switch
+from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, next_number
+from unhub.deploying.live import live_name_of, live_of, named, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
-from unhub.deploying.syncing import sync_field
+from unhub.deploying.syncing import sync_field, sync_vectors
 from unhub.deploying.unfinished import drop_debris, making
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
@@ -88,7 +87,7 @@ _switch = switch  # `switch` is an argument above
 def _source_of(store: Store) -> Store:
     """Return the collection itself; under a live name, the source of what is live."""
     served = live_of(store)
-    return store if served is None else store.sibling(served.now.source)
+    return named(store, store.collection_of() if served is None else served.now.source)
 
 
 def _place(source: VectorsLike, to: Store | None) -> Store:
@@ -96,9 +95,14 @@ def _place(source: VectorsLike, to: Store | None) -> Store:
     if to is not None and not isinstance(to, Store):
         raise ArgumentError("to", f"must be a store, got {type(to).__name__}", "open one with unhub.store")
     if to is not None:
-        named = _source_of(to)
-        same = isinstance(source, Store) and named.address.shown == source.address.shown
-        return source if same and isinstance(source, Store) else named
+        beside = _source_of(to)
+        if isinstance(source, Store) and (beside.engine, beside.name, beside.address.place) == (
+            source.engine,
+            source.name,
+            source.address.place,
+        ):
+            return source
+        return beside
     if not isinstance(source, Store):
         raise ArgumentError("to", "is missing, and vectors at hand must be put into a store", "name the store")
     return source
@@ -139,15 +143,25 @@ class _Work:
         for old in made_of(self.place):
             same = (old.digest, old.layout) == (digest_of(self.correction), layout)
             if old.mode == "vectors" and same and self._is_whole(old):
-                return self._measured(replace(old, live=self.live, notes=(*self.source.notes, *dropped)))
-        number = 1 + max(map(number_of, made_of(self.place)), default=0)
-        target = self.place.sibling(f"{self.place.name}{BESIDE}{number}")
+                return self._taken_over(old, dropped)
+        target = self.place.sibling(f"{self.place.name}{BESIDE}{next_number(self.place)}")
         done = replace(self._new("vectors", target.name, dropped), layout=layout)
         meanwhile = Meanwhile()
         with making(self.place, done):
             self._write(target, layout, like, meanwhile)
             done = self._measured(replace(done, notes=(*done.notes, *meanwhile.notes)))
             self.place.put_record(done.key, done.to_json())
+        return done
+
+    def _taken_over(self, old: Deployment, notes: Sequence[str]) -> Deployment:
+        """Return a finished deployment of the same correction, once it is up to date with the source."""
+        if old.mode == "payload":
+            counts = sync_field(self.place, self.correction, old)
+        else:
+            counts = sync_vectors(self.place.sibling(old.collection), self.source, old, self.options.progress)
+        taken = f"{old.what} was there already and was taken over; {sum(counts)} items of it were brought up to date."
+        done = self._measured(replace(old, live=self.live, notes=(*self.source.notes, *notes, taken)))
+        self.place.put_record(done.key, done.to_json())
         return done
 
     def _is_whole(self, old: Deployment) -> bool:
@@ -196,16 +210,15 @@ class _Work:
         asked = rows[:: max(1, len(rows) // 200)] if self.sample is None else self.sample.queries[:200]
         scores = asked @ rows.T - bias
         right = ids[np.argsort(-scores, axis=1, kind="stable")[:, :10]]
-        trial = self.place.sibling(f"{self.place.name}{BESIDE}0")
-        trial.drop()
-        with _dropped_if_stopped(trial):
+        trial = self.place.sibling(f"{self.place.name}{BESIDE}{next_number(self.place)}")
+        with making(self.place, replace(self._new("vectors", trial.name), layout=layout)):
             trial.create(layout.width, layout.metric, like)
             for start, stop in spans(len(rows), BATCH_ROWS):
                 here = slice(start, stop)
                 trial.write(StoredItems(ids[here], layout.rows(rows[here], bias[here], ids[here])))
             trial.finish()
             found = trial.search(layout.asked(asked, np.ones(len(asked))), min(10, len(ids))).ids
-        trial.drop()
+            trial.drop()
         return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
 
     def payload(self) -> Deployment:
@@ -229,9 +242,8 @@ class _Work:
         for old in made_of(place):
             same = (old.digest, old.candidates) == (digest_of(self.correction), candidates)
             if old.mode == "payload" and same:
-                sync_field(place, self.correction, old)
-                return self._measured(replace(old, live=self.live, notes=(*self.source.notes, *notes)))
-        field = f"{FIELD_PREFIX}{1 + max(map(number_of, made_of(place)), default=0)}"
+                return self._taken_over(old, notes)
+        field = f"{FIELD_PREFIX}{next_number(place)}"
         done = replace(self._new("payload", place.name, notes), field=field, candidates=candidates)
         with making(place, done):
             for start, stop in spans(len(self.correction), BATCH_ROWS):
@@ -263,14 +275,3 @@ class _Work:
         )
         measured = measure(replace(index, effort=effort), plain, self.sample, loss)
         return replace(done, measured=measured, effort=effort, notes=(*done.notes, note))
-
-
-@contextlib.contextmanager
-def _dropped_if_stopped(target: Store) -> Iterator[None]:
-    """Drop what was begun if anything stops it, and let the reason through."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(Exception):
-            target.drop()
-        raise

@@ -12,6 +12,7 @@ from unhub.stores.store import LIVE, MADE, Codes, Description, Record, Store
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 
 FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
+COUNTED = "count:"  # and a collection: the key of the record of the last number that was used for it
 BESIDE = "_unhub_"  # between the name of a collection and the number of what was made of it
 FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
@@ -172,6 +173,23 @@ def made_of(store: Store) -> list[Deployment]:
             if one.source == store.name:
                 found.append(one)
     return sorted(found, key=lambda one: (one.created, number_of(one)))
+
+
+def next_number(place: Store) -> int:
+    """Return the number of the next deployment of a collection: one that was never used, and whose name is free."""
+    last = place.record(f"{COUNTED}{place.name}") or {"last": 0}
+    number = 1 + max([int(last["last"]), *map(number_of, made_of(place))])
+    taken = {*place.names(), *_fields(place)}
+    while f"{place.name}{BESIDE}{number}" in taken or f"{FIELD_PREFIX}{number}" in taken:
+        number += 1
+    place.put_record(f"{COUNTED}{place.name}", {"last": number})
+    return number
+
+
+def _fields(place: Store) -> set[str]:
+    """Return the fields of the payload, as far as the first items show."""
+    first = next(iter(place.batches(payload=True)), None) if place.exists() else None
+    return {name for payload in (first.payload if first else None) or () for name in payload}
 
 
 def number_of(one: Deployment) -> int:

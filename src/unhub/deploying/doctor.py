@@ -12,7 +12,7 @@ from unhub.arrays import Float32, random_positions
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss, made_of
-from unhub.deploying.live import live_of
+from unhub.deploying.live import live_of, named
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
 from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
 from unhub.errors import ArgumentError
@@ -83,7 +83,7 @@ def doctor(
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = store if served is None else store.sibling(served.now.source)
+    place = named(store, store.collection_of() if served is None else served.now.source)
     finished = made_of(place)
     deployment = served.now if served is not None else finished[-1] if finished else None
     # Vectors that came from a file have no collection of their own.

@@ -9,6 +9,12 @@ from unhub.search.in_store import live_record
 from unhub.stores.store import Store
 
 LIVE_SUFFIX = "_live"
+MOST_BEFORE = 20  # deployments that can be gone back to; some engines limit the length of a record
+
+
+def named(store: Store, name: str) -> Store:
+    """Return the collection of a name: the store itself if it is that, with all that its address says."""
+    return store if name == store.name else store.sibling(name)
 
 
 def live_of(store: Store) -> Live | None:
@@ -37,18 +43,29 @@ def live_name_of(store: Store, alias: str | None) -> str:
 def switch(store: Store, deployment: Deployment | None = None) -> Live:
     """Let the live name serve a deployment, the newest one if none is named, and return what is live then."""
     served = live_of(store)
-    place = store if served is None else store.sibling(served.now.source)
+    place = named(store, store.collection_of() if served is None else served.now.source)
     if deployment is None:
         finished = made_of(place)
         if not finished:
             raise store.failed("nothing was deployed here that could go live", "deploy a correction first")
         deployment = finished[-1]
-    elif place.record(deployment.key) is None:
-        raise store.failed(f"has no finished deployment {deployment.what}", "deploy it again")
+    else:
+        deployment = _recorded(place, deployment)
     if served is not None and served.now.key == deployment.key and served.now.mode == deployment.mode:
-        return served
-    before = () if served is None else (*served.before, served.now)
+        return _publish(place, served)  # again: a kill may have come before the alias moved
+    before = () if served is None else (*served.before, served.now)[-MOST_BEFORE:]
     return _publish(place, Live(deployment.live if served is None else served.name, deployment, before))
+
+
+def _recorded(place: Store, deployment: Deployment) -> Deployment:
+    """Return a deployment as its record has it now; raise if it was dropped or replaced since."""
+    record = place.record(deployment.key)
+    if record is None:
+        raise place.failed(f"has no finished deployment {deployment.what}", "deploy it again")
+    found = Deployment.from_json(record)
+    if found.created != deployment.created:
+        raise place.failed(f"{deployment.what} was deployed again on {found.created}", "switch to that one")
+    return found
 
 
 def rollback(store: Store) -> Live:
@@ -56,10 +73,10 @@ def rollback(store: Store) -> Live:
     served = live_of(store)
     if served is None or served.now.mode == "plain":
         raise store.failed("is not live with a correction, so there is nothing to go back to")
-    place = store.sibling(served.now.source)
+    place = named(store, served.now.source)
     now = served.before[-1] if served.before else served.now.plain()
     if now.mode == "plain" and not place.exists():
-        raise store.failed(f"was made of vectors at hand; there is no plain collection {place.name!r} to go back to")
+        raise store.failed(f"was made of items from elsewhere; there is no plain {place.name!r} to go back to")
     return _publish(place, Live(served.name, now, served.before[:-1]))
 
 
@@ -73,7 +90,7 @@ def drop_old(store: Store) -> list[str]:
     served = live_of(store)
     if served is None:
         raise store.failed("is not live with a correction, so nothing is old", "switch to a deployment first")
-    place = store.sibling(served.now.source)
+    place = named(store, served.now.source)
     _publish(place, Live(served.name, served.now))  # first, so that nothing points at what is dropped
     drop_debris(place)
     dropped = []

@@ -12,10 +12,11 @@ from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.deploying.deployment import FIELD_PREFIX
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
 SAME_SHARE = 1e-3  # of a vector's length, by which two may differ and be the same: engines round and scale
@@ -72,7 +73,10 @@ class SourceItems:
         return some.unit_block(0, len(some), self.similarity)
 
     def batches(self, meanwhile: Meanwhile) -> Iterator[tuple[StoredItems, Float64]]:
-        """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted."""
+        """Yield the items ready to multiply, with ids, payload and biases; changes in the store since are counted.
+
+        Fields that a deployment wrote are not payload of the items.
+        """
         names, bias = Names(self.correction.ids), self.correction.bias
         if self.store is None:
             for start, stop in spans(len(self.items), BATCH_ROWS):
@@ -81,9 +85,11 @@ class SourceItems:
             return
         seen = 0
         for batch in self.store.batches(payload=True):
-            known = np.isin(batch.ids, self.correction.ids)
+            known = ~names.looked_up(batch.ids)[1]
             meanwhile.added += int((~known).sum())
-            payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(known).tolist()]
+            payload = None
+            if batch.payload is not None:
+                payload = [_own(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
             kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
@@ -117,6 +123,10 @@ class Meanwhile:
 def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
     """Return which rows of two sets are not the same, whatever rounding did to them."""
     return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
+
+
+def _own(payload: Payload) -> Payload:
+    return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
 
 
 def _about(store: Store | None) -> str:

@@ -12,8 +12,8 @@ from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
-from unhub.deploying.live import live_of
-from unhub.deploying.source import Meanwhile, SourceItems, as_deployable, differing
+from unhub.deploying.live import live_of, named
+from unhub.deploying.source import SAME_SHARE, Meanwhile, SourceItems, as_deployable, differing
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
 from unhub.stores.store import BATCH_ROWS, Store, StoredItems, joined_ids
@@ -47,13 +47,15 @@ def sync(
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = store if served is None else store.sibling(served.now.source)
+    place = named(store, store.collection_of() if served is None else served.now.source)
     deployment = _current(store, place, served)
+    if not place.exists():
+        raise store.failed("was made of items from elsewhere, which sync cannot read", "deploy them again")
     source = SourceItems.of(place, fitted, items)
     if deployment.mode == "payload":
         counts = sync_field(place, fitted, deployment)
     else:
-        counts = _sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
+        counts = sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
     new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec)
     place.put_record(new.key, new.to_json())
     if served is not None and served.now.key == deployment.key:
@@ -71,7 +73,7 @@ def _current(store: Store, place: Store, served: Live | None) -> Deployment:
     return finished[-1]
 
 
-def _sync_vectors(
+def sync_vectors(
     target: Store, source: SourceItems, deployment: Deployment, progress: Progress | None
 ) -> tuple[int, int, int]:
     """Compare every stored vector with the one that belongs there, and write only those that differ."""
@@ -111,9 +113,9 @@ def _sync_vectors(
 def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64) -> NDArray[np.bool_]:
     """Return which items have another vector; raise if an item has the same vector and another bias."""
     moved = differing(layout.originals(stored), ready)
-    right = layout.shape.items(ready, layout.ratio * bias, layout.radius)
-    scale = np.linalg.norm(right, axis=1) / np.maximum(np.linalg.norm(stored, axis=1), 1e-30)
-    refitted = int((differing(stored * scale[:, None], right) & ~moved).sum())
+    held, right = layout.biases(stored), layout.ratio * bias
+    rounding = 1e-6 * np.linalg.norm(ready, axis=1)  # of float32, in a dimension beside those of the item
+    refitted = int((np.abs(held - right) > SAME_SHARE * np.abs(right).max(initial=0.0) + rounding)[~moved].sum())
     if refitted:
         raise target.failed(
             f"{refitted} items have other biases in this correction than in what is stored, so it was refitted",
@@ -136,6 +138,11 @@ def sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int,
             else:
                 continue
             wanted.append(positions[one])
+    if 2 * changed > len(fitted):
+        raise place.failed(
+            f"{changed:,} items have other biases in this correction than in the field, so it was refitted",
+            "deploy it; sync is for items that were added, changed or removed",
+        )
     rows = np.array(wanted, np.int64)
     for start, stop in spans(len(rows), BATCH_ROWS):
         some = rows[start:stop]

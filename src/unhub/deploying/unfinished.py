@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import os
+import platform
 from collections.abc import Iterator
+from typing import cast
 
-from unhub.deploying.deployment import BESIDE, Deployment, made_of
-from unhub.stores.store import Store
+from unhub.deploying.deployment import Deployment
+from unhub.stores.store import Record, Store
 
 UNFINISHED = "unfinished:"  # and the key of a deployment: the key of the note that it is being made or dropped
 
@@ -17,7 +19,7 @@ def making(place: Store, one: Deployment) -> Iterator[None]:
     """Note a deployment while it is made, within which its record is kept; drop it if anything stops it."""
     note = f"{UNFINISHED}{one.key}"
     try:
-        place.put_record(note, one.to_json())
+        place.put_record(note, {**one.to_json(), **_owner()})
         yield
         place.put_record(note, None)
     except BaseException:
@@ -29,7 +31,7 @@ def making(place: Store, one: Deployment) -> Iterator[None]:
 def drop_made(place: Store, one: Deployment) -> None:
     """Drop a deployment: first its record, so that nobody takes it for a whole one."""
     note = f"{UNFINISHED}{one.key}"
-    place.put_record(note, one.to_json())
+    place.put_record(note, {**one.to_json(), **_owner()})
     place.put_record(one.key, None)
     if one.mode == "vectors":
         place.sibling(one.collection).drop()
@@ -39,21 +41,35 @@ def drop_made(place: Store, one: Deployment) -> None:
     place.put_record(note, None)
 
 
+def _owner() -> dict[str, object]:
+    return {"host": platform.node(), "process": os.getpid()}
+
+
+def _is_running(record: Record) -> bool:
+    """Return whether the process of a note is another one of this machine, and alive."""
+    process = record.get("process")
+    if record.get("host") != platform.node() or process in (None, os.getpid()):
+        return False
+    try:
+        os.kill(int(cast("int", process)), 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def drop_debris(place: Store) -> tuple[str, ...]:
     """Drop what killed deployments of a collection left behind, and return notes that say what."""
     dropped, records = [], place.records()
     for key, record in records.items():
         if not key.startswith(UNFINISHED) or (one := Deployment.from_json(record)).source != place.name:
             continue
+        if _is_running(record):
+            raise place.failed(f"{one.what} is being made or dropped by another process", "wait until it is done")
         if one.key in records:  # it was finished, or not yet dropped
             place.put_record(key, None)
         else:
             drop_made(place, one)
             dropped.append(one.what)
-    finished = {one.collection for one in made_of(place)}
-    pattern = re.compile(re.escape(f"{place.name}{BESIDE}") + "[0-9]+")
-    for name in place.names():
-        if pattern.fullmatch(name) and name not in finished:
-            place.sibling(name).drop()
-            dropped.append(name)
     return tuple(f"{what}, which a stopped deployment had left behind, was dropped." for what in dropped)

@@ -103,6 +103,10 @@ def save_correction(
     tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
     if layout is not None:
+        if (layout.dimensions, layout.similarity) != (correction.source.dimensions, correction.source.similarity):
+            problem = f"is for {layout.dimensions} dimensions under {layout.similarity}"
+            of = f"{correction.source.dimensions} under {correction.source.similarity}"
+            raise ArgumentError("layout", f"{problem}, the correction for {of}", "make one for this correction")
         manifest["layout"] = cast("SavedLayout", layout.to_json())
     write_container(path, cast("Mapping[str, object]", manifest), tensors, overwrite)
     return manifest

@@ -63,7 +63,8 @@ def _opened(path: Path) -> TextIO:
 
 def _write_csv(correction: Bias, path: Path) -> None:
     with _opened(path) as file:
-        writer = csv.DictWriter(file, _heads(correction), lineterminator="\n")
+        # Texts in quotes: a lone \r in an id would end the line for some readers.
+        writer = csv.DictWriter(file, _heads(correction), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writeheader()
         writer.writerows(_rows(correction))
 

@@ -18,6 +18,7 @@ from unhub.matching import vector_similarity
 from unhub.search.rerank import reranked
 from unhub.stores.store import LIVE, Correcting, Record, Store, Where
 
+UNIT_LENGTH = 1e-3  # how far from one a vector's length may be
 UNMEASURED_CANDIDATES = 1000  # nearest items that are corrected where deploy has not measured how many are needed
 
 
@@ -55,6 +56,8 @@ class StoreIndex:
         scores, ids = self._answer(queries, weights, k, allowed)
         if progress is not None:
             progress(len(queries), len(queries))
+        if (ids == no_id(ids.dtype)).all():
+            ids = cast("Ids", np.full(ids.shape, no_id(self.ids.dtype), self.ids.dtype))
         if ids.dtype.kind != self.ids.dtype.kind:
             raise self.store.failed(
                 f"returned ids such as {ids.flat[0].item()!r}, and those of the correction are of another type",
@@ -142,7 +145,20 @@ def plain_index(store: Store, correction: Bias, correcting: Correcting | None = 
             f"compares by {about.metric}, the correction was fitted under {similarity}",
             "fit under the similarity of the store, or deploy vectors",
         )
+    if about.metric == "l2":
+        _check_lengths(store)
     return StoreIndex(store, correction, None, correcting, about.metric)
+
+
+def _check_lengths(store: Store) -> None:
+    """Raise unless vectors have length one: only then does a squared distance tell the cosine."""
+    first = next(iter(store.batches()), None)
+    lengths = np.ones(1) if first is None else np.linalg.norm(first.rows, axis=1)
+    if np.abs(lengths - 1).max() > UNIT_LENGTH:
+        raise store.failed(
+            f"compares by l2, and has vectors of lengths from {lengths.min():.3g} to {lengths.max():.3g}",
+            "deploy vectors, or store them with length one",
+        )
 
 
 def deployed_index(store: Store, correction: Bias, now: Record) -> StoreIndex:

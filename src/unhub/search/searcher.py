@@ -88,6 +88,7 @@ class Searcher:
         Without items, the index already holds them, as `searcher_over` has checked.
         """
         self._index: Index
+        self._unfiltered: Index | None = None
         self._threads = threads
         self._spec = index if isinstance(index, str) else None
         if not isinstance(index, str):
@@ -195,8 +196,16 @@ class Searcher:
         if not isinstance(self._index, StoreIndex):
             raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
         narrowed = copy.copy(self)
-        narrowed._index = replace(self._index, where=where)
+        narrowed._index, narrowed._unfiltered = replace(self._index, where=where), self._index
         return narrowed
+
+    def _among_all(self) -> Searcher:
+        """Return the same searcher without a filter: a gate is about the raw best of all items."""
+        if self._unfiltered is None:
+            return self
+        widened = copy.copy(self)
+        widened._index = self._unfiltered
+        return widened
 
     def _wanted(
         self,
@@ -229,7 +238,7 @@ class Searcher:
                 return rank_rows(some, self._whole, k, allowed, Workers(self._threads, progress=progress))
             if correction.active is not None:
                 few = min(GATE_CANDIDATES, len(self))
-                raw_best = self._nearest(some, np.zeros(len(some)), few)[1][:, 0]
+                raw_best = self._among_all()._nearest(some, np.zeros(len(some)), few)[1][:, 0]
                 weights = correction.weights(raw_best, weights)
             return self._nearest(some, weights, k, allowed, progress)
 

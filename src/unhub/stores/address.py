@@ -18,6 +18,7 @@ from unhub.errors import ArgumentError
 
 SECRETS = ("api_key", "password", "sslpassword", "token")  # options that are never shown
 HIDDEN = "***"
+ODD_LETTERS = "write /, ?, #, @, [ and ] in a user or password as %2F, %3F, %23, %40, %5B and %5D"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Address:
         for name in self.options:
             if name not in known:
                 allowed = f"the options are {', '.join(known)}" if known else "it takes no options"
-                raise ArgumentError("store", f"{self} has the unknown option {name!r}", allowed)
+                place = self.shown.partition("?")[0]  # the value of an unknown option may be a secret
+                raise ArgumentError("store", f"{place} has the unknown option {name!r}", allowed)
 
     def named(self) -> str:
         """Return the collection; raise if the address names none."""
@@ -79,7 +81,12 @@ def parse_address(text: str) -> Address:
 
 
 def _of_network(scheme: str, url: str, before: str) -> Address:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ArgumentError("store", f"is no address that can be read ({scheme}://...)", ODD_LETTERS) from None
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # a password with a letter that ends the host
+        raise ArgumentError("store", f"is no address that can be read ({scheme}://...)", ODD_LETTERS)
     fragment, _, late = parts.fragment.partition("?")  # options may stand last, as in an address of a folder
     collection, column = _fragment(fragment)
     options = _options(parts.query) | _options(late)
@@ -114,7 +121,11 @@ def _shown_options(options: Mapping[str, str]) -> str:
 
 
 def _without_password(parts: SplitResult) -> str:
+    """Return a URL without what may be secret in its user part: a password, or all of it where it may be a token."""
     user, at, host = parts.netloc.rpartition("@")
-    if ":" in user:
-        user = f"{user.partition(':')[0]}:{HIDDEN}"
+    name, colon, _ = user.partition(":")
+    if colon:
+        user = f"{name}:{HIDDEN}"
+    elif user and not parts.scheme.startswith("postgres"):
+        user = HIDDEN
     return f"{parts.scheme}://{user}{at}{host}{parts.path}"

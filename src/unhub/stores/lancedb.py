@@ -215,9 +215,10 @@ class LanceStore(Store):
         """Return the table of another name; its column of ids and of vectors have the same names."""
         if name == self.name:
             return self
-        options = {"id": self.address.option("id")} if self.address.option("id") else {}
+        options = {one: self.address.option(one) for one in ("id", "metric") if self.address.option(one)}
         named = name + (f".{self.address.column}" if self.address.column else "")
-        shown = f"{self.engine}:{self.address.place}#{named}" + "".join(f"?{k}={v}" for k, v in options.items())
+        asked = "&".join(f"{one}={value}" for one, value in options.items())
+        shown = f"{self.engine}:{self.address.place}#{named}{'?' if asked else ''}{asked}"
         address = dataclasses.replace(self.address, collection=name, options=options, shown=shown)
         return LanceStore(address, checked_name(address, name))
 

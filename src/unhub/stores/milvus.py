@@ -324,14 +324,19 @@ class Milvus(Store):
             client.upsert(RECORDS, [{"key": key, "record": text, "nothing": [0.0, 0.0]}])
 
     def publish(self, live: str, collection: str | None, key: str, record: Record) -> None:
-        """Point the alias at the collection, which Milvus does at once, then keep the record."""
+        """Keep the record, then point the alias at the collection; until then the alias serves what it did."""
+        if collection is not None and live in self.names():
+            raise self.failed(f"{live!r} is a collection, which an alias cannot replace", "use another live name")
+        self.put_record(key, record)
         if collection is not None:
-            if self.taken(live):
-                raise self.failed(f"{live!r} is a collection, which an alias cannot replace", "use another live name")
             with self._client() as client:
                 known = client.has_collection(live)  # also of an alias
                 (client.alter_alias if known else client.create_alias)(collection, live)
-        self.put_record(key, record)
+
+    def aliases(self) -> list[str]:
+        """Return the aliases of all collections."""
+        with self._client() as client:
+            return [one for name in client.list_collections() for one in client.list_aliases(name)["aliases"]]
 
     # Inside
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 from psycopg import sql
 
 from unhub.stores.postgres_server import PostgresConnection
@@ -60,7 +63,7 @@ def make_like(
             place.in_sql, kind, v=like.vector.in_sql
         ),
     )
-    unique, primary = c.execute(KEYS, {"table": quoted, "id": like.id.name}).fetchone() or (False, False)
+    unique, primary = keys(c, place, like.id.name)
     if not unique:
         key = sql.SQL("UNIQUE" if primary else "PRIMARY KEY")
         run(c, sql.SQL("ALTER TABLE {} ADD {} ({})").format(place.in_sql, key, like.id.in_sql))
@@ -78,9 +81,16 @@ OF_SEQUENCES = """
     WHERE adrelid = to_regclass(%s) AND EXISTS (SELECT FROM pg_depend p JOIN pg_class s ON s.oid = p.refobjid
       WHERE p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND s.relkind = 'S')"""
 KEYS = """
-    SELECT bool_or(indisunique AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = attnum), bool_or(indisprimary)
+    SELECT bool_or(indisunique AND indimmediate AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = attnum),
+           bool_or(indisprimary)
     FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attname = %(id)s
     WHERE indrelid = to_regclass(%(table)s)"""
+
+
+def keys(c: PostgresConnection, place: TableName, column: str) -> tuple[bool, bool]:
+    """Return whether a column is unique, and whether the table has a primary key."""
+    unique, primary = c.execute(KEYS, {"table": place.quoted(c), "id": column}).fetchone() or (False, False)
+    return bool(unique), bool(primary)
 
 
 def is_guarded(c: PostgresConnection, place: TableName) -> bool:
@@ -158,22 +168,42 @@ def own_views_of(c: PostgresConnection, table: PostgresTable) -> list[str]:
 
 
 def make_view(c: PostgresConnection, place: TableName, table: PostgresTable) -> None:
-    """Make a view that shows a table, with rights and notes of its own.
+    """Make a view that shows a table and its fields, with rights and notes of its own.
 
-    It is dropped before it is made, since a view cannot be replaced by one with vectors of another dimension.
+    It is dropped before it is made, since a view cannot be replaced by one with vectors of another dimension. Where
+    nobody asks for a field, Postgres leaves out the join.
     """
-    grants = c.execute(GRANTS, [place.quoted(c)]).fetchall()
+    rights = grants(c, place)
     run(c, sql.SQL("DROP VIEW IF EXISTS {}").format(place.in_sql))
-    columns = sql.SQL(", ").join(one.in_sql for one in (table.id, table.vector, *table.others))
+    shown = [sql.SQL("t.{}").format(one.in_sql) for one in (table.id, table.vector, *table.others)]
+    source = sql.SQL("{} AS t").format(table.in_sql)
+    if table.beside:
+        join = sql.SQL("{} LEFT JOIN {} AS f ON f.{} = t.{}")
+        source = join.format(source, table.beside.in_sql, named(ID), table.id.in_sql)
+        shown += [sql.SQL("f.{}").format(named(one)) for one in table.beside.names if not table.has_field(one)]
     # Row level security is that of who asks, not of who made the view.
     guarded = sql.SQL("WITH (security_invoker = true)" if is_guarded(c, table.place) else "")
-    run(c, sql.SQL("CREATE VIEW {} {} AS SELECT {} FROM {}").format(place.in_sql, guarded, columns, table.in_sql))
+    columns = sql.SQL(", ").join(shown)
+    run(c, sql.SQL("CREATE VIEW {} {} AS SELECT {} FROM {}").format(place.in_sql, guarded, columns, source))
     run(c, sql.SQL("COMMENT ON VIEW {} IS {}").format(place.in_sql, literal(NOTE + "shows " + table.place.name)))
     comment_column(c, place, table.id.name, NOTE + ID)
     comment_column(c, place, table.vector.name, VectorNote(table.metric, None).text())
     if table.payload:
         comment_column(c, place, table.payload.name, NOTE + PAYLOAD)
-    for right, grantable, role in grants:
+    grant(c, place, rights)
+
+
+Grant: TypeAlias = tuple[str, bool, str | None]  # a right, whether it may be passed on, and whose it is: None, all
+
+
+def grants(c: PostgresConnection, place: TableName) -> list[Grant]:
+    """Return the rights that others than its owner have on a table or view."""
+    return [(str(right), bool(more), role) for right, more, role in c.execute(GRANTS, [place.quoted(c)]).fetchall()]
+
+
+def grant(c: PostgresConnection, place: TableName, rights: Iterable[Grant]) -> None:
+    """Grant rights on a table or view."""
+    for right, grantable, role in rights:
         to = named(role) if role is not None else sql.SQL("PUBLIC")
         more = sql.SQL("WITH GRANT OPTION" if grantable else "")
         run(c, sql.SQL("GRANT {} ON {} TO {} {}").format(sql.SQL(right), place.in_sql, to, more))

@@ -16,12 +16,14 @@ from psycopg import sql
 from unhub.arrays import Float32, Ids
 from unhub.data.vectors import as_texts
 from unhub.stores.postgres_server import Failed, PostgresConnection
-from unhub.stores.postgres_tables import PLAIN_TYPES, PostgresColumn, PostgresTable, VectorType, run
+from unhub.stores.postgres_tables import ID, PLAIN_TYPES, PostgresColumn, PostgresTable, VectorType, named, run
 from unhub.stores.store import Payload, StoredItems
 
 StagedType: TypeAlias = tuple[sql.Composable, str]  # in SQL, and as psycopg copies it
 
-PAYLOAD_ROW = sql.Identifier("unhub payload row")  # a name that no column has, which would be taken for it
+# Names that no table or column has, which would be taken for them.
+PAYLOAD_ROW, FIELDS_ROW = sql.Identifier("unhub payload row"), sql.Identifier("unhub fields row")
+FIELDS_ID, FIELDS_READ = sql.Identifier("unhub fields id"), sql.Identifier("unhub fields")
 HEADER_BYTES = 4  # the number of dimensions and an unused number, two bytes each
 NUMBERS: dict[VectorType, np.dtype[Any]] = {"vector": np.dtype(">f4"), "halfvec": np.dtype(">f2")}
 
@@ -95,7 +97,28 @@ def payload_read(table: PostgresTable) -> sql.Composed:
     if fields:
         row = sql.SQL("(SELECT to_jsonb({row}) FROM (SELECT {fields}) {row})")
         parts.append(row.format(row=PAYLOAD_ROW, fields=sql.SQL(", ").join(fields)))
+    if table.beside:
+        parts.append(sql.SQL("coalesce({}, '{{}}'::jsonb)").format(FIELDS_READ))
     return sql.SQL("({})::text").format(sql.SQL(" || ").join(parts or [sql.SQL("'{}'::jsonb")]))
+
+
+def with_fields(table: PostgresTable) -> sql.Composed:
+    """Return the table joined with the fields beside it, as `payload_read` reads them. An item may have none."""
+    if table.beside is None:
+        return sql.Composed([table.in_sql])
+    return sql.SQL(
+        "{table} LEFT JOIN (SELECT {id} AS {fields_id}, jsonb_strip_nulls(to_jsonb({row}) - {text}) AS {fields} "
+        "FROM {beside} AS {row}) AS {row} ON {fields_id} = {own}"
+    ).format(
+        row=FIELDS_ROW,
+        table=table.in_sql,
+        beside=table.beside.in_sql,
+        id=named(ID),
+        text=sql.Literal(ID),
+        fields_id=FIELDS_ID,
+        fields=FIELDS_READ,
+        own=table.id.in_sql,
+    )
 
 
 def as_json(payload: Payload, failed: Failed) -> str:
@@ -145,13 +168,16 @@ def staged_id(column: PostgresColumn) -> StagedType:
 
 
 def write_batch(c: PostgresConnection, table: PostgresTable, batch: StoredItems, failed: Failed) -> None:
-    """Add rows, or replace those of the same ids. Without a payload, that of rows that are there stays."""
+    """Add rows, or replace those of the same ids. Without a payload, that of rows that are there stays.
+
+    What the payload says of fields beside the table, as one that was read does, is left out: `set_field` sets them.
+    """
     ids = as_values(batch.ids, table.id, failed)
     vectors = encoded(batch.rows, table.type, failed)
     payload = [as_json(one, failed) for one in batch.payload] if batch.payload is not None else [None] * len(ids)
     given = {key for one in batch.payload or () for key in one}
     fields = {one.name: one for one in table.fields}
-    if table.payload is None and (strange := sorted(given - set(fields))):
+    if table.payload is None and (strange := sorted(given - set(fields) - set(_beside(table)))):
         raise failed(f"there is no column {strange[0]!r} for the payload", "add it, or leave it out of the payload")
     staged = {
         "id": staged_id(table.id),
@@ -173,7 +199,7 @@ def _upsert(
         targets.append(table.payload)
         values.append(
             sql.SQL("s.held::jsonb - {}::text[]").format(
-                sql.Literal([one.name.replace("%", "%%") for one in table.fields])
+                sql.Literal([one.replace("%", "%%") for one in (*(f.name for f in table.fields), *_beside(table))])
             )
         )
     changed = [table.vector, *([*kept, *([table.payload] if table.payload else [])] if replacing else [])]
@@ -192,6 +218,10 @@ def _upsert(
         id=table.id.in_sql,
         changed=sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(one.in_sql) for one in changed),
     )
+
+
+def _beside(table: PostgresTable) -> tuple[str, ...]:
+    return table.beside.names if table.beside else ()
 
 
 def _cast(name: str, column: PostgresColumn) -> sql.Composed:

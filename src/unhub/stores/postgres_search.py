@@ -47,8 +47,8 @@ def _is_pair(where: Where) -> bool:
     return isinstance(where, tuple) and len(where) == 2 and isinstance(where[1], Sequence | Mapping)
 
 
-def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Composable | None = None) -> sql.Composed:
-    """Return the statement for the rows (id, distance) nearest to %(query)s, nearest first; extra: one more column.
+def nearest(table: PostgresTable, dimensions: int, search: Search) -> sql.Composed:
+    """Return the statement for the rows (id, distance) nearest to %(query)s, nearest first.
 
     It orders by the operator itself, ascending: an index serves nothing else. The number of rows stands in the text,
     so that it is known where a plan is made. Among some ids, all are compared.
@@ -57,7 +57,6 @@ def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Co
         "id": id_read(table.id),
         "distance": _distance(table, table.type, ""),
         "order": _distance(table, table.type, ""),
-        "extra": sql.SQL(", {}").format(extra) if extra is not None else sql.SQL(""),
         "table": table.in_sql,
         "where": search.condition,
         "k": sql.Literal(search.k),
@@ -66,13 +65,11 @@ def nearest(table: PostgresTable, dimensions: int, search: Search, extra: sql.Co
         return sql.SQL(
             "WITH chosen AS MATERIALIZED "
             "(SELECT * FROM {table} WHERE {own_id} = ANY(%(among)s::{ids}[]::{own}[]) AND {where}) "
-            "SELECT {id}, {distance}{extra} FROM chosen ORDER BY {order} LIMIT {k}"
+            "SELECT {id}, {distance} FROM chosen ORDER BY {order} LIMIT {k}"
         ).format(**parts, own_id=table.id.in_sql, ids=id_type(table.id), own=table.id.type_in_sql)
     if table.index is not None and table.index.plan.half:
         parts["order"] = _distance(table, "halfvec", f"({dimensions})")
-    return sql.SQL("SELECT {id}, {distance}{extra} FROM {table} WHERE {where} ORDER BY {order} LIMIT {k}").format(
-        **parts
-    )
+    return sql.SQL("SELECT {id}, {distance} FROM {table} WHERE {where} ORDER BY {order} LIMIT {k}").format(**parts)
 
 
 def _distance(table: PostgresTable, kind: str, size: str) -> sql.Composed:
@@ -104,15 +101,24 @@ def similarities(distances: Float64, metric: Metric) -> Float64:
 def lessened(table: PostgresTable, dimensions: int, search: Search, correcting: Correcting) -> sql.Composed:
     """Return the statement for the rows (id, -(s - w field)) of the best of the nearest candidates.
 
-    An item without a value, such as one that was added since, is not corrected.
+    An item without a value, such as one that was added since, is not corrected. The limit of one row lets Postgres look
+    up the few candidates, where it would else read all fields of a small table.
     """
-    similarity = {"cosine": "1 - distance", "dot": "-distance"}[table.metric]
-    field = sql.SQL("{}::double precision").format(named(correcting.field))
-    inner = nearest(table, dimensions, search._replace(k=correcting.candidates), field)
+    similarity = {"cosine": "1 - n.distance", "dot": "-n.distance"}[table.metric]
+    holder, holder_id = table.holder(correcting.field) or (table.in_sql, table.id.in_sql)
     return sql.SQL(
-        "SELECT id, coalesce(field, 0) * %(weight)s - ({similarity}) AS less "
-        "FROM ({inner}) AS nearest(id, distance, field) ORDER BY less LIMIT {k}"
-    ).format(similarity=sql.SQL(similarity), inner=inner, k=sql.Literal(search.k))
+        "SELECT n.id, coalesce(f.value, 0) * %(weight)s - ({similarity}) AS less FROM ({inner}) AS n(id, distance) "
+        "LEFT JOIN LATERAL (SELECT h.{field}::double precision AS value FROM {holder} AS h "
+        "WHERE h.{holder_id} = n.id::{own} LIMIT 1) AS f ON true ORDER BY less LIMIT {k}"
+    ).format(
+        field=named(correcting.field),
+        similarity=sql.SQL(similarity),
+        inner=nearest(table, dimensions, search._replace(k=correcting.candidates)),
+        holder=holder,
+        holder_id=holder_id,
+        own=table.id.type_in_sql,
+        k=sql.Literal(search.k),
+    )
 
 
 def run_all(

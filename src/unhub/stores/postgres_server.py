@@ -33,6 +33,7 @@ REMEDIES: Mapping[str, str] = {
     "42601": "where= is a condition in SQL, such as colour = 'red'",
     "42703": "check the columns that where= names",
     "42P01": "check the name of the table",
+    "42P07": "drop it first",
     "42P10": "the id column needs a primary key or a unique constraint to be written",
     "53": "give the server more room, or its session less work_mem",
     "54": "use fewer dimensions",

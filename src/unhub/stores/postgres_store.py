@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import ClassVar, final
 
-import numpy as np
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
@@ -20,6 +19,7 @@ from unhub.arrays import Float32, Float64, Ids
 from unhub.compute.workers import Progress
 from unhub.errors import ArgumentError, check_whole
 from unhub.stores.address import Address
+from unhub.stores.postgres_fields import drop_field, set_field
 from unhub.stores.postgres_making import (
     build_index,
     is_guarded,
@@ -28,7 +28,6 @@ from unhub.stores.postgres_making import (
     make_like,
     make_view,
     most_indexed,
-    own_views_of,
     vector_type,
 )
 from unhub.stores.postgres_rows import (
@@ -37,14 +36,14 @@ from unhub.stores.postgres_rows import (
     id_type,
     payload_read,
     read_batch,
-    stage,
-    staged_id,
+    with_fields,
     write_batch,
 )
 from unhub.stores.postgres_search import Search, as_condition, as_found, lessened, nearest, run_all, set_effort
 from unhub.stores.postgres_server import PostgresConnection, PostgresServer
 from unhub.stores.postgres_tables import (
     ID,
+    MOST_NAME_BYTES,
     RECORDS,
     VECTOR,
     IndexPlan,
@@ -52,6 +51,8 @@ from unhub.stores.postgres_tables import (
     TableName,
     VectorNote,
     WantedTable,
+    fields_oid,
+    fields_place,
     named,
     read_extension,
     read_table,
@@ -73,7 +74,6 @@ from unhub.stores.store import (
     Where,
 )
 
-MOST_NAME_BYTES = 63  # Postgres would cut a longer name
 WATCH_SECONDS = 0.5
 KINDS: dict[str, IndexKind] = {"hnsw": "hnsw", "ivfflat": "ivf"}
 RECORDS_LOCK = 0x756E687562  # one number for all who make the table of records: "unhub"
@@ -132,7 +132,10 @@ class PostgresStore(Store):
             dimensions = self._dimensions(c, table)
             read = [id_read(table.id), table.vector.in_sql, *([payload_read(table)] if payload else [])]
             statement = sql.SQL("SELECT {} FROM {} WHERE {} IS NOT NULL AND {id} IS NOT NULL ORDER BY {id}").format(
-                sql.SQL(", ").join(read), table.in_sql, table.vector.in_sql, id=table.id.in_sql
+                sql.SQL(", ").join(read),
+                with_fields(table) if payload else table.in_sql,
+                table.vector.in_sql,
+                id=table.id.in_sql,
             )
             with c.cursor("unhub_rows", binary=True) as cursor:
                 cursor.execute(statement, ())
@@ -194,8 +197,10 @@ class PostgresStore(Store):
             table, dimensions = self._asked(c, queries)
             if table.metric == "l2":
                 raise self.failed("the metric is l2, and similarities are corrected", "add ?metric=cosine or dot")
-            if not table.has_field(correcting.field) and not self._table(c).has_field(correcting.field):
-                raise self.failed(f"there is no column {correcting.field!r}", "set the field first")
+            if table.holder(correcting.field) is None:
+                table = self._table(c)  # it may have been set since
+            if table.holder(correcting.field) is None:
+                raise self.failed(f"there is no field {correcting.field!r}", "set it first")
             chosen = None if among is None else as_values(among, table.id, self.failed)
             search = Search(k, as_condition(c, where), chosen)
             set_effort(c, table, search._replace(k=correcting.candidates))
@@ -272,14 +277,12 @@ class PostgresStore(Store):
         """Drop the items with these ids; ids that it does not have are ignored."""
         with self._transaction() as c:
             table = self._table(c)
-            own, given = table.id.type_in_sql, id_type(table.id)
-            run(
-                c,
-                sql.SQL("DELETE FROM {} WHERE {} = ANY(%s::{}[]::{}[])").format(
-                    table.in_sql, table.id.in_sql, given, own
-                ),
-                [as_values(ids, table.id, self.failed)],
-            )
+            gone = [as_values(ids, table.id, self.failed)]
+            delete = sql.SQL("DELETE FROM {} WHERE {} = ANY(%s::{}[]::{}[])")
+            types = id_type(table.id), table.id.type_in_sql
+            run(c, delete.format(table.in_sql, table.id.in_sql, *types), gone)
+            if table.beside:
+                run(c, delete.format(table.beside.in_sql, named(ID), *types), gone)
 
     def finish(self, progress: Progress | None = None) -> None:
         """Build the index that was planned when the table was made, if it can have one and has none."""
@@ -300,44 +303,21 @@ class PostgresStore(Store):
         with self._transaction() as c:
             if relation_kind(c, self._wanted.place) not in ("", "r", "p"):
                 raise self.failed("is no table", "drop a view yourself")
-            run(c, sql.SQL("DROP TABLE IF EXISTS {}").format(self._wanted.place.in_sql))
+            place = TableName(self._schema(c), self.name)
+            beside = [fields_place(place).in_sql] if fields_oid(c, place) is not None else []
+            run(c, sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join([place.in_sql, *beside])))
 
     def set_field(self, name: str, ids: Ids, values: Float64) -> None:
-        """Set one number of these items, in a column that is added if it is missing."""
+        """Set one number of these items, in a table beside this one; ids that it does not have are ignored."""
         with self._transaction() as c:
             table = self._table(c)
             self._check_field(table, name)
-            given = as_values(ids, table.id, self.failed)
-            column = named(name)
-            run(c, sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} double precision").format(table.in_sql, column))
-            staged = {"id": staged_id(table.id), "value": (sql.SQL("double precision"), "float8")}
-            stage(c, staged, zip(given, np.asarray(values, np.float64).tolist(), strict=True))
-            # A row that is changed enters every index of the table anew, so those that stay the same are left alone.
-            change = sql.SQL(
-                "UPDATE {} AS t SET {column} = s.value FROM pg_temp.unhub_staged s "
-                "WHERE t.{} = s.id::{} AND t.{column} IS DISTINCT FROM s.value"
-            )
-            run(c, change.format(table.in_sql, table.id.in_sql, table.id.type_in_sql, column=column))
+            set_field(c, table, name, as_values(ids, table.id, self.failed), values)
 
     def drop_field(self, name: str) -> None:
-        """Drop a column of the payload; unhub's views of the table are made again without it."""
+        """Drop a field that was set; unhub's views of the table are made again without it."""
         with self._transaction() as c:
-            table = self._table(c)
-            self._check_field(table, name)
-            views = [TableName(table.place.schema, one) for one in own_views_of(c, table)]
-            if table.has_field(name):
-                left = tuple(one for one in table.others if one.name != name)
-                for view in views:
-                    make_view(c, view, replace(table, others=left))
-                run(c, sql.SQL("ALTER TABLE {} DROP COLUMN {}").format(table.in_sql, named(name)))
-            if table.payload:
-                run(
-                    c,
-                    sql.SQL("UPDATE {0} SET {1} = {1} - %(name)s WHERE {1} ? %(name)s").format(
-                        table.in_sql, table.payload.in_sql
-                    ),
-                    {"name": name},
-                )
+            drop_field(c, self._table(c), name)
 
     # Records
 
@@ -436,10 +416,10 @@ class PostgresStore(Store):
         return made
 
     def _check_field(self, table: PostgresTable, name: str) -> None:
-        if not name or len(name.encode()) > MOST_NAME_BYTES or name == (table.payload and table.payload.name):
+        if not name or len(name.encode()) > MOST_NAME_BYTES:
             raise self.failed(f"{name!r} cannot be the name of a field", f"use one of 1 to {MOST_NAME_BYTES} bytes")
-        if name in (table.id.name, table.vector.name):
-            raise self.failed(f"the column {name!r} holds ids or vectors", "use another name for the field")
+        if name in (ID, table.id.name, table.vector.name, *(one.name for one in table.others)):
+            raise self.failed(f"there is already a column {name!r}", "use another name for the field")
 
     def _records(self, c: PostgresConnection) -> TableName:
         return TableName(self._schema(c), RECORDS)

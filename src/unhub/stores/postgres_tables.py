@@ -1,10 +1,11 @@
 """Tables of Postgres as its catalogue describes them: columns, the index of a vector, and what unhub noted there.
 
-unhub's notes are comments on columns and views, as JSON behind `unhub: `, so that they go where the table goes.
+unhub's notes are comments on tables, columns and views, behind `unhub: `, so that they go where the table goes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,8 @@ from unhub.stores.store import Metric
 
 NOTE = "unhub: "
 RECORDS = "unhub_records"
+FIELDS = "unhub_fields_"  # and the name of a table: the table beside it with the fields that unhub set
+MOST_NAME_BYTES = 63  # Postgres would cut a longer name
 ID, VECTOR, PAYLOAD = "id", "embedding", "payload"  # the columns of a table that is made like no other
 VectorType: TypeAlias = Literal["vector", "halfvec"]
 VECTOR_TYPES: tuple[VectorType, ...] = ("vector", "halfvec")
@@ -158,8 +161,21 @@ class PostgresColumn:
 
 
 @dataclass(frozen=True)
+class FieldsTable:
+    """The table with the fields that unhub set of the items of another: their `id`, and a number for each field."""
+
+    place: TableName
+    names: tuple[str, ...]
+
+    @property
+    def in_sql(self) -> sql.Identifier:
+        """The table in SQL."""
+        return self.place.in_sql
+
+
+@dataclass(frozen=True)
 class PostgresTable:
-    """A table or view with a column of vectors."""
+    """A table or view with a column of vectors. beside: None if no field was set."""
 
     place: TableName
     view: bool
@@ -170,6 +186,7 @@ class PostgresTable:
     metric: Metric
     index: VectorIndex | None
     note: VectorNote | None
+    beside: FieldsTable | None
 
     @property
     def in_sql(self) -> sql.Identifier:
@@ -194,6 +211,12 @@ class PostgresTable:
     def has_field(self, name: str) -> bool:
         """Return whether a column of this name is payload."""
         return any(one.name == name for one in self.fields)
+
+    def holder(self, field: str) -> tuple[sql.Identifier, sql.Identifier] | None:
+        """Return the table that holds a field, and its column of ids: the one beside, or this, as of a live view."""
+        if self.beside and field in self.beside.names:
+            return self.beside.in_sql, named(ID)
+        return (self.in_sql, self.id.in_sql) if self.has_field(field) else None
 
     def plan(self) -> IndexPlan | None:
         """Return how its index is or will be built."""
@@ -263,7 +286,38 @@ def read_table(c: PostgresConnection, wanted: WantedTable, failed: Failed) -> Po
     metric, index = _choose_index(_indexes(c, oid, vector), note, wanted.metric, failed)
     others = tuple(one for one in columns if one not in (vector, id_column))
     place = TableName(schema, wanted.place.name)
-    return PostgresTable(place, view, id_column, vector, others, extension, metric, index, note)
+    beside = _fields(c, place, id_column)
+    return PostgresTable(place, view, id_column, vector, others, extension, metric, index, note, beside)
+
+
+def fields_place(place: TableName) -> TableName:
+    """Return the name of the table beside another; of a long name, a hash."""
+    name = FIELDS + place.name
+    if len(name.encode()) > MOST_NAME_BYTES:
+        name = FIELDS + hashlib.blake2b(place.name.encode(), digest_size=16).hexdigest()
+    return TableName(place.schema, name)
+
+
+def fields_note(place: TableName) -> str:
+    """Return the comment by which the table beside another is known."""
+    return f"{NOTE}fields of {place.name}"
+
+
+def fields_oid(c: PostgresConnection, place: TableName) -> int | None:
+    """Return the table beside another, None if there is none."""
+    query = "SELECT oid FROM pg_class WHERE oid = to_regclass(%s) AND obj_description(oid, 'pg_class') = %s"
+    found = c.execute(query, [fields_place(place).quoted(c), fields_note(place)]).fetchone()
+    return int(found[0]) if found else None
+
+
+def _fields(c: PostgresConnection, place: TableName, id_column: PostgresColumn) -> FieldsTable | None:
+    """Return the table beside another. One with ids of another type was left by a table that is no more."""
+    oid = fields_oid(c, place)
+    if oid is None:
+        return None
+    ids, *fields = _columns(c, oid)
+    alike = ids.type == id_column.type or (ids.is_integer and id_column.is_integer)
+    return FieldsTable(fields_place(place), tuple(one.name for one in fields)) if alike else None
 
 
 def _columns(c: PostgresConnection, oid: int) -> list[PostgresColumn]:

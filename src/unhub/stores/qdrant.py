@@ -388,9 +388,14 @@ class QdrantStore(PointStore):
                 kept = models.PointStruct(id=point, vector=[0.0], payload={"key": key, "record": text})
                 client.upsert(RECORDS, [kept], wait=True)
 
+    def aliases(self) -> list[str]:
+        """Return the aliases of all collections."""
+        return [*self._aliases()]
+
     def publish(self, live: str, collection: str | None, key: str, record: Record) -> None:
-        """Move the alias in one step, then keep the record."""
+        """Keep the record, then move the alias in one step; until then the alias serves what it did."""
         models = _models()
+        moves: list[Any] = []
         if collection is not None:
             names = self.names()
             if live in names:
@@ -398,12 +403,13 @@ class QdrantStore(PointStore):
             if collection not in names:
                 raise self.failed(f"there is no collection {collection!r} to make live", "deploy it first")
             changes = [models.CreateAlias(collection_name=collection, alias_name=live)]
-            moves: list[Any] = [models.CreateAliasOperation(create_alias=one) for one in changes]
+            moves = [models.CreateAliasOperation(create_alias=one) for one in changes]
             if live in self._aliases():
                 moves.insert(0, models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=live)))
+        self.put_record(key, record)
+        if moves:
             with self._asking():
                 self._client().update_collection_aliases(moves)
-        self.put_record(key, record)
 
     def close(self) -> None:
         """Let go of the server or folder, for this store and its siblings; the next call opens it again."""

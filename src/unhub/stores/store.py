@@ -180,13 +180,18 @@ class Store(ABC):
     def publish(self, live: str, collection: str | None, key: str, record: Record) -> None:
         """Keep a record and point the live name, where the engine has aliases or views, at a collection.
 
-        In one step where the engine allows it. Who reads either sees a collection that exists. None: no pointer.
+        In one step where the engine allows it, else the record first. Who reads either sees a collection that exists.
+        None: no pointer.
         """
         self.put_record(key, record)
 
     def taken(self, live: str) -> bool:
-        """Return whether a live name is that of a collection, which an alias or view cannot replace."""
-        return live in self.names()
+        """Return whether a live name is that of a collection, or of an alias that unhub did not make."""
+        return live in self.names() or (live in self.aliases() and self.record(f"{LIVE}{live}") is None)
+
+    def aliases(self) -> list[str]:
+        """Return the names that stand for other collections, where the engine has such."""
+        return []
 
     # Shared
 
