@@ -51,14 +51,6 @@ class Recalls:
     corrected: list[float]
     deployed: float  # the corrected one with the effort that deploy chose
 
-    @property
-    def good(self) -> bool | None:
-        """Whether the limit holds for what was deployed, and at a high effort; None where there is none."""
-        if self.loss is None:
-            return None
-        corrected = [self.deployed, *self.corrected[1:]]
-        return all(c >= p - self.loss - 1e-9 for p, c in zip(self.plain, corrected, strict=True))
-
 
 @dataclass
 class Figures:

@@ -316,6 +316,7 @@ PLACES: Mapping[str, Place] = {
             "efSearch",
             PLAIN,
             ("faiss", "unhub.stores.faiss_file"),
+            modes=("vectors",),
         ),
         Place(
             "faiss",
@@ -325,6 +326,7 @@ PLACES: Mapping[str, Place] = {
             "nprobe",
             PLAIN,
             ("faiss", "unhub.stores.faiss_file"),
+            modes=("vectors",),
         ),
     )
 }

@@ -15,6 +15,7 @@ from unhub.arrays import Float32, unit
 from unhub.errors import ArgumentError
 from unhub.stores.engines import store
 from unhub.stores.lancedb import RECORDS, LanceStore
+from unhub.stores.lancedb_index import KINDS
 from unhub.stores.store import Metric, StoredItems
 
 lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
@@ -619,3 +620,9 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(__import__("sys").modules, "lancedb", None)
     with pytest.raises(ImportError, match=r"a LanceDB table needs lancedb: .*\[lancedb\]"):
         opened(tmp_path).describe()
+
+
+def test_many_items_are_refined_less() -> None:
+    kind = KINDS["IvfPq"]
+    assert [kind.refined(k) for k in (1, 10, 1000, 5000)] == [30, 30, 4, 2]
+    assert KINDS["IvfFlat"].refined(10) == 0
