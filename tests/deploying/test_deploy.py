@@ -17,6 +17,7 @@ from unhub.data.vectors import Vectors
 from unhub.deploying import deploy as deploy_module
 from unhub.deploying.deployment import Measured, Mode
 from unhub.deploying.measuring import measure
+from unhub.stores.store import StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -250,3 +251,36 @@ def test_what_finds_too_little_does_not_go_live(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(deploy_module, "measure", poor)
     done = unhub.deploy(case.correction, case.store, queries=case.queries, switch=True)
     assert "not switched" in done.notes[-1] and not any(key.startswith("live:") for key in case.store.records())
+
+
+def test_an_alias_of_the_user_is_not_taken(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["qdrant"], tmp_path)
+    other = case.store.sibling("other")
+    other.create(3, "dot")
+    case.store.publish("photos_live", "other", "mine", {})
+    with pytest.raises(ValueError, match="'photos_live' is the name of a collection"):
+        unhub.deploy(case.correction, case.store, switch=True)
+
+
+def test_squared_distances_of_vectors_of_other_lengths_tell_no_cosine(tmp_path: Path) -> None:
+    store = ENGINES["lancedb"].open(tmp_path)
+    rows = gallery(100) * np.linspace(0.5, 3, 100, dtype=np.float32)[:, None]
+    store.create(DIMENSIONS, "l2")
+    store.write(StoredItems(np.arange(100), rows, [{}] * 100))
+    store.finish()
+    correction = unhub.fit(store, asking(200, 1), method="nnn:k=8")
+    for call in (lambda: unhub.searcher(store, correction), lambda: unhub.deploy(correction, store, "payload")):
+        with pytest.raises(ValueError, match=r"compares by l2, and has vectors of lengths from 0\.5 to 3"):
+            call()
+    done = unhub.deploy(correction, store, queries=asking(40, 3))
+    assert done.measured is not None and done.measured.corrected_recall >= 0.99
+
+
+def test_a_deployment_that_was_replaced_is_not_switched_to(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    first = unhub.deploy(case.correction, case.store, switch=True)
+    unhub.rollback(case.store)
+    unhub.drop_old(case.store)
+    unhub.deploy(unhub.fit(case.store, asking(400, 7), method="nnn:k=4"), case.store)
+    with pytest.raises(ValueError, match="was deployed again on"):
+        unhub.switch(case.store, first)
