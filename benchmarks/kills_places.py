@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import unhub
+from unhub.deploying.deployment import made_of
 from unhub.stores.store import Store
 
 NUMBERS = itertools.count(1)
@@ -120,9 +121,10 @@ def asked(store: Store, query: str) -> list[Any]:
 
 
 def other_relations(store: Store) -> list[str]:
-    """Return tables and views that are no collection, no records and not the live name."""
+    """Return tables and views that are no collection, no records, not the live name, and hold no fields in use."""
     schema = store.address.collection.partition(".")[0]
-    known = {"unhub_records", "photos_live", *store.names()}
+    fields = {f"unhub_fields_{one.source}" for one in made_of(store) if one.mode == "payload"}
+    known = {"unhub_records", "photos_live", *store.names(), *fields}
     query = f"SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v') AND relnamespace = '{schema}'::regnamespace"
     return sorted(set(asked(store, query)) - known)
 

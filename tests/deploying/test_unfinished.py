@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +124,25 @@ def test_a_mode_that_the_engine_lacks_is_refused_and_nothing_is_noted(tmp_path: 
         unhub.deploy(case.correction, case.store, "payload")
     assert case.store.records() == {}
     unhub.deploy(case.correction, case.store)
+
+
+def test_only_a_process_that_runs_keeps_others_from_what_it_makes(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["qdrant-edge"], tmp_path)
+    done = unhub.deploy(case.correction, case.store)
+    key = f"{UNFINISHED}{done.key}"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        note = {**done.to_json(), "host": platform.node(), "process": other.pid}
+        case.store.put_record(key, note)
+        with pytest.raises(ValueError, match="is being made or dropped by another process"):
+            drop_debris(case.store)
+        if Path("/proc/self/stat").exists():
+            case.store.put_record(key, {**note, "began": "1"})  # the number is in use again
+            assert drop_debris(case.store) == () and no_notes(case)
+        case.store.put_record(key, note)
+        other.kill()  # and nobody has waited for it
+        assert other.stdin is not None
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+            if Path("/proc/self/stat").exists():
+                assert drop_debris(case.store) == () and no_notes(case)
+    assert drop_debris(case.store) == () and no_notes(case)

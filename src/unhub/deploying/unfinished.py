@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 from unhub.deploying.deployment import Deployment
@@ -47,21 +48,35 @@ def drop_made(place: Store, one: Deployment) -> None:
 
 
 def _owner() -> dict[str, object]:
-    return {"host": platform.node(), "process": os.getpid()}
+    return {"host": platform.node(), "process": os.getpid(), "began": _began(os.getpid())}
 
 
 def _is_running(record: Record) -> bool:
-    """Return whether the process of a note is another one of this machine, and alive."""
+    """Return whether the process of a note is another one of this machine and alive; its number may be used again."""
     process = record.get("process")
     if record.get("host") != platform.node() or process in (None, os.getpid()):
         return False
+    began = _began(int(cast("int", process)))
+    return began is not None and began == record.get("began", began)
+
+
+def _began(process: int) -> str | None:
+    """Return when a process began, "" where the system does not tell; None if it has ended, waited for or not."""
+    if os.name != "posix":
+        return None  # where a signal, even none, ends a process
     try:
-        os.kill(int(cast("int", process)), 0)
-    except PermissionError:
-        return True
+        # After the name of the program, which may hold anything: the state, and nineteen places later the beginning.
+        told = Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        return None if told[0] in "ZX" else told[19]
     except OSError:
-        return False
-    return True
+        pass
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return ""
+    except OSError:
+        return None
+    return ""
 
 
 def drop_debris(place: Store) -> tuple[str, ...]:
