@@ -806,7 +806,7 @@ def test_no_password_is_shown_anywhere(schema: str) -> None:
         )
         assert PASSWORD not in said and quoted not in said and "***" in said
     for torn in (f"guarded:{PASSWORD}", f"guarded:a?{PASSWORD}", f"guarded:a#{PASSWORD}"):
-        with pytest.raises(ValueError, match="has an '@' behind the host") as caught:
+        with pytest.raises(ValueError, match="no address that can be read") as caught:
             open_store(f"postgresql://{torn}@localhost/db#photos")
         assert "s3cret" not in str(caught.value) and "word@" not in str(caught.value)
 

@@ -85,7 +85,8 @@ def _of_network(scheme: str, url: str, before: str) -> Address:
         parts = urlsplit(url)
     except ValueError:
         raise ArgumentError("store", f"is no address that can be read ({scheme}://...)", ODD_LETTERS) from None
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # a password with a letter that ends the host
+    behind = "" if "@" in parts.netloc else f"{parts.query}{parts.fragment}"
+    if "@" in f"{parts.path}{behind}":  # a letter of the password was read as the end of the host
         raise ArgumentError("store", f"is no address that can be read ({scheme}://...)", ODD_LETTERS)
     fragment, _, late = parts.fragment.partition("?")  # options may stand last, as in an address of a folder
     collection, column = _fragment(fragment)

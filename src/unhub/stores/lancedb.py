@@ -215,7 +215,7 @@ class LanceStore(Store):
         """Return the table of another name; its column of ids and of vectors have the same names."""
         if name == self.name:
             return self
-        options = {one: self.address.option(one) for one in ("id", "metric") if self.address.option(one)}
+        options = {"id": self.address.option("id")} if self.address.option("id") else {}
         named = name + (f".{self.address.column}" if self.address.column else "")
         asked = "&".join(f"{one}={value}" for one, value in options.items())
         shown = f"{self.engine}:{self.address.place}#{named}{'?' if asked else ''}{asked}"

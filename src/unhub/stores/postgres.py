@@ -42,11 +42,6 @@ def server_parameters(address: Address) -> dict[str, str]:
     parts = urlsplit(address.place)
     login, at, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    if "@" in parts.path or (not at and "@" in parts.query + parts.fragment):
-        # A letter of the password was read as the end of the host; the address as it is shown may hold the rest of it.
-        raise ArgumentError(
-            "store", "has an '@' behind the host", "write / ? # @ : in a password as %2F %3F %23 %40 %3A"
-        )
     options = [(name, value) for name, _, value in (one.partition("=") for one in parts.query.split("&")) if name]
     kept = "&".join(f"{name}={value}" for name, value in options if name not in OWN_OPTIONS + SECRETS)
     secrets = {name: unquote(value) for name, value in options if name in SECRETS}
