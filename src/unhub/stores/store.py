@@ -121,7 +121,7 @@ class Store(ABC):
         among: Ids | None = None,
     ) -> Nearest:
         """Return the k best items by s - weight * field among the nearest candidates, computed by the engine."""
-        raise NotImplementedError(f"{self.engine} does not subtract")
+        raise self.cannot("subtract a field")
 
     # Writing; an engine without these is read and searched only
 
