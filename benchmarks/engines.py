@@ -32,7 +32,7 @@ from engines_tables import sections_of
 from unhub.arrays import Float32, Ids
 from unhub.atomic import replacing
 from unhub.deploying.deployment import Deployment
-from unhub.search.in_store import StoreIndex, deployed_index, similarities_of
+from unhub.search.in_store import StoreIndex, deployed_index, plain_index, similarities_of
 from unhub.search.searcher import Searcher
 from unhub.stores.store import Store
 
@@ -56,7 +56,8 @@ class Recalls:
 class Figures:
     """What was measured of one kind of collection, one set and one mode. Times are seconds; ratios are of medians.
 
-    searched: corrected over plain by unhub.searcher; engine: by the engine alone, without what unhub does around it.
+    searched: corrected, as deployed, over plain, both by unhub.searcher; engine: by the engine alone, at its default
+    effort. around_ms: what unhub.searcher adds to the time of a plain search.
     """
 
     place: str
@@ -71,6 +72,7 @@ class Figures:
     plain_ms: float = 0.0
     searched: float = 0.0
     engine: float = 0.0
+    around_ms: float = 0.0
     problem: str = ""
 
     @classmethod
@@ -159,14 +161,18 @@ def _searcher(store: Store, chosen: EngineSet, done: Deployment) -> Searcher:
 
 
 def _time(figures: Figures, chosen: EngineSet, store: Store, done: Deployment) -> None:
-    searcher = _searcher(store, chosen, done)
+    corrected = _searcher(store, chosen, done)
+    plain = Searcher(None, chosen.correction, plain_index(store, chosen.correction))
 
     def row(number: int) -> Float32:
         return chosen.queries[number : number + 1]
 
-    figures.searched, figures.plain_ms = _ratio(
-        lambda number: searcher.search(row(number), 10), lambda number: store.search(row(number), 10)
-    )
+    def by_searcher(number: int) -> None:
+        plain.search(row(number), 10, strength=0)
+
+    figures.searched, _ = _ratio(lambda number: corrected.search(row(number), 10), by_searcher)
+    times, figures.plain_ms = _ratio(by_searcher, lambda number: store.search(row(number), 10))
+    figures.around_ms = (times - 1) * figures.plain_ms
 
 
 def _ratio(corrected: Any, plain: Any) -> tuple[float, float]:

@@ -239,7 +239,7 @@ def test_a_layout_is_the_formula(
     made = unhub.layout(fitted, items, form=form, rotate=rotate, pad_to=None if padding is None else 6 + padding)
     turn = np.eye(made.width) if made.rotation is None else made.rotation.astype(np.float64)
     ready = items if similarity == "dot" else items / np.linalg.norm(items, axis=1)[:, None]
-    right = reference(ready, made.ratio * fitted.bias, form, made.width, made.radius) @ turn
+    right = reference(ready, made.ratio * (fitted.bias - made.shift), form, made.width, made.radius) @ turn
     stored = made.items(items, fitted)
     np.testing.assert_allclose(stored, right, atol=1e-4 if similarity == "dot" else 1e-5)
     asked = made.queries(queries, strength)
@@ -294,6 +294,42 @@ def test_a_later_item_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^radius is .*, and item 30 is longer \(.*\); store all items again"):
         made.items(later, grown)
     assert unhub.layout(fitted, items, form="ip").radius == np.inf
+
+
+@pytest.mark.parametrize("similarity", KINDS)
+@given(seed=st.integers(0, 2**32 - 1), factor=st.sampled_from([0.0, 0.01, 1.0, 30.0]))
+def test_in_the_ip_form_every_number_stored_for_a_bias_is_between_0_and_the_longest_item(
+    similarity: Kind, seed: int, factor: float
+) -> None:
+    items, _, fitted = make(seed, similarity, n=12, d=4)
+    fitted = dataclasses.replace(fitted, arrays={"bias": factor * fitted.bias})
+    made = unhub.layout(fitted, items, form="ip")
+    stored = made.items(items, fitted)[:, 4]
+    longest = 1.0 if similarity == "cosine" else float(np.linalg.norm(items, axis=1).max())
+    assert stored.min() >= -1e-5 * longest and stored.max() <= (1 + 1e-5) * longest
+    if factor:
+        assert stored.max() == pytest.approx(longest, rel=1e-5) and stored.argmax() == fitted.bias.argmin()
+
+
+def test_a_graph_finds_more_by_the_ip_form_than_by_biases_alone() -> None:
+    rng = np.random.default_rng(0)
+    mean, drawn = np.eye(32)[0], rng.standard_normal((8_000, 32)) / np.sqrt(np.arange(1, 33))
+    items = (drawn + np.abs(rng.standard_normal(8_000))[:, None] * mean).astype(np.float32)
+    asked = rng.standard_normal((1_200, 32)) / np.sqrt(np.arange(1, 33)) + 1.5 * mean
+    bank, queries = asked[:1_000].astype(np.float32), asked[1_000:].astype(np.float32)
+    fitted = cast("Bias", unhub.fit(items, bank, method="nnn:k=32,alpha=0.75"))
+    right = unhub.searcher(items, fitted).search(queries, 10).ids
+
+    def recall(made: Layout) -> float:
+        index = faiss.IndexHNSWFlat(made.width, 8, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efSearch = 16
+        index.add(made.items(items, fitted))
+        _, found = index.search(made.queries(queries), 10)
+        return float(np.mean([np.isin(one, other).mean() for one, other in zip(right, found, strict=True)]))
+
+    made = unhub.layout(fitted, items, form="ip")
+    plain = recall(dataclasses.replace(made, ratio=1.0, shift=0.0))
+    assert recall(made) > plain + 0.02
 
 
 def test_the_form_of_a_layout_suits_the_engine() -> None:

@@ -17,6 +17,7 @@ from unhub.compute.workers import Progress
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.vectors import LARGEST_FLOAT32, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
+from unhub.data.witness import Witness
 from unhub.errors import ArgumentError
 
 Scores: TypeAlias = Float32 | Float64
@@ -62,12 +63,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Source:
-    """What a correction was fitted on: the similarity, the dimensions, and hashes of the sets."""
+    """What a correction was fitted on: the similarity, the dimensions, hashes of the sets, and a witness of items."""
 
     similarity: Origin
     dimensions: int | None
     bank: Fingerprint | None = None
     bank_items: Fingerprint | None = None
+    witness: Witness | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from unhub.data.bank import matrix_bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.witness import Witness
 from unhub.errors import ArgumentError
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
@@ -177,7 +178,7 @@ class _Sets:
             queries = self._bank = ReadOnce(queries, "bank", similarity)
             if len(queries) < len(gallery):  # every thread reads all of it, so inspect it once beforehand
                 self._bank.inspected(workers.map)
-        self._source = Source(similarity, gallery.dimensions, None, target_print)
+        self._source = Source(similarity, gallery.dimensions, None, target_print, Witness.of(gallery))
         self.bank = vector_bank(gallery, queries, targets, similarity)
 
     def source(self, workers: Workers) -> Source:

@@ -3,7 +3,8 @@
     ip           g' = [g, -h]                              q' = [q, w]
     l2, cosine   g' = [g, -h, sqrt(R^2 - |g|^2 - h^2)]     q' = [q, w, 0]
 
-In the second form every stored vector has length R, so inner product, cosine and L2 give the same order.
+In the second form every stored vector has length R, so inner product, cosine and L2 give the same order. A `Layout` may
+store r (h - c) for h and send w / r for w, which changes no ranking but which items lie near one another.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ class Layout:
     """How the items of a correction are stored in an engine, and how queries and scores follow; see `unhub.layout`.
 
     Items of `dimensions` become vectors of `width`, all of length `radius` unless the form is ip (then it is infinite).
-    Biases are stored `ratio` times as large, and strengths are divided by it. gated: whether a query needs two
-    searches, since the correction applies to it only if its raw best item is active. engine: where it was made for.
+    Biases are stored less `shift`, `ratio` times as large, and strengths are divided by the ratio. gated: whether a
+    query needs two searches, since the correction applies to it only if its raw best item is active. engine: where it
+    was made for.
     """
 
     dimensions: int
@@ -105,6 +107,7 @@ class Layout:
     radius: float
     similarity: Kind
     ratio: float = 1.0
+    shift: float = 0.0
     strength: float = 1.0
     gated: bool = False
     engine: str = ""
@@ -135,7 +138,8 @@ class Layout:
 
     def rows(self, block: Float32, bias: Float64, ids: Ids) -> Float32:
         """Return the vectors to store for rows that are ready to multiply; raise if one is longer than the radius."""
-        squares = squared_lengths(block, self.ratio * bias)
+        stored = self.stored_biases(bias)
+        squares = squared_lengths(block, stored)
         over = np.flatnonzero(squares > self.radius**2)
         if len(over):
             raise ArgumentError(
@@ -143,7 +147,11 @@ class Layout:
                 f"is {self.radius:.6g}, and item {ids[over[0]].item()!r} is longer ({np.sqrt(squares[over[0]]):.6g})",
                 "store all items again, in a new layout or with a larger radius",
             )
-        return self.shape.items(block, self.ratio * bias, self.radius)
+        return self.shape.items(block, stored, self.radius)
+
+    def stored_biases(self, bias: Float64) -> Float64:
+        """Return the numbers that are stored for these biases, with the sign turned."""
+        return self.ratio * (bias - self.shift)
 
     def queries(self, queries: VectorsLike, strength: ArrayLike | None = None) -> Float32:
         """Return the vectors to search with; `strength` is one number or one per query, 0 for the raw ranking."""
@@ -169,14 +177,15 @@ class Layout:
     def read(self, values: ArrayLike, queries: Float32, weights: Float64) -> Float64:
         """Return s - w h from an engine's values for queries that are ready to multiply."""
         length = squared_lengths(queries, weights / self.ratio)[:, None]
-        return READINGS[self.form](_readable(values, len(queries), self.form, "engine_scores"), length, self.radius)
+        given = _readable(values, len(queries), self.form, "engine_scores")
+        return READINGS[self.form](given, length, self.radius) - self.shift * weights[:, None]
 
     def originals(self, rows: Float32) -> Float32:
         """Return the items, ready to multiply, that stored vectors were made of."""
         return np.ascontiguousarray(self._unrotated(rows)[:, : self.dimensions])
 
     def biases(self, rows: Float32) -> Float64:
-        """Return the biases in stored vectors, times the ratio."""
+        """Return what stored vectors hold for the biases; see `stored_biases`."""
         return -self._unrotated(rows)[:, self.dimensions].astype(np.float64)
 
     def _unrotated(self, rows: Float32) -> Float32:
@@ -240,8 +249,11 @@ def layout_of(
 ) -> Layout:
     """Return the layout of this shape for items with these biases; coded: whether the engine compares by codes."""
     similarity = vector_similarity(correction)
-    ratio = bias_ratio(shape.form, items, bias, similarity, coded)
-    radius = shape.radius(items, ratio * bias, similarity)
+    if shape.form == "ip":
+        ratio, shift = bias_place(items, bias, similarity)
+    else:
+        ratio, shift = bias_ratio(shape.form, items, bias, similarity, coded), 0.0
+    radius = shape.radius(items, ratio * (bias - shift), similarity)
     gated = isinstance(correction, Bias) and correction.active is not None
     return Layout(
         shape.dimensions,
@@ -251,9 +263,22 @@ def layout_of(
         radius,
         similarity,
         ratio=ratio,
+        shift=shift,
         gated=gated,
         engine=engine,
     )
+
+
+def bias_place(items: Vectors, bias: Float64, similarity: Kind) -> tuple[float, float]:
+    """Return the ratio and the shift of the ip form: the least bias is stored as a number as long as the longest item.
+
+    The shift moves all scores alike. In a graph, which joins items by their inner product, it turns g.g' + h h' into
+    about g.g' - h - h': items that answer corrected queries become the ones that a search passes, not the hubs.
+    """
+    low, spread = float(bias.min()), float(np.ptp(bias))
+    reach = max(spread, 1.0 if similarity == "cosine" else float(np.abs(bias).max()))
+    length = 1.0 if similarity == "cosine" else longest(items, np.zeros(len(items)), "dot")
+    return (length / reach, low + reach) if reach and length else (1.0, 0.0)
 
 
 def bias_ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind, coded: bool = False) -> float:

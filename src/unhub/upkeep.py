@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unhub.arrays import Float64
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.workers import Progress, Workers
-from unhub.correction import Bias, Correction, Cost, Plan, check_correction
+from unhub.correction import Bias, Correction, Cost, Plan, Source, check_correction
 from unhub.data.bank import vector_bank
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.ids import join_ids, positions_of
@@ -94,7 +94,12 @@ def remove(
     if len(stays) == 0:
         raise ArgumentError("ids", f"names all {len(correction)} items, but a correction needs at least one")
     if isinstance(correction, Plan):
-        return dataclasses.replace(correction, ids=correction.ids[stays], item_hashes=correction.item_hashes[stays])
+        return dataclasses.replace(
+            correction,
+            ids=correction.ids[stays],
+            item_hashes=correction.item_hashes[stays],
+            source=_source_of(correction, stays),
+        )
     vectors_given = items is not None or bank is not None
     fitted = _bias(correction, "remove from", of_vectors=vectors_given)
     workers = Workers(threads, progress=progress)
@@ -108,6 +113,7 @@ def remove(
         fitted,
         ids=fitted.ids[stays],
         item_hashes=fitted.item_hashes[stays],
+        source=_source_of(fitted, stays),
         arrays=arrays,
         cost=_cost(workers, fitted),
     )
@@ -156,6 +162,12 @@ def merge(
         offset=offset,
         cost=_cost(workers, fitted, outcome),
     )
+
+
+def _source_of(fitted: Correction, stays: NDArray[np.int64]) -> Source:
+    """Return the source of a correction of which these items stay."""
+    witness = fitted.source.witness
+    return dataclasses.replace(fitted.source, witness=None if witness is None else witness.among(stays))
 
 
 def _look_again(fitted: Bias, left: Vectors | None, queries: Vectors | None, workers: Workers) -> LookAgain:

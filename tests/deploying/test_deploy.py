@@ -221,10 +221,25 @@ def test_the_items_of_the_fit_are_compared_by_cosine(engine: Engine, tmp_path: P
     scaled = Vectors(case.ids, case.rows * np.float32(3))
     correction = unhub.fit(scaled, asking(500, 1), method="nnn:k=16")
     done = unhub.deploy(correction, case.store)
-    assert any("matched by id alone" in note for note in done.notes)
-    assert not any("matched by id" in note for note in unhub.deploy(correction, case.store, items=scaled).notes)
+    assert any("of 300 compared all are those of the fit" in note for note in done.notes)
+    assert not any("compared" in note for note in unhub.deploy(correction, case.store, items=scaled).notes)
     with pytest.raises(ValueError, match="of 300 compared"):
         unhub.deploy(correction, case.store, items=changed(case))
+
+
+@engines
+def test_the_vectors_of_another_model_are_refused(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    of_another = unhub.fit(changed(case), asking(500, 1), method="nnn:k=16")
+    with pytest.raises(ValueError, match=r"store has other vectors than the correction was fitted on .* 300 compared"):
+        unhub.deploy(of_another, case.store)
+    assert not [one for one in case.store.records() if one.startswith("made:")]
+    some = case.rows.copy()
+    some[::10] = -some[::10]
+    partly = unhub.fit(Vectors(case.ids, some), asking(500, 1), method="nnn:k=16")
+    assert any("of 300 compared 30 changed. Refit." in note for note in unhub.deploy(partly, case.store).notes)
+    without = dataclasses.replace(of_another, source=dataclasses.replace(of_another.source, witness=None))
+    assert any("matched by id alone" in note for note in unhub.deploy(without, case.store).notes)
 
 
 def test_from_one_engine_into_another(tmp_path: Path) -> None:

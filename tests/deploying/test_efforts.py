@@ -14,7 +14,7 @@ from tests.stores.engines import ENGINES
 from unhub.data.vectors import Vectors
 from unhub.deploying import deploy as deploy_module
 from unhub.deploying.deployment import BESIDE, Deployment
-from unhub.layouts import Layout, Shape, bias_ratio, layout_of
+from unhub.layouts import Layout, Shape, layout_of
 from unhub.stores.store import Store, StoredItems
 
 pytestmark = pytest.mark.once
@@ -98,7 +98,6 @@ def test_codes_are_stored_with_balanced_biases(form: Any) -> None:
     balanced = layout_of(items, correction, correction.bias, Shape.of(DIMENSIONS, form), "lancedb", coded=True)
     assert balanced.ratio == pytest.approx(largest**-0.5)
     assert layout_of(items, correction, correction.bias, Shape.of(DIMENSIONS, form), "lancedb").ratio == 1
-    assert bias_ratio("ip", items, correction.bias, "cosine", coded=True) == 1
     queries = gallery(20, seed=2)
     stored, asked = balanced.items(items, correction), balanced.queries(queries)
     right = queries @ np.asarray(items.rows).T - correction.bias

@@ -624,5 +624,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 
 def test_many_items_are_refined_less() -> None:
     kind = KINDS["IvfPq"]
-    assert [kind.refined(k) for k in (1, 10, 1000, 5000)] == [30, 30, 4, 2]
+    assert [kind.refined(k) for k in (1, 10, 1000, 5000)] == [30, 30, 5, 2]
+    assert [kind.refined(10, effort) for effort in (5, 200, 9000)] == [30, 200, 500]
+    assert KINDS["IvfHnswPq"].refined(10, 400) == 40 and KINDS["IvfFlat"].refined(10, 400) == 0
     assert KINDS["IvfFlat"].refined(10) == 0

@@ -61,7 +61,7 @@ def score(record: dict[str, Any], query: list[float], weight: float, value: floa
         "l2": (length + radius**2 - value) / 2,
         "cosine": value * radius * math.sqrt(length),
     }
-    return scores[record["form"]]
+    return scores[record["form"]] - weight * float(record["shift"])
 
 
 def values(form: Form, stored: NDArray[np.float32], asked: NDArray[np.float32]) -> list[float]:
@@ -83,7 +83,8 @@ def test_the_page_has_the_numbers_of_the_layout(similarity: Kind, column: int) -
     rows = {what: cells[column] for what, cells in table_rows(PAGE, similarity).items()}
     stored, asked = layout.items(ITEMS, correction), layout.queries(np.array([QUERY]))[0]
     near = partial(pytest.approx, abs=2e-6, rel=2e-6)
-    assert float(rows["ratio"]) == layout.ratio
+    assert float(rows["ratio"]) == near(layout.ratio)
+    assert float(rows["shift"]) == near(layout.shift)
     assert rows["radius"] == "none" if form == "ip" else float(rows["radius"]) == near(layout.radius)
     assert numbers(rows["a is stored as"]) == near(stored[0].tolist())
     assert numbers(rows["b is stored as"]) == near(stored[1].tolist())

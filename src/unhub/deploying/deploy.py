@@ -187,7 +187,9 @@ class _Work:
         form = self.options.form
         if form == "auto":
             form = ENGINE_FORMS[self.place.engine]
-            if about is not None and about.index == "ivf" and extra_dimensions(form) == 1:
+            if about is not None and self.place.engine == "faiss":
+                form = "ip"  # FAISS also picks clusters by inner product, which finds more than equal lengths do
+            elif about is not None and about.index == "ivf" and extra_dimensions(form) == 1:
                 form = "l2"
         coded = about is not None and about.codes in ("int8", "pq", "binary", "other")
         multiple = 1 if about is None else int(about.settings.get("multiple", "1"))
@@ -268,7 +270,7 @@ class _Work:
             loss = max(loss or 0.0, 1 - KEPT_SHARE)
         plain = self.place if self.source.store is self.place else None
         measured = measure(index, plain, self.sample, loss)
-        if measured.good or done.mode == "payload":
+        if done.mode == "payload" or measured.has_spare:
             return replace(done, measured=measured)
         effort = effort_needed(index, self.sample, measured)
         if effort is None:

@@ -53,6 +53,11 @@ class Measured:
         """Whether the corrected search finds as much as is promised."""
         return self.allowed_loss is None or self.corrected_recall >= self.plain_recall - self.allowed_loss
 
+    @property
+    def has_spare(self) -> bool:
+        """Whether half of the allowed loss is left, since other queries than these will be asked."""
+        return self.allowed_loss is None or self.corrected_recall >= self.plain_recall - self.allowed_loss / 2
+
     def __str__(self) -> str:
         return (
             f"{self.queries:,} queries, {self.k} best: recall {self.corrected_recall:.3f} corrected, "

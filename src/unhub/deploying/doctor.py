@@ -208,7 +208,7 @@ def _target(target: Store, deployment: Deployment, fitted: Bias, source: SourceI
         drawn = random_positions(len(fitted), min(len(fitted), COMPARED_ITEMS), 0)
         batch = target.fetch(fitted.ids[drawn])
         positions = Names(fitted.ids).positions(batch.ids, "items")
-        wanted = layout.shape.items(source.ready(positions), layout.ratio * fitted.bias[positions], layout.radius)
+        wanted = layout.rows(source.ready(positions), fitted.bias[positions], fitted.ids[positions])
         alike = _cosines(batch.rows, wanted) >= SAME_COSINE
         yield Finding(
             bool(alike.all()),

@@ -29,7 +29,7 @@ MOST_QUERIES = 2000  # of a sample, drawn at random from more
 TIMED_QUERIES = 30  # one after the other, for the time that one takes
 EFFORTS: Mapping[IndexKind, Sequence[int]] = {  # to try where the engine's default does not find enough
     "hnsw": (100, 150, 200, 300, 400, 600, 800, 1000),
-    "ivf": (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200),
+    "ivf": (2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500),
 }
 CANDIDATES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 KEPT_SHARE = 0.99  # of the corrected best that must be among the candidates
@@ -110,14 +110,21 @@ def measure(
 
 
 def effort_needed(index: StoreIndex, sample: Sample, measured: Measured) -> int | None:
-    """Return the least effort at which the corrected search finds enough; None if there is none, or no such thing."""
+    """Return the least effort at which the corrected search finds enough; None if there is none, or no such thing.
+
+    That is with something to spare; where no effort has, the least that finds about as much as any.
+    """
+    allowed = measured.allowed_loss or 0.0
+    found: dict[int, float] = {}
     for effort in EFFORTS.get(index.store.describe().index, ()):
         searcher = Searcher(None, index.correction, replace(index, effort=effort))
-        found = sample.recall(searcher.search(sample.queries, sample.k).ids, sample.corrected)
-        # With half of the allowed loss to spare, since other queries than the sample will be asked.
-        if found >= measured.plain_recall - (measured.allowed_loss or 0.0) / 2:
+        found[effort] = sample.recall(searcher.search(sample.queries, sample.k).ids, sample.corrected)
+        if replace(measured, corrected_recall=found[effort]).has_spare:
             return effort
-    return None
+    most = max(found.values(), default=0.0)
+    if most < measured.plain_recall - allowed:
+        return None
+    return min(effort for effort, recall in found.items() if recall >= most - allowed / 10)
 
 
 def _milliseconds(search: Callable[[Float32], Any], queries: Float32) -> float:

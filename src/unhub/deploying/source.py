@@ -179,14 +179,33 @@ def _compared(ordered: Vectors, correction: Bias, store: Store | None, items: Ve
     if not differ:
         return ()
     if store is not None:  # engines scale and round vectors, some even while they search
-        return (
-            f"{differ:,} of {len(ordered):,} items in the store have not the very numbers of the fit: the engine "
-            "scaled or rounded them, or they changed. They were matched by id alone; give the items of the fit to "
-            "compare them.",
-        )
+        return (f"{differ:,} of {len(ordered):,} items in the store {_resemblance(ordered, correction, store)}",)
     raise ArgumentError(
         "items", f"has {differ:,} of {len(ordered):,} items whose numbers are not those of the fit", "refit"
     )
+
+
+def _resemblance(ordered: Vectors, correction: Bias, store: Store) -> str:
+    """Say how far items that have not the numbers of the fit are like it; raise if they are of another model."""
+    witness = correction.source.witness
+    if witness is None or store.describe().codes != "none" or not len(witness.places):
+        return (
+            "have not the very numbers of the fit: the engine scaled or rounded them, or they changed. They were "
+            "matched by id alone; give the items of the fit to compare them."
+        )
+    cosines = witness.cosines(ordered, vector_similarity(correction))
+    other, compared = int((cosines < SAME_COSINE).sum()), len(cosines)
+    unlike = ordered.ids[witness.places[cosines.argmin()]].item()
+    if other > compared / 2:
+        raise ArgumentError(
+            "store",
+            f"has other vectors than the correction was fitted on ({store.address}): of {compared:,} compared, "
+            f"{other:,} have a cosine below {SAME_COSINE}, for example {unlike!r}",
+            "embed both with one model, or refit",
+        )
+    if other:
+        return f"have not the very numbers of the fit, and of {compared:,} compared {other:,} changed. Refit."
+    return f"were scaled or rounded by the engine; of {compared:,} compared all are those of the fit."
 
 
 def _check_cosines(held: Vectors, fitted: Vectors, similarity: Kind) -> None:

@@ -113,7 +113,7 @@ def sync_vectors(
 def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64) -> NDArray[np.bool_]:
     """Return which items have another vector; raise if an item has the same vector and another bias."""
     moved = differing(layout.originals(stored), ready)
-    held, right = layout.biases(stored), layout.ratio * bias
+    held, right = layout.biases(stored), layout.stored_biases(bias)
     rounding = 1e-6 * np.linalg.norm(ready, axis=1)  # of float32, in a dimension beside those of the item
     refitted = int((np.abs(held - right) > SAME_SHARE * np.abs(right).max(initial=0.0) + rounding)[~moved].sum())
     if refitted:

@@ -21,6 +21,7 @@ from unhub.data.fingerprint import Fingerprint
 from unhub.data.ids import as_ids
 from unhub.data.kept_arrays import Kept, check_arrays
 from unhub.data.vectors import as_texts
+from unhub.data.witness import MARKS, Witness
 from unhub.errors import ArgumentError
 from unhub.files.container import (
     FORMAT,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 MOST_TEXT_GROWTH = 100  # times the text itself; ids that take less are not compared with the free memory
 ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none has the name of another tensor
+WITNESS_PREFIX = "witness."
 
 
 class Set(TypedDict):
@@ -59,6 +61,7 @@ class SavedLayout(TypedDict):
     radius: float | None
     similarity: Kind
     ratio: float
+    shift: NotRequired[float]
     strength: float
     gated: bool
     engine: str
@@ -100,7 +103,7 @@ def save_correction(
         raise ArgumentError("correction", problem) from None
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY_PREFIX}{name}": array for name, array in correction.arrays.items()}
-    tensors = {**arrays, **ids, "item_hashes": correction.item_hashes}
+    tensors = {**arrays, **ids, **_witness_tensors(correction.source), "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
     if layout is not None:
         if (layout.dimensions, layout.similarity) != (correction.source.dimensions, correction.source.similarity):
@@ -123,8 +126,8 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
         raise ValueError(f"{path}: this unhub has no method {manifest['method']!r} ({error})") from None
     with naming_contents(path):
         _check_parameters(manifest, method)
-        source = _source(manifest, method)
         hashes = _item_hashes(manifest, tensors)
+        source = dataclasses.replace(_source(manifest, method), witness=_witness(tensors, len(hashes)))
         correction = KINDS[method.kind](
             method=method,
             ids=_unpack_ids(manifest, tensors, len(hashes)),
@@ -211,7 +214,12 @@ def _source(manifest: Manifest, method: Method) -> Source:
 def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
     """Return the hash of each item; their number and their digest must be those of the manifest."""
     for name in tensors:
-        if not name.startswith(ARRAY_PREFIX) and name not in ("item_hashes", "ids", "ids.text", "ids.starts"):
+        if not name.startswith((ARRAY_PREFIX, WITNESS_PREFIX)) and name not in (
+            "item_hashes",
+            "ids",
+            "ids.text",
+            "ids.starts",
+        ):
             raise ValueError(f"it cannot have a tensor {name!r}")
     wanted = {"item_hashes": Kept("uint64", ("items",))}
     check_arrays({name: tensors[name] for name in wanted if name in tensors}, wanted, {})
@@ -221,6 +229,28 @@ def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
     if _fingerprint(manifest["items"], "items") != Fingerprint.of(hashes):
         raise ValueError("items.digest is not that of the hashes of the items")
     return hashes
+
+
+def _witness_tensors(source: Source) -> Tensors:
+    witness = source.witness
+    if witness is None:
+        return {}
+    named: Tensors = {"places": witness.places, "marks": witness.marks, "lengths": witness.lengths}
+    return {f"{WITNESS_PREFIX}{name}": plain(array) for name, array in named.items()}
+
+
+def _witness(tensors: Tensors, count: int) -> Witness | None:
+    """Return the witness of the items; None in a file that was written before there were any."""
+    held = {name: array for name, array in tensors.items() if name.startswith(WITNESS_PREFIX)}
+    if not held:
+        return None
+    wanted = {
+        f"{WITNESS_PREFIX}places": Kept("int64", ("witnesses",), below="items"),
+        f"{WITNESS_PREFIX}marks": Kept("float32", ("witnesses", MARKS)),
+        f"{WITNESS_PREFIX}lengths": Kept("float32", ("witnesses",)),
+    }
+    check_arrays(held, wanted, {"items": count})
+    return Witness(*(cast("Any", held[name]) for name in wanted))
 
 
 def _manifest(correction: Correction, ids: Tensors) -> Manifest:

@@ -166,7 +166,8 @@ class LanceStore(Store):
         """Return the k nearest items; `where` is SQL and is applied before the search.
 
         effort: partitions searched (IVF) or ef (HNSW); with a filter more partitions are searched where these hold too
-        few items. What is found by codes is scored again from the vectors, so values are true ones.
+        few items. What is found by codes is scored again from the vectors, so values are true ones; by clusters and
+        codes, the effort is also for how many times k items that is done.
         """
         check_whole(k, "k", 1)
         if effort is not None:
@@ -608,7 +609,7 @@ def _tuned(search: Any, index: LanceIndex | None, k: int, effort: int | None) ->
     """Return a search with the effort and refining that its index takes."""
     if index is None:
         return search
-    refine = index.about.refined(k)
+    refine = index.about.refined(k, effort)
     if refine:
         search = search.refine_factor(refine)
     if effort is None:

@@ -24,9 +24,12 @@ class LanceKind:
     codes: Codes
     refine: int = 0
 
-    def refined(self, k: int) -> int:
-        """Return the refine factor of a search for k items: less where they are many."""
-        return min(self.refine, max(2, MOST_REFINED // k))
+    def refined(self, k: int, effort: int | None = None) -> int:
+        """Return the refine factor of a search for k items: more with an effort, less where they are many."""
+        if not self.refine:
+            return 0
+        asked = 0 if effort is None else effort if self.index == "ivf" else effort // k
+        return min(max(self.refine, asked), max(2, MOST_REFINED // k))
 
 
 # By the name that a table gives its index.
@@ -41,7 +44,7 @@ KINDS: Mapping[str, LanceKind] = {
 }
 UNKNOWN = LanceKind("", "unknown", "other", "other", 10)
 RQ_MULTIPLE = 8  # IVF_RQ refuses other numbers of dimensions
-MOST_REFINED = 4000  # rows that one query scores again, where that is more than twice as many as are wanted
+MOST_REFINED = 5000  # rows that one query scores again, where that is more than twice as many as are wanted
 PARTITIONS_IN_PLAN = "partitions_ranked="
 
 
