@@ -93,8 +93,11 @@ class Wanted:
     def groups(self) -> Iterator[tuple[Positions, int, Positions]]:
         """Yield (queries, how many to fetch, what is banned), so that one long list slows down only its own query."""
         count = len(self.strengths)
-        banned = np.empty(0, np.int64) if self.banned is None else self.banned
         most = self.items if self.allowed is None else len(self.allowed)
+        banned = np.empty(0, np.int64) if self.banned is None else self.banned
+        if not len(banned):
+            yield np.arange(count), min(self.k, most), banned
+            return
         lists = np.bincount(banned // self.items, minlength=count)[:count]
         extras = np.where(lists > 0, 1 << np.ceil(np.log2(np.maximum(lists, 1))).astype(np.int64), 0)
         if self.together:
@@ -125,6 +128,8 @@ def find_hits(rank: Rank, wanted: Wanted, ids: Ids) -> Hits:
 
 def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names: Ids) -> Hits:
     """Drop banned items, close the gaps, fill up to k and turn positions into ids."""
+    if not len(banned) and places.shape[1] == k and (places >= 0).all():
+        return Hits(cast("Ids", names[places]), scores)
     keys = np.arange(len(places))[:, None] * len(names) + places
     dropped = np.isin(keys, banned) | (places < 0)
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]

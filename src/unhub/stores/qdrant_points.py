@@ -12,6 +12,7 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from unhub.stores.address import Address
 from unhub.stores.store import BATCH_ROWS, Codes, Correcting, Metric, Nearest, Payload, Store, StoredItems, Where
 
 ID_FIELD = "unhub_id"
+TOLD_SECONDS = 5.0  # a search trusts what it was told of the vector so long: to ask a server takes as long as to search
 RECORDS = "unhub_records"  # where records are kept; no collection of the user's
 NAMESPACE = uuid.UUID("0f8c9a3e-6d0e-5b0e-9f5e-6c1d2a7b4e11")  # of the UUIDs made from ids; fixed for good
 FIRST_BEYOND_INT64 = 1 << 63  # keys are ordered: integers, then UUIDs; from here on are ids that int64 does not hold
@@ -193,6 +195,7 @@ class PointStore(Store):
     def __init__(self, address: Address, name: str) -> None:
         super().__init__(address, name)
         self._vector: PointVector | None = None
+        self._read_at = 0.0
         self._texts: bool | None = None
 
     # What each way to the engine implements, with keys for ids and fields as paths
@@ -241,10 +244,13 @@ class PointStore(Store):
 
     # What they share
 
-    def vector(self, fresh: bool = False) -> PointVector:
-        """Return the vector that is searched; a call of the user's reads it anew, since an alias may have moved."""
-        if self._vector is None or fresh:
-            self._vector = self.read_vector()
+    def vector(self, fresh: bool = False, age: float = math.inf) -> PointVector:
+        """Return the vector that is searched; a call of the user's reads it anew, since an alias may have moved.
+
+        age: the most seconds since it was read.
+        """
+        if self._vector is None or fresh or monotonic() > self._read_at + age:
+            self._vector, self._read_at = self.read_vector(), monotonic()
         return self._vector
 
     def forget(self) -> None:
@@ -372,9 +378,11 @@ class PointStore(Store):
         return keys
 
     def _fitting(self, rows: Float32, what: str = "queries") -> PointVector:
-        """Return the vector as it is now; raise if rows have other dimensions."""
-        vector = self.vector(fresh=True)
+        """Return the vector; raise if rows have other dimensions."""
+        vector = self.vector(age=TOLD_SECONDS)
         width = rows.shape[1] if rows.ndim == 2 else 0
+        if width != vector.dimensions:
+            vector = self.vector(fresh=True)
         if width != vector.dimensions:
             problem = f"has {vector.dimensions} dimensions, the {what} have {width or 'none'}"
             raise self.failed(problem, "embed both with one model")
