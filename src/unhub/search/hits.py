@@ -129,7 +129,7 @@ def find_hits(rank: Rank, wanted: Wanted, ids: Ids) -> Hits:
 def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names: Ids) -> Hits:
     """Drop banned items, close the gaps, fill up to k and turn positions into ids."""
     if not len(banned) and places.shape[1] == k and (places >= 0).all():
-        return Hits(cast("Ids", names[places]), scores)
+        return Hits(names[places], scores)
     keys = np.arange(len(places))[:, None] * len(names) + places
     dropped = np.isin(keys, banned) | (places < 0)
     order = np.argsort(dropped, axis=1, kind="stable")[:, :k]
