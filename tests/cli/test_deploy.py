@@ -105,6 +105,21 @@ def test_what_was_dropped_is_not_offered_as_a_way_back(folder: Path) -> None:
     assert "Dropped photos_unhub_1." in said and "To go back to the plain vectors" in said
 
 
+def test_switch_takes_a_name_of_what_was_deployed_and_a_live_name(folder: Path) -> None:
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--quiet")
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--quiet")
+    said = fail(folder, "switch", STORE, "--to", "photos_unhub_3")
+    assert said.startswith("--to 'photos_unhub_3' is unknown; did you mean 'photos_unhub_1'? ")
+    assert said.endswith("the deployments are photos_unhub_1, unhub_h_2")
+    assert "--alias 'photos' is the name of a collection" in fail(folder, "switch", STORE, "--alias", "photos")
+    said = succeed(folder, "switch", STORE, "--to", "photos_unhub_1", "--alias", "shown")
+    assert said.startswith("Live as shown: photos_unhub_1 (")
+    assert data(folder, "switch", "lancedb:db#shown", "--to", "unhub_h_2")["now"]["field"] == "unhub_h_2"
+    said = fail(folder, "switch", STORE, "--to", "photos_unhub_1", "--alias", "other")
+    assert said == "--alias is 'other', and this store is live as 'shown'; leave it out"
+    assert data(folder, "switch", STORE)["now"]["field"] == "unhub_h_2"  # the newest
+
+
 def test_items_of_a_file_are_deployed_into_an_empty_place(folder: Path) -> None:
     succeed(folder, "fit", "--items", "items.npy", "--bank", "bank.npy", "--method", "nnn:k=16", "-o", "f.unhub")
     to = "lancedb:db#files"

@@ -104,6 +104,11 @@ def test_it_goes_back_and_forth(engine: Engine, mode: Mode, tmp_path: Path) -> N
     assert plain.now.mode == "plain"
     with pytest.raises(ValueError, match="nothing to go back to"):
         unhub.rollback(case.store)
+    with pytest.raises(
+        ValueError, match=f"deployment 'other' is unknown; the deployments are {first.made}, {second.made}"
+    ):
+        unhub.switch(case.store, "other")
+    assert unhub.switch(case.store, first.made).now.key == first.key
     unhub.switch(case.store, second)
     assert unhub.drop_old(case.store) == [first.what]
     assert first.key not in case.store.records()

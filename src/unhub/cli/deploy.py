@@ -40,6 +40,10 @@ FittedItems: TypeAlias = Annotated[
 ]
 SampleQueries: TypeAlias = Annotated[Path | None, vectors("Sample queries, to measure with.", "--queries")]
 
+LiveName: TypeAlias = Annotated[
+    str | None, typer.Option("--alias", metavar="NAME", help="The live name (default: the collection's and '_live').")
+]
+
 
 def deploy(
     correction: Saved,
@@ -57,9 +61,7 @@ def deploy(
     item_ids: ItemIds = None,
     queries: SampleQueries = None,
     items: FittedItems = None,
-    alias: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The live name (default: the collection's and '_live').")
-    ] = None,
+    alias: LiveName = None,
     go_live: Annotated[bool, typer.Option("--switch", help="Go live with it at once.")] = False,
     drop_old: Annotated[
         bool, typer.Option("--drop-old", help="With --switch: drop deployments that are not live any more.")
@@ -115,18 +117,25 @@ def deploy(
 
 def switch(
     store: StoreArgument,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="NAME", help="A collection or field that `unhub deploy` made (default: the newest)."
+        ),
+    ] = None,
+    alias: LiveName = None,
     drop_old: Annotated[
         bool, typer.Option("--drop-old", help="Drop deployments that are not live any more; there is no way back.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Let the live name serve what was deployed last."""
+    """Let the live name serve what was deployed last, or what is named."""
     from unhub.deploying.live import drop_old as drop
     from unhub.deploying.live import switch as go
 
     place = open_given_store(store, "STORE")
-    go(place)
+    go(place, deployment, alias=alias)
     if drop_old:
         drop(place)
     _tell_live(place, quiet, as_json)

@@ -93,6 +93,11 @@ class Deployment:
         return f"{MADE}{self.collection}" if self.mode == "vectors" else f"{FIELD}{self.source}/{self.field}"
 
     @property
+    def made(self) -> str:
+        """The name of the collection or field that was made for it."""
+        return self.field or self.collection
+
+    @property
     def what(self) -> str:
         """What is searched, in words."""
         return f"{self.collection}, field {self.field}" if self.mode == "payload" else self.collection
@@ -191,4 +196,4 @@ def _fields(place: Store) -> set[str]:
 
 def number_of(one: Deployment) -> int:
     """Return the number in the name of what a deployment made."""
-    return int((one.field or one.collection).rpartition("_")[2])
+    return int(one.made.rpartition("_")[2])

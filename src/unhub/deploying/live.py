@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unhub.deploying.deployment import Deployment, Live, made_of
 from unhub.deploying.unfinished import drop_debris, drop_made
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, unknown
 from unhub.search.in_store import live_record
 from unhub.stores.store import Store
 
@@ -40,21 +40,28 @@ def live_name_of(store: Store, alias: str | None) -> str:
     return name
 
 
-def switch(store: Store, deployment: Deployment | None = None) -> Live:
-    """Let the live name serve a deployment, the newest one if none is named, and return what is live then."""
+def switch(store: Store, deployment: Deployment | str | None = None, *, alias: str | None = None) -> Live:
+    """Let the live name serve a deployment, the newest one if none is named, and return what is live then.
+
+    deployment: what `deploy` returned, or the name of the collection or field that it made. alias: the live name, for
+    a store that has none yet (default: the one given to `deploy`).
+    """
     served = live_of(store)
     place = named(store, store.collection_of() if served is None else served.now.source)
-    if deployment is None:
-        finished = made_of(place)
+    if isinstance(deployment, Deployment):
+        deployment = _recorded(place, deployment)
+    else:
+        finished = {one.made: one for one in made_of(place)}
         if not finished:
             raise store.failed("nothing was deployed here that could go live", "deploy a correction first")
-        deployment = finished[-1]
-    else:
-        deployment = _recorded(place, deployment)
+        if deployment is not None and deployment not in finished:
+            raise unknown("deployment", deployment, finished, "deployments")
+        deployment = finished[deployment or list(finished)[-1]]
+    live = deployment.live if alias is None and served is None else live_name_of(place, alias)
     if served is not None and served.now.key == deployment.key and served.now.mode == deployment.mode:
         return _publish(place, served)  # again: a kill may have come before the alias moved
     before = () if served is None else (*served.before, served.now)[-MOST_BEFORE:]
-    return _publish(place, Live(deployment.live if served is None else served.name, deployment, before))
+    return _publish(place, Live(live, deployment, before))
 
 
 def _recorded(place: Store, deployment: Deployment) -> Deployment:
