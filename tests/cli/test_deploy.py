@@ -78,7 +78,10 @@ def test_a_table_gets_a_correction_goes_live_and_comes_back(folder: Path) -> Non
     assert all(one % 2 for row in hits(folder, LIVE, "--where", "colour = 'red'") for one in row)
     for address in (STORE, LIVE):
         seen = here(folder, "doctor", address, *MEASURED)
-        assert (seen.returncode, seen.stdout.splitlines()[-1]) == (0, "Verdict: it works.")
+        assert (seen.returncode, seen.stdout.splitlines()[-1]) == (
+            0,
+            "Verdict on photos_unhub_1, which is live: it works.",
+        )
 
     assert succeed(folder, "rollback", LIVE) == "Live as photos_live: photos, its plain vectors.\n"
     assert opened(folder).sibling("photos_unhub_1").exists()
@@ -159,7 +162,7 @@ def test_the_doctor_says_no_by_its_exit_code(folder: Path) -> None:
         seen = run(folder, "doctor", STORE, *MEASURED)
         assert (seen.returncode, seen.stderr) == (3, "")
         assert "WRONG  it holds 118 items, the correction 120" in seen.stdout
-        assert seen.stdout.endswith("Verdict: it does not work as it should.\n")
+        assert seen.stdout.endswith("Verdict on photos_unhub_1, which is live: it does not work as it should.\n")
     quiet = here(folder, "doctor", STORE, *MEASURED, "--quiet")
     assert (quiet.returncode, quiet.stdout) == (3, "")
     assert not json.loads(here(folder, "doctor", STORE, *MEASURED, "--json").stdout)["good"]

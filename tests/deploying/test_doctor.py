@@ -31,7 +31,8 @@ def test_a_good_deployment_is_good(engine: Engine, mode: Mode, tmp_path: Path) -
     found = unhub.doctor(case.store, case.correction, case.queries)
     assert found.good, str(found)
     assert found.measured is not None and found.measured.corrected_recall >= 0.99
-    assert str(found).endswith("Verdict: it works.") and found.to_dict()["good"] is True
+    what = found.judged[0].what
+    assert str(found).endswith(f"Verdict on {what}, which is live: it works.") and found.to_dict()["good"] is True
 
 
 @engines
@@ -39,6 +40,46 @@ def test_plain_vectors_are_told(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     found = unhub.doctor(case.store, case.correction, case.queries)
     assert found.good and "nothing is deployed" in str(found) and "of the corrected best" in str(found)
+
+
+@engines
+def test_what_waits_to_be_switched_is_judged(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store)
+    waits = f"Verdict on {first.what}, which waits to be switched: it works."
+    assert str(unhub.doctor(case.store, case.correction)).endswith(waits)
+    unhub.switch(case.store)
+    unhub.rollback(case.store)
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert found.good and found.measured is not None and f"plain is live; {first.what} waits" in str(found)
+    assert str(found).endswith(waits) and "nothing is deployed" not in str(found)
+
+
+@engines
+def test_before_a_switch_each_correction_shows_its_own_deployment(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store, switch=True)
+    other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
+    second = unhub.deploy(other, case.store)
+    live, waiting = unhub.doctor(case.store, case.correction), unhub.doctor(case.store, other)
+    assert [(one.what, one.state, one.good) for one in live.judged] == [(first.what, "live", True)]
+    assert [(one.what, one.state, one.good) for one in waiting.judged] == [(second.what, "waits", True)]
+    assert f"waits to be switched: vectors, {second.what}, {second.spec}; of another correction" in str(live)
+    assert f"live: vectors, {first.what}, {first.spec}; of another correction" in str(waiting)
+    neither = unhub.doctor(case.store, unhub.fit(case.store, asking(300, 9), method="nnn:k=2"))
+    assert not neither.good and "another one was deployed" in str(neither)
+
+
+def test_of_two_deployments_of_one_correction_the_broken_one_is_named(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    unhub.deploy(case.correction, case.store, "payload", switch=True)
+    second = unhub.deploy(case.correction, case.store)
+    case.store.sibling(second.collection).remove(np.array([1001]))
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert not found.good and [one.good for one in found.judged] == [True, False]
+    assert "Verdict on photos, field unhub_h_1, which is live: it works." in str(found)
+    assert str(found).endswith("Verdict on photos_unhub_2, which waits to be switched: it does not work as it should.")
+    assert [one["state"] for one in found.to_dict()["judged"]] == ["live", "waits"]
 
 
 @engines

@@ -23,6 +23,13 @@ def live_of(store: Store) -> Live | None:
     return None if found is None else Live.of(*found)
 
 
+def waiting_of(place: Store, served: Live | None) -> Deployment | None:
+    """Return the newest deployment of a collection if it is not live; None if it is, or if there is none."""
+    newest = next(reversed(made_of(place)), None)
+    live = None if served is None else (served.now.mode, served.now.key)
+    return None if newest is None or live == (newest.mode, newest.key) else newest
+
+
 def live_name_of(store: Store, alias: str | None) -> str:
     """Return the live name of a collection: the one it has, the one asked for, or the default; it must be free."""
     served = live_of(store)
