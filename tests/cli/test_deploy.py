@@ -148,7 +148,12 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     store = opened(folder)
     store.write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
     broken = here(folder, "doctor", STORE, *WITH)
-    assert broken.returncode == 3 and "5 items" in broken.stdout
+    assert broken.returncode == 3 and "its source 125: 5 added since, not found" in broken.stdout
+    searched = here(folder, "search", "--items", LIVE, *MEASURED, "--json")
+    assert searched.returncode == 0 and len(json.loads(searched.stdout)) == 20
+    assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: 5 added ")
+    assert "unhub sync 'lancedb:db#photos' --correction FILE" in searched.stderr
+    assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
     np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(120, 125))
     succeed(folder, "extend", *WITH, "--new-items", "new.npz", "--bank", "bank.npy", "-o", "c.unhub")
     assert succeed(folder, "sync", STORE, *WITH) == "photos_unhub_1: 5 added, 0 changed, 0 removed\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import cast
 
@@ -94,6 +95,32 @@ def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine,
     assert not found.good and "run sync" in str(found)
     case.store.sibling(done.collection).remove(np.array([1001]))
     assert f"it holds {ITEMS - 1} items" in str(unhub.doctor(case.store, case.correction))
+
+
+@engines
+@modes
+def test_items_that_came_since_are_told(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, mode, switch=True)
+    unhub.searcher(case.store, case.correction)  # in silence
+    case.store.write(StoredItems(np.arange(5000, 5007), gallery(7, seed=5), [{}] * 7))
+    found = unhub.doctor(case.store, case.correction)
+    words = f"{ITEMS} items, and its source {ITEMS + 7}: 7 added since, "
+    assert not found.good and words in str(found) and "unhub sync '" in str(found)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ready = unhub.searcher(case.store, case.correction)
+        assert len(caught) == case.store.counts_cheaply  # once, and never for a query
+        ready.search(case.queries)
+    for one in caught:
+        assert words in str(one.message) and one.filename == __file__
+    grown = unhub.extend(case.correction, Vectors(np.arange(5000, 5007), gallery(7, seed=5)), asking(500, 1))
+    unhub.sync(case.store, grown)
+    unhub.searcher(case.store, grown)
+    case.store.remove(np.array([1001]))
+    late = f"{ITEMS + 7} items, and its source {ITEMS + 6}: 1 removed since, still found"
+    assert (late in str(unhub.doctor(case.store, grown))) == (done.mode == "vectors")
 
 
 def by_hand(folder: Path, engine: str, metric: Metric, rows: Float32) -> Store:

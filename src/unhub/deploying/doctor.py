@@ -19,7 +19,7 @@ from unhub.errors import ArgumentError
 from unhub.layouts import METRICS, Form, Layout
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names
-from unhub.search.in_store import StoreIndex, deployed_index, digest_of, plain_index
+from unhub.search.in_store import StoreIndex, behind, deployed_index, digest_of, plain_index
 from unhub.stores.store import Description, Store
 
 EQUAL_LENGTHS = 1e-3  # lengths that differ by less, as a share, are equal
@@ -214,6 +214,9 @@ class _Visit:
     def deployed(self, deployment: Deployment) -> Iterator[Finding | Measured]:
         """Look at a deployment: its record, its collection, its vectors, its recall."""
         place, fitted, queries, threads = self.place, self.fitted, self.queries, self.threads
+        late = behind(place, deployment.to_json()) if place.exists() else None
+        if late is not None:
+            yield Finding(False, late.text, late.remedy)
         same = deployment.digest == digest_of(fitted)
         yield Finding(
             same,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -129,6 +131,44 @@ def index_of(store: Store, correction: Correction) -> StoreIndex:
     if found is None or found[1]["now"]["mode"] == "plain":
         return plain_index(store if found is None else store.sibling(found[1]["now"]["collection"]), correction)
     return deployed_index(store, correction, found[1]["now"])
+
+
+class Behind(NamedTuple):
+    """How far a deployment is behind its source, and what to do about it, in words."""
+
+    text: str
+    remedy: str
+
+
+def behind(source: Store, now: Record) -> Behind | None:
+    """Return how many items a deployment is behind its source, by counting them; None if it is not."""
+    count, items, payload = source.describe().count, now["items"], now["mode"] == "payload"
+    if count == items or now["mode"] == "plain" or (payload and count < items):
+        return None
+    what = f"{now['collection']}, field {now['field']}," if payload else now["collection"]
+    if count < items:
+        fate, update = "removed since, still found", "remove them from its correction (unhub remove)"
+    else:
+        fate = "added since, not found"
+        if payload:
+            fate = "added since, found without correction or not at all"
+        update = "extend its correction by them (unhub extend)"
+    return Behind(
+        f"{what} has {items:,} items, and its source {count:,}: {abs(count - items):,} {fate}",
+        f"To bring it up to date, {update}, then run: unhub sync '{source.address}' --correction FILE",
+    )
+
+
+def warn_if_behind(store: Store) -> None:
+    """Warn if what is live in a store is behind its source, where counting is cheap."""
+    found = live_record(store)
+    if found is None or not store.counts_cheaply:
+        return
+    now, late = found[1]["now"], None
+    with suppress(ArgumentError):  # a source that is gone or may not be read is no hindrance to a search
+        late = behind(store if store.name == now["source"] else store.sibling(now["source"]), now)
+    if late is not None:
+        warnings.warn(f"{late.text}. {late.remedy}", stacklevel=3)
 
 
 def plain_index(store: Store, correction: Bias, correcting: Correcting | None = None) -> StoreIndex:

@@ -76,6 +76,8 @@ class Store(ABC):
     engine: ClassVar[str]
     # Whether the engine itself can search by s - weight * field over the nearest candidates.
     subtracts: ClassVar[bool] = False
+    # Whether items are counted without reading or locking the whole collection.
+    counts_cheaply: ClassVar[bool] = True
 
     def __init__(self, address: Address, name: str) -> None:
         self.address, self.name = address, name
