@@ -160,6 +160,18 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     assert here(folder, "doctor", STORE, *MEASURED).returncode == 0
 
 
+def test_going_back_to_what_is_behind_its_source_is_one_more_line(folder: Path) -> None:
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--switch", "--quiet")
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--switch", "--quiet")
+    opened(folder).write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
+    last = succeed(folder, "rollback", STORE).splitlines()[-1]
+    assert last.startswith(
+        "photos_unhub_1 has 120 items, and its source 125: 5 added since, not found. To bring it up "
+    )
+    assert last.endswith("then run: unhub sync 'lancedb:db#photos' --correction FILE")
+    assert data(folder, "switch", STORE)["notes"] and data(folder, "rollback", STORE)["notes"] == [last]
+
+
 def test_the_doctor_says_no_by_its_exit_code(folder: Path) -> None:
     succeed(folder, "deploy", *WITH, "--from", STORE, "--switch")
     opened(folder).sibling("photos_unhub_1").remove(np.array([3, 4]))

@@ -116,6 +116,38 @@ def test_it_goes_back_and_forth(engine: Engine, mode: Mode, tmp_path: Path) -> N
 
 
 @engines
+@modes
+def test_going_back_to_what_is_behind_its_source_is_told(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store, mode, switch=True)
+    other = unhub.fit(case.store, asking(400, 7), method="nnn:k=4")
+    unhub.switch(case.store, unhub.deploy(other, case.store, mode))
+    assert unhub.rollback(case.store).notes == ()
+    assert unhub.switch(case.store).notes == ()
+    case.store.write(StoredItems(np.arange(5000, 5004), gallery(4, seed=5), [{}] * 4))
+    unhub.sync(case.store, unhub.extend(other, Vectors(np.arange(5000, 5004), gallery(4, seed=5)), asking(400, 7)))
+    (note,) = unhub.rollback(case.store).notes
+    assert first.what in note and f"{ITEMS} items, and its source {ITEMS + 4}: 4 added since" in note
+    assert f"unhub sync '{case.store.address}' --correction FILE" in note
+
+
+def test_going_back_to_before_a_sync_is_told(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    first = unhub.deploy(case.correction, case.store, switch=True)
+    other = unhub.fit(case.store, asking(400, 7), method="nnn:k=4")
+    second = unhub.deploy(other, case.store)
+    unhub.switch(case.store, second)
+    case.store.write(StoredItems(np.array([1200]), gallery(1, seed=9), [{}]))
+    unhub.sync(case.store, other)
+    (note,) = unhub.rollback(case.store).notes
+    assert note.startswith(f"{first.what} is of {first.created}, and {second.what} was brought up to date since, on ")
+    unhub.sync(case.store, case.correction)
+    assert "photos_unhub_1 was brought up to date since" in unhub.switch(case.store, second).notes[0]
+    assert unhub.rollback(case.store).notes == ()
+
+
+@engines
 def test_the_same_deployment_is_taken_over_and_a_collection_of_the_user_stays(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     own = case.store.sibling("photos_unhub_1")

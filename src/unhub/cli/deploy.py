@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -135,10 +136,10 @@ def switch(
     from unhub.deploying.live import switch as go
 
     place = open_given_store(store, "STORE")
-    go(place, deployment, alias=alias)
+    notes = go(place, deployment, alias=alias).notes
     if drop_old:
         drop(place)
-    _tell_live(place, quiet, as_json)
+    _tell_live(place, notes, quiet, as_json)
 
 
 def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:
@@ -146,8 +147,7 @@ def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) 
     from unhub.deploying.live import rollback as back
 
     place = open_given_store(store, "STORE")
-    back(place)
-    _tell_live(place, quiet, as_json)
+    _tell_live(place, back(place).notes, quiet, as_json)
 
 
 def sync(
@@ -249,9 +249,9 @@ def _live(place: Store) -> Live | None:
     return live_of(place)
 
 
-def _tell_live(place: Store, quiet: bool, as_json: bool) -> None:
+def _tell_live(place: Store, notes: Sequence[str], quiet: bool, as_json: bool) -> None:
     if as_json:
         live = cast("Live", _live(place))
-        echo_json({"live": live.name, **live.to_json()})
+        echo_json({"live": live.name, **live.to_json(), "notes": list(notes)})
     elif not quiet:
-        tell(*_state(place))
+        tell(*_state(place), *notes)

@@ -68,7 +68,8 @@ class Deployment:
     source: the collection it was made of. collection: the one to search, made for mode `vectors`, else the source.
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
     clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
-    search of mode `vectors` asks for, None for the engine's default.
+    search of mode `vectors` asks for, None for the engine's default. synced: when `sync` compared it last with its
+    source, "" for never.
     """
 
     mode: Mode
@@ -86,6 +87,7 @@ class Deployment:
     replaces: str = ""
     notes: tuple[str, ...] = ()
     effort: int | None = None
+    synced: str = ""
 
     @property
     def key(self) -> str:
@@ -96,6 +98,11 @@ class Deployment:
     def made(self) -> str:
         """The name of the collection or field that was made for it."""
         return self.field or self.collection
+
+    @property
+    def up_to_date(self) -> str:
+        """When it was last as its source was."""
+        return max(self.created, self.synced)
 
     @property
     def what(self) -> str:
@@ -143,11 +150,15 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Live:
-    """What a live name serves now, and what it served before, the newest last."""
+    """What a live name serves now, and what it served before, the newest last.
+
+    notes: what a reader should know who has just changed it; no part of the record.
+    """
 
     name: str
     now: Deployment
     before: tuple[Deployment, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

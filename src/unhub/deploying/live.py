@@ -5,7 +5,7 @@ from __future__ import annotations
 from unhub.deploying.deployment import Deployment, Live, made_of
 from unhub.deploying.unfinished import drop_debris, drop_made
 from unhub.errors import ArgumentError, unknown
-from unhub.search.in_store import live_record
+from unhub.search.in_store import behind, live_record
 from unhub.stores.store import Store
 
 LIVE_SUFFIX = "_live"
@@ -68,7 +68,7 @@ def switch(store: Store, deployment: Deployment | str | None = None, *, alias: s
     if served is not None and served.now.key == deployment.key and served.now.mode == deployment.mode:
         return _publish(place, served)  # again: a kill may have come before the alias moved
     before = () if served is None else (*served.before, served.now)[-MOST_BEFORE:]
-    return _publish(place, Live(live, deployment, before))
+    return _publish(place, Live(live, deployment, before, _staleness(place, deployment)))
 
 
 def _recorded(place: Store, deployment: Deployment) -> Deployment:
@@ -83,7 +83,10 @@ def _recorded(place: Store, deployment: Deployment) -> Deployment:
 
 
 def rollback(store: Store) -> Live:
-    """Let the live name serve what it served before: the deployment before, or the plain collection."""
+    """Let the live name serve what it served before: the deployment before, or the plain collection.
+
+    The notes of what is returned say if that is behind its source.
+    """
     served = live_of(store)
     if served is None or served.now.mode == "plain":
         raise store.failed("is not live with a correction, so there is nothing to go back to")
@@ -91,7 +94,23 @@ def rollback(store: Store) -> Live:
     now = served.before[-1] if served.before else served.now.plain()
     if now.mode == "plain" and not place.exists():
         raise store.failed(f"was made of items from elsewhere; there is no plain {place.name!r} to go back to")
-    return _publish(place, Live(served.name, now, served.before[:-1]))
+    return _publish(place, Live(served.name, now, served.before[:-1], _staleness(place, now)))
+
+
+def _staleness(place: Store, now: Deployment) -> tuple[str, ...]:
+    """Return a note if a deployment is behind its source, by its items or by a sync of another deployment since."""
+    if now.mode == "plain" or not place.exists():
+        return ()
+    late = behind(place, now.to_json())
+    if late is not None:
+        return (f"{late.text}. {late.remedy}",)
+    newest = max(made_of(place), key=lambda one: one.synced, default=now)
+    if newest.synced <= now.up_to_date:
+        return ()
+    return (
+        f"{now.what} is of {now.up_to_date}, and {newest.what} was brought up to date since, on {newest.synced}. To "
+        f"bring it up to date too, run: unhub sync '{place.address}' --correction FILE",
+    )
 
 
 def _publish(place: Store, live: Live) -> Live:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,8 @@ def sync(
         counts = sync_field(place, fitted, deployment)
     else:
         counts = sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
-    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec)
+    synced = datetime.now(UTC).isoformat(timespec="milliseconds")
+    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec, synced=synced)
     place.put_record(new.key, new.to_json())
     if served is not None and served.now.key == deployment.key:
         live = Live(served.name, new, served.before)
