@@ -89,7 +89,7 @@ class SourceItems:
             meanwhile.added += int((~known).sum())
             payload = None
             if batch.payload is not None:
-                payload = [_own(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
+                payload = [own_payload(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
             kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
@@ -125,7 +125,8 @@ def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
-def _own(payload: Payload) -> Payload:
+def own_payload(payload: Payload) -> Payload:
+    """Return a payload without the fields that a deployment wrote."""
     return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
 
 
