@@ -13,6 +13,7 @@ import unhub
 from tests.deploying.cases import DIMENSIONS, ITEMS, Deployed, asking, gallery, in_engine
 from tests.stores.engines import ENGINES, Engine, engines
 from unhub.arrays import Kind
+from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.deploying import deploy as deploy_module
 from unhub.deploying.deployment import Measured, Mode
@@ -321,3 +322,37 @@ def test_a_deployment_that_was_replaced_is_not_switched_to(tmp_path: Path) -> No
     unhub.deploy(unhub.fit(case.store, asking(400, 7), method="nnn:k=4"), case.store)
     with pytest.raises(ValueError, match="was deployed again on"):
         unhub.switch(case.store, first)
+
+
+def check_live(address: str, live_address: str) -> None:
+    """Check that a live name serves the correction, then the plain vectors, and can be looked at and brought up."""
+    held = unhub.store(address).vectors()
+    correction = cast("Bias", unhub.fit(held, asking(300, 1), method="nnn:k=8", similarity="dot"))
+    queries = asking(40, 3)
+    right = unhub.searcher(held, correction).search(queries)
+    unhub.deploy(correction, unhub.store(address), switch=True)
+    live = unhub.store(live_address)
+    assert share(unhub.searcher(live, correction).search(queries).ids, right.ids) >= 0.99
+    seen = unhub.doctor(live, correction, queries)
+    assert seen.good, str(seen)
+    assert str(unhub.sync(live, correction)) == "0 added, 0 changed, 0 removed"
+    assert np.array_equal(np.sort(live.vectors().ids), np.sort(correction.ids))
+    assert unhub.rollback(live).now.mode == "plain"
+    assert share(unhub.searcher(live, correction).search(queries).ids, right.ids) >= 0.99
+
+
+def test_a_live_faiss_file_takes_its_ids_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    index = faiss.IndexFlatIP(DIMENSIONS)
+    index.add(gallery(200))
+    faiss.write_index(index, str(tmp_path / "photos.index"))
+    (tmp_path / "ids.txt").write_text("\n".join(f"photo {i}" for i in range(200)))
+    check_live(f"faiss:{tmp_path}/photos.index?ids={tmp_path}/ids.txt", f"faiss:{tmp_path}/photos_live.index")
+
+
+def test_a_live_table_takes_its_columns_and_metric_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
+    lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
+    rows = gallery(200) * np.linspace(0.5, 2, 200, dtype=np.float32)[:, None]
+    table = [{"key": f"photo {i}", "vector": row, "other_vector": row} for i, row in enumerate(rows)]
+    lancedb.connect(tmp_path / "db").create_table("photos", table)
+    check_live(f"lancedb:{tmp_path}/db#photos.vector?id=key&metric=dot", f"lancedb:{tmp_path}/db#photos_live")

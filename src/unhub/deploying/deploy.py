@@ -14,7 +14,7 @@ from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, next_number
-from unhub.deploying.live import live_name_of, live_of, named, switch
+from unhub.deploying.live import live_name_of, live_of, place_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.deploying.syncing import sync_field, sync_vectors
@@ -86,8 +86,7 @@ _switch = switch  # `switch` is an argument above
 
 def _source_of(store: Store) -> Store:
     """Return the collection itself; under a live name, the source of what is live."""
-    served = live_of(store)
-    return named(store, store.collection_of() if served is None else served.now.source)
+    return place_of(store, live_of(store))
 
 
 def _place(source: VectorsLike, to: Store | None) -> Store:
@@ -132,6 +131,7 @@ class _Work:
             datetime.now(UTC).isoformat(timespec="milliseconds"),
             replaces="" if served is None else served.now.what,
             notes=(*self.source.notes, *number_notes),
+            read_by=self.place.read_by(),
         )
 
     def vectors(self) -> Deployment:

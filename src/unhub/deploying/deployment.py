@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -69,7 +70,7 @@ class Deployment:
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
     clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
     search of mode `vectors` asks for, None for the engine's default. synced: when `sync` compared it last with its
-    source, "" for never.
+    source, "" for never. read_by: what the address of the source says of how it is read.
     """
 
     mode: Mode
@@ -88,6 +89,7 @@ class Deployment:
     notes: tuple[str, ...] = ()
     effort: int | None = None
     synced: str = ""
+    read_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:

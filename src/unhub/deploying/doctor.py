@@ -12,7 +12,7 @@ from unhub.arrays import Float32, random_positions
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss
-from unhub.deploying.live import live_of, named, waiting_of
+from unhub.deploying.live import live_of, place_of, waiting_of
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
 from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
 from unhub.errors import ArgumentError
@@ -118,7 +118,7 @@ def doctor(
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = named(store, store.collection_of() if served is None else served.now.source)
+    place = place_of(store, served)
     live, waiting = None if served is None else served.now, waiting_of(place, served)
     # Vectors that came from a file have no collection of their own.
     known = waiting if live is None else live

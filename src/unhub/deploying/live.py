@@ -12,8 +12,11 @@ LIVE_SUFFIX = "_live"
 MOST_BEFORE = 20  # deployments that can be gone back to; some engines limit the length of a record
 
 
-def named(store: Store, name: str) -> Store:
-    """Return the collection of a name: the store itself if it is that, with all that its address says."""
+def place_of(store: Store, served: Live | None) -> Store:
+    """Return the collection that deployments are made beside: the source of what is live, else the store's own."""
+    if served is not None:
+        return store.source_of(served.now.to_json())
+    name = store.collection_of()
     return store if name == store.name else store.sibling(name)
 
 
@@ -54,7 +57,7 @@ def switch(store: Store, deployment: Deployment | str | None = None, *, alias: s
     a store that has none yet (default: the one given to `deploy`).
     """
     served = live_of(store)
-    place = named(store, store.collection_of() if served is None else served.now.source)
+    place = place_of(store, served)
     if isinstance(deployment, Deployment):
         deployment = _recorded(place, deployment)
     else:
@@ -90,7 +93,7 @@ def rollback(store: Store) -> Live:
     served = live_of(store)
     if served is None or served.now.mode == "plain":
         raise store.failed("is not live with a correction, so there is nothing to go back to")
-    place = named(store, served.now.source)
+    place = place_of(store, served)
     now = served.before[-1] if served.before else served.now.plain()
     if now.mode == "plain" and not place.exists():
         raise store.failed(f"was made of items from elsewhere; there is no plain {place.name!r} to go back to")
@@ -123,7 +126,7 @@ def drop_old(store: Store) -> list[str]:
     served = live_of(store)
     if served is None:
         raise store.failed("is not live with a correction, so nothing is old", "switch to a deployment first")
-    place = named(store, served.now.source)
+    place = place_of(store, served)
     _publish(place, Live(served.name, served.now))  # first, so that nothing points at what is dropped
     drop_debris(place)
     dropped = []

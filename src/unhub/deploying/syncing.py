@@ -15,7 +15,7 @@ from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
-from unhub.deploying.live import live_of, named
+from unhub.deploying.live import live_of, place_of
 from unhub.deploying.source import SAME_SHARE, Meanwhile, SourceItems, as_deployable, differing, own_payload
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
@@ -50,7 +50,7 @@ def sync(
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = named(store, store.collection_of() if served is None else served.now.source)
+    place = place_of(store, served)
     deployment = _current(store, place, served)
     if not place.exists():
         raise store.failed("was made of items from elsewhere, which sync cannot read", "deploy them again")

@@ -129,7 +129,7 @@ def index_of(store: Store, correction: Correction) -> StoreIndex:
         )
     found = live_record(store)
     if found is None or found[1]["now"]["mode"] == "plain":
-        return plain_index(store if found is None else store.sibling(found[1]["now"]["collection"]), correction)
+        return plain_index(store if found is None else store.source_of(found[1]["now"]), correction)
     return deployed_index(store, correction, found[1]["now"])
 
 
@@ -166,7 +166,7 @@ def warn_if_behind(store: Store) -> None:
         return
     now, late = found[1]["now"], None
     with suppress(ArgumentError):  # a source that is gone or may not be read is no hindrance to a search
-        late = behind(store if store.name == now["source"] else store.sibling(now["source"]), now)
+        late = behind(store.source_of(now), now)
     if late is not None:
         warnings.warn(f"{late.text}. {late.remedy}", stacklevel=3)
 
@@ -208,7 +208,7 @@ def deployed_index(store: Store, correction: Bias, now: Record) -> StoreIndex:
             f"serves a correction of {now['spec']!r} made on {now['created']}, and this is another ({correction.spec})",
             "load the correction that was deployed, or deploy this one",
         )
-    target = store.sibling(now["collection"]) if now["collection"] != store.name else store
+    target = store.collection_in(now)
     if now["mode"] == "payload":
         return plain_index(target, correction, Correcting(now["field"], now["candidates"]))
     return StoreIndex(target, correction, Layout.from_json(now["layout"]), effort=now.get("effort"))

@@ -205,10 +205,28 @@ class Store(ABC):
         """Return an error about this store, without secrets."""
         return ArgumentError("store", f"{self.address}: {problem}", remedy)
 
+    def read_by(self) -> dict[str, str]:
+        """Return what its address says of how it is read, for a record; a live name does not say it."""
+        return {}
+
+    def read_as(self, told: Mapping[str, str]) -> Store:
+        """Return the store read as `read_by` told, as far as its own address says nothing else."""
+        return self
+
+    def source_of(self, now: Record) -> Store:
+        """Return the collection that a deployment was made of, read as it was then."""
+        source = self if self.name == now["source"] else self.sibling(now["source"])
+        return source.read_as(now.get("read_by", {}))
+
+    def collection_in(self, now: Record) -> Store:
+        """Return the collection that a deployment is searched in."""
+        source = self.source_of(now)
+        return source if now["collection"] == source.name else source.sibling(now["collection"])
+
     def served(self) -> Store:
         """Return the collection that is searched under a live name; any other store is its own."""
         record = self.record(f"{LIVE}{self.name}")
-        return self if record is None else self.sibling(record["now"]["collection"])
+        return self if record is None else self.collection_in(record["now"])
 
     def vectors(self) -> Vectors:
         """Read every item once, into a mapped temporary file that goes with the result; ids are the store's.
