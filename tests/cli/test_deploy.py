@@ -154,8 +154,16 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: 5 added ")
     assert "unhub sync 'lancedb:db#photos' --correction FILE" in searched.stderr
     assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
-    np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(120, 125))
-    succeed(folder, "extend", *WITH, "--new-items", "new.npz", "--bank", "bank.npy", "-o", "c.unhub")
+    np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(119, 124))
+    bank = ("--bank", "bank.npy", "-o", "c.unhub")
+    assert "has repeated ids, for example 119" in fail(
+        folder, "extend", *WITH, "--new-items", "new.npz", *bank
+    )  # a file
+    said = succeed(folder, "extend", *WITH, "--new-items", STORE, *bank)
+    assert "120 of 125 items in the store were skipped: the correction has them" in said
+    said = succeed(folder, "extend", *WITH, "--new-items", LIVE, "--bank", "bank.npy", "-o", "same.unhub")
+    assert "120 of 120 items in the store were skipped" in said
+    assert len(unhub.load(folder / "same.unhub")) == 125
     assert succeed(folder, "sync", STORE, *WITH) == "photos_unhub_1: 5 added, 0 changed, 0 removed\n"
     assert here(folder, "doctor", STORE, *MEASURED).returncode == 0
 

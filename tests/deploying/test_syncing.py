@@ -36,7 +36,13 @@ def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_
         unhub.sync(case.store, fewer)
     bank = asking(500, 1)
     held = case.store.fetch(np.arange(5000, 5019))
-    grown = unhub.extend(fewer, Vectors(held.ids, held.rows), bank)
+    grown = unhub.extend(fewer, case.store, bank)  # by those that are new
+    assert grown.cost.notes[-1] == "298 of 317 items in the store were skipped: the correction has them"
+    named = unhub.extend(fewer, Vectors(held.ids, held.rows), bank)
+    order = np.argsort(grown.ids), np.argsort(named.ids)
+    assert np.array_equal(grown.ids[order[0]], named.ids[order[1]])
+    assert isinstance(grown, unhub.Bias) and isinstance(named, unhub.Bias)
+    assert np.allclose(grown.bias[order[0]], named.bias[order[1]])
     done = unhub.sync(case.store, grown)
     assert (done.added, done.removed) == (19, 2)
     found = unhub.searcher(case.store, grown).search(np.asarray(held.rows), 5)
