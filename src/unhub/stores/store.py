@@ -6,9 +6,10 @@ payload, and records: small JSON values by key, which say what is live.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -266,6 +267,20 @@ class Correcting(NamedTuple):
 
     field: str
     candidates: int
+
+
+def filter_of(where: object) -> dict[str, Any]:
+    """Return a filter that is a JSON object: as it is, as text, as from a command line, or as a model of pydantic.
+
+    Raise a ValueError for anything else.
+    """
+    dump: Callable[..., Any] | None = getattr(where, "model_dump", None)
+    given = dump(mode="json", exclude_none=True) if dump is not None else where
+    if isinstance(given, str):
+        given = json.loads(given)
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where!r} is neither a filter nor its JSON")
+    return {str(name): value for name, value in given.items() if value is not None}
 
 
 def joined_ids(parts: Sequence[Ids]) -> Ids:
