@@ -66,6 +66,8 @@ def test_a_table_gets_a_correction_goes_live_and_comes_back(folder: Path) -> Non
     assert "photos_unhub_1" in said and "12 to 14 dimensions" in said and "recall 1.000 corrected" in said
     assert said.endswith("Nothing was switched. To go live: unhub switch 'lancedb:db#photos'\n")
     assert "live:photos_live" not in opened(folder).records()
+    said = fail(folder, "search", "--items", LIVE, *MEASURED)
+    assert said.endswith("to go live with what was deployed: unhub switch 'lancedb:db#photos'")
     right = hits(folder, "items.npy")
     raw = hits(folder, "items.npy", "--strength", "0")
     assert right != raw

@@ -62,6 +62,23 @@ def test_nothing_goes_live_or_changes_unless_asked(engine: Engine, mode: Mode, t
 
 
 @engines
+def test_a_live_name_that_nobody_switched_to_says_how(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store)
+    live = case.store.sibling("photos_live")
+    for ask in (
+        lambda: unhub.searcher(live, case.correction),
+        lambda: unhub.doctor(live, case.correction),
+        lambda: unhub.fit(live, asking(100, 1)),
+    ):
+        with pytest.raises(ValueError, match=r"nothing was switched yet, .* 'photos_live'; .*: unhub switch '.*photos"):
+            ask()
+    unhub.switch(case.store, alias="shown")
+    with pytest.raises(ValueError, match="nothing is live under 'photos_live'; 'photos' is live as 'shown'"):
+        unhub.searcher(live, case.correction)
+
+
+@engines
 def test_a_store_that_carries_a_layout_gives_back_the_items(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store)
@@ -83,6 +100,8 @@ def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
         for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True)
     }
     assert kept[1007] == {"colour": "green", "number": 7} and len(kept) == ITEMS
+    first = next(iter(case.store.sibling(done.collection).batches(payload=True))).payload or ()
+    assert not any(name.startswith("unhub_h_") for one in first for name in one)
 
 
 @engines

@@ -13,7 +13,7 @@ from unhub.arrays import random_positions, spans
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
-from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, next_number
+from unhub.deploying.deployment import BESIDE, Deployment, Mode, allowed_loss, made_of, next_number
 from unhub.deploying.live import live_name_of, live_of, place_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
@@ -22,7 +22,7 @@ from unhub.deploying.unfinished import drop_debris, making
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
-from unhub.stores.store import BATCH_ROWS, Description, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, FIELD_PREFIX, Description, Store, StoredItems
 
 NOT_SWITCHED = "It was not switched: it finds less than is promised. Look at it, and switch if that is acceptable."
 TRIAL_ITEMS = 10_000  # at least, stored twice, to see whether a rotation helps codes

@@ -8,13 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from unhub.layouts import Layout
-from unhub.stores.store import LIVE, MADE, Codes, Description, Record, Store
+from unhub.stores.store import FIELD, FIELD_PREFIX, LIVE, MADE, Codes, Description, Record, Store
 
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 
-FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
 BESIDE = "_unhub_"  # between the name of a collection and the number of what was made of it
-FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
 # How much lower the corrected recall may be than the plain one: an extra dimension costs a graph next to nothing, codes
 # of 8 bits some, and a product quantiser more; None where no bound is promised and the figure is only told.

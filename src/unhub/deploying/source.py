@@ -12,11 +12,10 @@ from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.deploying.deployment import FIELD_PREFIX
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, FIELD_PREFIX, Payload, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
 SAME_SHARE = 1e-3  # of a vector's length, by which two may differ and be the same: engines round and scale

@@ -116,6 +116,7 @@ def live_record(store: Store) -> tuple[str, Record] | None:
     for key, record in sorted(records.items()):
         if key.startswith(LIVE) and record["now"]["source"] == store.name:
             return key.removeprefix(LIVE), record
+    store.check_switched(records)
     return None
 
 

@@ -33,6 +33,8 @@ Where: TypeAlias = Any  # a filter in the engine's own language
 BATCH_ROWS = 1000
 LIVE = "live:"  # and a live name: the key of the record of what is searched under it
 MADE = "made:"  # and a collection: the key of the record of a collection that deploy made
+FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
+FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
 
 @dataclass(frozen=True)
@@ -226,8 +228,27 @@ class Store(ABC):
 
     def served(self) -> Store:
         """Return the collection that is searched under a live name; any other store is its own."""
-        record = self.record(f"{LIVE}{self.name}")
-        return self if record is None else self.collection_in(record["now"])
+        records = self.records()
+        record = records.get(f"{LIVE}{self.name}")
+        if record is not None:
+            return self.collection_in(record["now"])
+        self.check_switched(records)
+        return self
+
+    def check_switched(self, records: Mapping[str, Record]) -> None:
+        """Raise if it has the live name of a deployment that nobody has switched to."""
+        made = [one for key, one in records.items() if key.startswith((MADE, FIELD)) and one["live"] == self.name]
+        if not made or self.exists():
+            return
+        source = made[-1]["source"]
+        lives = [key for key, one in records.items() if key.startswith(LIVE) and one["now"]["source"] == source]
+        if lives:
+            raise self.failed(
+                f"nothing is live under {self.name!r}", f"{source!r} is live as {lives[0][len(LIVE) :]!r}"
+            )
+        before, _, after = str(self.address).rpartition(self.name)
+        problem = f"nothing was switched yet, so nothing is live under {self.name!r}"
+        raise self.failed(problem, f"to go live with what was deployed: unhub switch '{before}{source}{after}'")
 
     def vectors(self) -> Vectors:
         """Read every item once, into a mapped temporary file that goes with the result; ids are the store's.
