@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from unhub.layouts import Layout
-from unhub.stores.store import FIELD, FIELD_PREFIX, LIVE, MADE, Codes, Description, Record, Store
+from unhub.stores.store import FIELD, LIVE, MADE, Codes, Description, Record, Store
+from unhub.stores.store import FIELD_PREFIX as FIELD_PREFIX  # who makes deployments needs it beside their names
 
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 
