@@ -150,10 +150,7 @@ def behind(source: Store, now: Record) -> Behind | None:
     if count < items:
         fate, update = "removed since, still found", "remove them from its correction (unhub remove)"
     else:
-        fate = "added since, not found"
-        if payload:
-            fate = "added since, found without correction or not at all"
-        update = "extend its correction by them (unhub extend)"
+        fate, update = "added since, not found", "extend its correction by them (unhub extend)"
     return Behind(
         f"{what} has {items:,} items, and its source {count:,}: {abs(count - items):,} {fate}",
         f"To bring it up to date, {update}, then run: unhub sync '{source.address}' --correction FILE",
