@@ -138,6 +138,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_installs_from_a_checkout(page: Path) -> None:
+    """As README does: there is no release to install from yet."""
+    assert not re.search(r"pip install '?unhub\b", page.read_text(encoding="utf-8"))
+
+
 def test_the_index_of_the_docs_lists_every_page() -> None:
     text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} - {"README.md"}

@@ -181,6 +181,14 @@ def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
         )
 
 
+def not_yet_in(fitted: Bias, held: Vectors) -> Vectors | None:
+    """Return those items that a correction does not have yet, by their ids; None if it has them all."""
+    if held.ids.dtype.kind != fitted.ids.dtype.kind:
+        return held  # `join_ids` says what is wrong with them
+    new = np.flatnonzero(~np.isin(held.ids, fitted.ids))
+    return held.gather(new) if len(new) else None
+
+
 def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Hashes]:
     """Return new items and the hashes of their rows; items without ids are numbered from the highest id on."""
     added = as_vectors(new_items, "new_items")

@@ -17,7 +17,7 @@ from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.ids import join_ids, positions_of
 from unhub.data.kept_arrays import per_item
 from unhub.data.similarity import Dot
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import HoldsVectors, Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_whole
 from unhub.fitting import centred
 from unhub.matching import (
@@ -25,6 +25,7 @@ from unhub.matching import (
     checked_new_items,
     copies_among,
     kind_of,
+    not_yet_in,
     same_bank,
     same_bank_items,
     same_items,
@@ -48,13 +49,23 @@ def extend(
 
     Equal to a refit, up to one constant, for every method except sn and dbsn, whose new rows follow the old queries'
     alpha. For those, `warm` iterations over all items (which need the old `items` too) restore the balance. New items
-    may copy old ones; the notes of the cost name one.
+    may copy old ones; the notes of the cost name one. Of a store, the items are added that the correction does not have
+    yet, by their ids; the notes say how many were skipped.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
     workers = Workers(threads, progress=progress)
+    notes: tuple[str, ...] = ()
+    if isinstance(new_items, HoldsVectors):
+        held = new_items.vectors()
+        unknown = not_yet_in(fitted, held)
+        skipped = len(held) - (0 if unknown is None else len(unknown))
+        notes = (f"{skipped:,} of {len(held):,} items in the store were skipped: the correction has them",)
+        if unknown is None:
+            return dataclasses.replace(fitted, cost=_cost(workers, fitted, notes=notes))
+        new_items = unknown
     added, added_hashes = checked_new_items(fitted, new_items)
-    notes = copies_among(fitted, added, added_hashes, named=isinstance(new_items, Vectors))
+    notes += copies_among(fitted, added, added_hashes, named=isinstance(new_items, Vectors))
     old = same_items(fitted, items) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items)
     new = vector_bank(added, queries, targets, kind_of(fitted))

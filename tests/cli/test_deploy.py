@@ -66,6 +66,8 @@ def test_a_table_gets_a_correction_goes_live_and_comes_back(folder: Path) -> Non
     assert "photos_unhub_1" in said and "12 to 14 dimensions" in said and "recall 1.000 corrected" in said
     assert said.endswith("Nothing was switched. To go live: unhub switch 'lancedb:db#photos'\n")
     assert "live:photos_live" not in opened(folder).records()
+    said = fail(folder, "search", "--items", LIVE, *MEASURED)
+    assert said.endswith("to go live with what was deployed: unhub switch 'lancedb:db#photos'")
     right = hits(folder, "items.npy")
     raw = hits(folder, "items.npy", "--strength", "0")
     assert right != raw
@@ -78,7 +80,10 @@ def test_a_table_gets_a_correction_goes_live_and_comes_back(folder: Path) -> Non
     assert all(one % 2 for row in hits(folder, LIVE, "--where", "colour = 'red'") for one in row)
     for address in (STORE, LIVE):
         seen = here(folder, "doctor", address, *MEASURED)
-        assert (seen.returncode, seen.stdout.splitlines()[-1]) == (0, "Verdict: it works.")
+        assert (seen.returncode, seen.stdout.splitlines()[-1]) == (
+            0,
+            "Verdict on photos_unhub_1, which is live: it works.",
+        )
 
     assert succeed(folder, "rollback", LIVE) == "Live as photos_live: photos, its plain vectors.\n"
     assert opened(folder).sibling("photos_unhub_1").exists()
@@ -103,6 +108,21 @@ def test_what_was_dropped_is_not_offered_as_a_way_back(folder: Path) -> None:
     succeed(folder, "deploy", *WITH, "--from", STORE, "--switch", "--quiet")
     said = succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--switch", "--drop-old")
     assert "Dropped photos_unhub_1." in said and "To go back to the plain vectors" in said
+
+
+def test_switch_takes_a_name_of_what_was_deployed_and_a_live_name(folder: Path) -> None:
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--quiet")
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--quiet")
+    said = fail(folder, "switch", STORE, "--to", "photos_unhub_3")
+    assert said.startswith("--to 'photos_unhub_3' is unknown; did you mean 'photos_unhub_1'? ")
+    assert said.endswith("the deployments are photos_unhub_1, unhub_h_2")
+    assert "--alias 'photos' is the name of a collection" in fail(folder, "switch", STORE, "--alias", "photos")
+    said = succeed(folder, "switch", STORE, "--to", "photos_unhub_1", "--alias", "shown")
+    assert said.startswith("Live as shown: photos_unhub_1 (")
+    assert data(folder, "switch", "lancedb:db#shown", "--to", "unhub_h_2")["now"]["field"] == "unhub_h_2"
+    said = fail(folder, "switch", STORE, "--to", "photos_unhub_1", "--alias", "other")
+    assert said == "--alias is 'other', and this store is live as 'shown'; leave it out"
+    assert data(folder, "switch", STORE)["now"]["field"] == "unhub_h_2"  # the newest
 
 
 def test_items_of_a_file_are_deployed_into_an_empty_place(folder: Path) -> None:
@@ -130,11 +150,36 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     store = opened(folder)
     store.write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
     broken = here(folder, "doctor", STORE, *WITH)
-    assert broken.returncode == 3 and "5 items" in broken.stdout
-    np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(120, 125))
-    succeed(folder, "extend", *WITH, "--new-items", "new.npz", "--bank", "bank.npy", "-o", "c.unhub")
+    assert broken.returncode == 3 and "its source 125: 5 added since, not found" in broken.stdout
+    searched = here(folder, "search", "--items", LIVE, *MEASURED, "--json")
+    assert searched.returncode == 0 and len(json.loads(searched.stdout)) == 20
+    assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: 5 added ")
+    assert "unhub sync 'lancedb:db#photos' --correction FILE" in searched.stderr
+    assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
+    np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(119, 124))
+    bank = ("--bank", "bank.npy", "-o", "c.unhub")
+    assert "has repeated ids, for example 119" in fail(
+        folder, "extend", *WITH, "--new-items", "new.npz", *bank
+    )  # a file
+    said = succeed(folder, "extend", *WITH, "--new-items", STORE, *bank)
+    assert "120 of 125 items in the store were skipped: the correction has them" in said
+    said = succeed(folder, "extend", *WITH, "--new-items", LIVE, "--bank", "bank.npy", "-o", "same.unhub")
+    assert "120 of 120 items in the store were skipped" in said
+    assert len(unhub.load(folder / "same.unhub")) == 125
     assert succeed(folder, "sync", STORE, *WITH) == "photos_unhub_1: 5 added, 0 changed, 0 removed\n"
     assert here(folder, "doctor", STORE, *MEASURED).returncode == 0
+
+
+def test_going_back_to_what_is_behind_its_source_is_one_more_line(folder: Path) -> None:
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--switch", "--quiet")
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--switch", "--quiet")
+    opened(folder).write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
+    last = succeed(folder, "rollback", STORE).splitlines()[-1]
+    assert last.startswith(
+        "photos_unhub_1 has 120 items, and its source 125: 5 added since, not found. To bring it up "
+    )
+    assert last.endswith("then run: unhub sync 'lancedb:db#photos' --correction FILE")
+    assert data(folder, "switch", STORE)["notes"] and data(folder, "rollback", STORE)["notes"] == [last]
 
 
 def test_the_doctor_says_no_by_its_exit_code(folder: Path) -> None:
@@ -144,7 +189,7 @@ def test_the_doctor_says_no_by_its_exit_code(folder: Path) -> None:
         seen = run(folder, "doctor", STORE, *MEASURED)
         assert (seen.returncode, seen.stderr) == (3, "")
         assert "WRONG  it holds 118 items, the correction 120" in seen.stdout
-        assert seen.stdout.endswith("Verdict: it does not work as it should.\n")
+        assert seen.stdout.endswith("Verdict on photos_unhub_1, which is live: it does not work as it should.\n")
     quiet = here(folder, "doctor", STORE, *MEASURED, "--quiet")
     assert (quiet.returncode, quiet.stdout) == (3, "")
     assert not json.loads(here(folder, "doctor", STORE, *MEASURED, "--json").stdout)["good"]

@@ -13,6 +13,7 @@ import unhub
 from tests.deploying.cases import DIMENSIONS, ITEMS, Deployed, asking, gallery, in_engine
 from tests.stores.engines import ENGINES, Engine, engines
 from unhub.arrays import Kind
+from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.deploying import deploy as deploy_module
 from unhub.deploying.deployment import Measured, Mode
@@ -61,6 +62,23 @@ def test_nothing_goes_live_or_changes_unless_asked(engine: Engine, mode: Mode, t
 
 
 @engines
+def test_a_live_name_that_nobody_switched_to_says_how(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    unhub.deploy(case.correction, case.store)
+    live = case.store.sibling("photos_live")
+    for ask in (
+        lambda: unhub.searcher(live, case.correction),
+        lambda: unhub.doctor(live, case.correction),
+        lambda: unhub.fit(live, asking(100, 1)),
+    ):
+        with pytest.raises(ValueError, match=r"nothing was switched yet, .* 'photos_live'; .*: unhub switch '.*photos"):
+            ask()
+    unhub.switch(case.store, alias="shown")
+    with pytest.raises(ValueError, match="nothing is live under 'photos_live'; 'photos' is live as 'shown'"):
+        unhub.searcher(live, case.correction)
+
+
+@engines
 def test_a_store_that_carries_a_layout_gives_back_the_items(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     done = unhub.deploy(case.correction, case.store)
@@ -82,6 +100,8 @@ def test_payload_is_carried_over(engine: Engine, tmp_path: Path) -> None:
         for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True)
     }
     assert kept[1007] == {"colour": "green", "number": 7} and len(kept) == ITEMS
+    first = next(iter(case.store.sibling(done.collection).batches(payload=True))).payload or ()
+    assert not any(name.startswith("unhub_h_") for one in first for name in one)
 
 
 @engines
@@ -104,10 +124,47 @@ def test_it_goes_back_and_forth(engine: Engine, mode: Mode, tmp_path: Path) -> N
     assert plain.now.mode == "plain"
     with pytest.raises(ValueError, match="nothing to go back to"):
         unhub.rollback(case.store)
+    with pytest.raises(
+        ValueError, match=f"deployment 'other' is unknown; the deployments are {first.made}, {second.made}"
+    ):
+        unhub.switch(case.store, "other")
+    assert unhub.switch(case.store, first.made).now.key == first.key
     unhub.switch(case.store, second)
     assert unhub.drop_old(case.store) == [first.what]
     assert first.key not in case.store.records()
     assert second.collection in case.store.names()
+
+
+@engines
+@modes
+def test_going_back_to_what_is_behind_its_source_is_told(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store, mode, switch=True)
+    other = unhub.fit(case.store, asking(400, 7), method="nnn:k=4")
+    unhub.switch(case.store, unhub.deploy(other, case.store, mode))
+    assert unhub.rollback(case.store).notes == ()
+    assert unhub.switch(case.store).notes == ()
+    case.store.write(StoredItems(np.arange(5000, 5004), gallery(4, seed=5), [{}] * 4))
+    unhub.sync(case.store, unhub.extend(other, Vectors(np.arange(5000, 5004), gallery(4, seed=5)), asking(400, 7)))
+    (note,) = unhub.rollback(case.store).notes
+    assert first.what in note and f"{ITEMS} items, and its source {ITEMS + 4}: 4 added since" in note
+    assert f"unhub sync '{case.store.address}' --correction FILE" in note
+
+
+def test_going_back_to_before_a_sync_is_told(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    first = unhub.deploy(case.correction, case.store, switch=True)
+    other = unhub.fit(case.store, asking(400, 7), method="nnn:k=4")
+    second = unhub.deploy(other, case.store)
+    unhub.switch(case.store, second)
+    case.store.write(StoredItems(np.array([1200]), gallery(1, seed=9), [{}]))
+    unhub.sync(case.store, other)
+    (note,) = unhub.rollback(case.store).notes
+    assert note.startswith(f"{first.what} is of {first.created}, and {second.what} was brought up to date since, on ")
+    unhub.sync(case.store, case.correction)
+    assert "photos_unhub_1 was brought up to date since" in unhub.switch(case.store, second).notes[0]
+    assert unhub.rollback(case.store).notes == ()
 
 
 @engines
@@ -299,3 +356,37 @@ def test_a_deployment_that_was_replaced_is_not_switched_to(tmp_path: Path) -> No
     unhub.deploy(unhub.fit(case.store, asking(400, 7), method="nnn:k=4"), case.store)
     with pytest.raises(ValueError, match="was deployed again on"):
         unhub.switch(case.store, first)
+
+
+def check_live(address: str, live_address: str) -> None:
+    """Check that a live name serves the correction, then the plain vectors, and can be looked at and brought up."""
+    held = unhub.store(address).vectors()
+    correction = cast("Bias", unhub.fit(held, asking(300, 1), method="nnn:k=8", similarity="dot"))
+    queries = asking(40, 3)
+    right = unhub.searcher(held, correction).search(queries)
+    unhub.deploy(correction, unhub.store(address), switch=True)
+    live = unhub.store(live_address)
+    assert share(unhub.searcher(live, correction).search(queries).ids, right.ids) >= 0.99
+    seen = unhub.doctor(live, correction, queries)
+    assert seen.good, str(seen)
+    assert str(unhub.sync(live, correction)) == "0 added, 0 changed, 0 removed"
+    assert np.array_equal(np.sort(live.vectors().ids), np.sort(correction.ids))
+    assert unhub.rollback(live).now.mode == "plain"
+    assert share(unhub.searcher(live, correction).search(queries).ids, right.ids) >= 0.99
+
+
+def test_a_live_faiss_file_takes_its_ids_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    index = faiss.IndexFlatIP(DIMENSIONS)
+    index.add(gallery(200))
+    faiss.write_index(index, str(tmp_path / "photos.index"))
+    (tmp_path / "ids.txt").write_text("\n".join(f"photo {i}" for i in range(200)))
+    check_live(f"faiss:{tmp_path}/photos.index?ids={tmp_path}/ids.txt", f"faiss:{tmp_path}/photos_live.index")
+
+
+def test_a_live_table_takes_its_columns_and_metric_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
+    lancedb = pytest.importorskip("lancedb", reason="lancedb is not installed")
+    rows = gallery(200) * np.linspace(0.5, 2, 200, dtype=np.float32)[:, None]
+    table = [{"key": f"photo {i}", "vector": row, "other_vector": row} for i, row in enumerate(rows)]
+    lancedb.connect(tmp_path / "db").create_table("photos", table)
+    check_live(f"lancedb:{tmp_path}/db#photos.vector?id=key&metric=dot", f"lancedb:{tmp_path}/db#photos_live")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import cast
 
@@ -31,7 +32,8 @@ def test_a_good_deployment_is_good(engine: Engine, mode: Mode, tmp_path: Path) -
     found = unhub.doctor(case.store, case.correction, case.queries)
     assert found.good, str(found)
     assert found.measured is not None and found.measured.corrected_recall >= 0.99
-    assert str(found).endswith("Verdict: it works.") and found.to_dict()["good"] is True
+    what = found.judged[0].what
+    assert str(found).endswith(f"Verdict on {what}, which is live: it works.") and found.to_dict()["good"] is True
 
 
 @engines
@@ -39,6 +41,46 @@ def test_plain_vectors_are_told(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     found = unhub.doctor(case.store, case.correction, case.queries)
     assert found.good and "nothing is deployed" in str(found) and "of the corrected best" in str(found)
+
+
+@engines
+def test_what_waits_to_be_switched_is_judged(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store)
+    waits = f"Verdict on {first.what}, which waits to be switched: it works."
+    assert str(unhub.doctor(case.store, case.correction)).endswith(waits)
+    unhub.switch(case.store)
+    unhub.rollback(case.store)
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert found.good and found.measured is not None and f"plain is live; {first.what} waits" in str(found)
+    assert str(found).endswith(waits) and "nothing is deployed" not in str(found)
+
+
+@engines
+def test_before_a_switch_each_correction_shows_its_own_deployment(engine: Engine, tmp_path: Path) -> None:
+    case = in_engine(engine, tmp_path)
+    first = unhub.deploy(case.correction, case.store, switch=True)
+    other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
+    second = unhub.deploy(other, case.store)
+    live, waiting = unhub.doctor(case.store, case.correction), unhub.doctor(case.store, other)
+    assert [(one.what, one.state, one.good) for one in live.judged] == [(first.what, "live", True)]
+    assert [(one.what, one.state, one.good) for one in waiting.judged] == [(second.what, "waits", True)]
+    assert f"waits to be switched: vectors, {second.what}, {second.spec}; of another correction" in str(live)
+    assert f"live: vectors, {first.what}, {first.spec}; of another correction" in str(waiting)
+    neither = unhub.doctor(case.store, unhub.fit(case.store, asking(300, 9), method="nnn:k=2"))
+    assert not neither.good and "another one was deployed" in str(neither)
+
+
+def test_of_two_deployments_of_one_correction_the_broken_one_is_named(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    unhub.deploy(case.correction, case.store, "payload", switch=True)
+    second = unhub.deploy(case.correction, case.store)
+    case.store.sibling(second.collection).remove(np.array([1001]))
+    found = unhub.doctor(case.store, case.correction, case.queries)
+    assert not found.good and [one.good for one in found.judged] == [True, False]
+    assert "Verdict on photos, field unhub_h_1, which is live: it works." in str(found)
+    assert str(found).endswith("Verdict on photos_unhub_2, which waits to be switched: it does not work as it should.")
+    assert [one["state"] for one in found.to_dict()["judged"]] == ["live", "waits"]
 
 
 @engines
@@ -53,6 +95,32 @@ def test_what_changed_in_the_source_or_in_the_deployment_is_seen(engine: Engine,
     assert not found.good and "run sync" in str(found)
     case.store.sibling(done.collection).remove(np.array([1001]))
     assert f"it holds {ITEMS - 1} items" in str(unhub.doctor(case.store, case.correction))
+
+
+@engines
+@modes
+def test_items_that_came_since_are_told(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, mode, switch=True)
+    unhub.searcher(case.store, case.correction)  # in silence
+    case.store.write(StoredItems(np.arange(5000, 5007), gallery(7, seed=5), [{}] * 7))
+    found = unhub.doctor(case.store, case.correction)
+    words = f"{ITEMS} items, and its source {ITEMS + 7}: 7 added since, "
+    assert not found.good and words in str(found) and "unhub sync '" in str(found)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ready = unhub.searcher(case.store, case.correction)
+        assert len(caught) == case.store.counts_cheaply  # once, and never for a query
+        ready.search(case.queries)
+    for one in caught:
+        assert words in str(one.message) and one.filename == __file__
+    grown = unhub.extend(case.correction, Vectors(np.arange(5000, 5007), gallery(7, seed=5)), asking(500, 1))
+    unhub.sync(case.store, grown)
+    unhub.searcher(case.store, grown)
+    case.store.remove(np.array([1001]))
+    late = f"{ITEMS + 7} items, and its source {ITEMS + 6}: 1 removed since, still found"
+    assert (late in str(unhub.doctor(case.store, grown))) == (done.mode == "vectors")
 
 
 def by_hand(folder: Path, engine: str, metric: Metric, rows: Float32) -> Store:

@@ -9,10 +9,10 @@ import pytest
 
 import unhub
 from tests.deploying.cases import ITEMS, asking, gallery, in_engine
-from tests.stores.engines import Engine, engines
+from tests.stores.engines import COLOURS, Engine, engines
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
-from unhub.stores.store import StoredItems
+from unhub.stores.store import Payload, Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -36,7 +36,13 @@ def test_added_changed_and_removed_items_follow(engine: Engine, mode: Mode, tmp_
         unhub.sync(case.store, fewer)
     bank = asking(500, 1)
     held = case.store.fetch(np.arange(5000, 5019))
-    grown = unhub.extend(fewer, Vectors(held.ids, held.rows), bank)
+    grown = unhub.extend(fewer, case.store, bank)  # by those that are new
+    assert grown.cost.notes[-1] == "298 of 317 items in the store were skipped: the correction has them"
+    named = unhub.extend(fewer, Vectors(held.ids, held.rows), bank)
+    order = np.argsort(grown.ids), np.argsort(named.ids)
+    assert np.array_equal(grown.ids[order[0]], named.ids[order[1]])
+    assert isinstance(grown, unhub.Bias) and isinstance(named, unhub.Bias)
+    assert np.allclose(grown.bias[order[0]], named.bias[order[1]])
     done = unhub.sync(case.store, grown)
     assert (done.added, done.removed) == (19, 2)
     found = unhub.searcher(case.store, grown).search(np.asarray(held.rows), 5)
@@ -59,6 +65,36 @@ def test_a_vector_that_changed_is_written_again(engine: Engine, tmp_path: Path) 
     assert done.layout is not None
     assert np.allclose(done.layout.originals(target.fetch(np.array([1200])).rows), other, atol=1e-4)
     assert target.describe().count == ITEMS
+
+
+def payloads(store: Store) -> dict[int, Payload]:
+    return {
+        one: payload
+        for batch in store.batches(payload=True)
+        for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True)
+    }
+
+
+@engines
+def test_a_payload_that_changed_is_written_again(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, switch=True)
+    held = case.store.fetch(np.array([1007, 1200]))
+    case.store.write(held._replace(payload=[{"colour": "grey", "number": 7}, {"colour": "blue", "number": -1}]))
+    synced = unhub.sync(case.store, case.correction)
+    assert (synced.added, synced.changed, synced.removed) == (0, 2, 0)
+    told = payloads(case.store.sibling(done.collection))
+    assert [(told[one]["colour"], told[one]["number"]) for one in (1007, 1200, 1201)] == [
+        ("grey", 7),
+        ("blue", -1),
+        (COLOURS[201 % 3], 201),
+    ]
+    case.store.set_field("mine", np.array([1003]), np.array([0.5]))
+    assert unhub.sync(case.store, case.correction).changed == 1
+    assert payloads(case.store.sibling(done.collection))[1003]["mine"] == 0.5
+    unhub.deploy(case.correction, case.store, "payload")  # whose field is not part of it
+    assert unhub.sync(case.store, case.correction).changed == 0
 
 
 @engines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -112,7 +113,10 @@ def test_items_that_are_not_yet_synced_are_left_out_and_the_rest_is_found(
     if done.layout is not None:  # a sync that came so far
         rows = done.layout.rows(np.asarray(new.rows), np.full(40, -0.1), new.ids)
         case.store.sibling(done.collection).write(new._replace(rows=rows))
-    found = unhub.searcher(case.store, case.correction).search(case.queries, 10)
+    told = pytest.warns(UserWarning, match="40 added since, not found")
+    with told if case.store.counts_cheaply else contextlib.nullcontext():
+        ready = unhub.searcher(case.store, case.correction)
+    found = ready.search(case.queries, 10)
     right = case.exact()
     assert np.isin(found.ids, case.ids).all()
     assert np.mean([np.isin(one, other).mean() for one, other in zip(right.ids, found.ids, strict=True)]) >= 0.95

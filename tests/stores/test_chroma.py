@@ -51,6 +51,11 @@ def test_a_filter_is_passed_through(tmp_path: Path) -> None:
     found = photos.search(rows(2, seed=1), 12, where={"$and": [{"colour": "red"}, {"number": {"$lt": 30}}]})
     assert set(found.ids[:, :10].ravel().tolist()) == set(written.ids[:30:3].tolist())
     assert (found.ids[:, 10:] == -1).all() and np.isneginf(found.values[:, 10:]).all()
+    told = photos.search(rows(2, seed=1), 12, where='{"$and": [{"colour": "red"}, {"number": {"$lt": 30}}]}')
+    assert np.array_equal(told.ids, found.ids)  # as a command line gives it
+    for wrong in ("colour = 'red'", "[1]", 3):
+        with pytest.raises(ArgumentError, match="where is no filter of Chroma"):
+            photos.search(rows(1), 2, where=wrong)
     both = photos.search(rows(2, seed=1), 3, where={"colour": "red"}, among=written.ids[:3])
     assert set(both.ids.ravel().tolist()) == {100, -1}
     with pytest.raises(ArgumentError, match=r"Chroma says: .*where"):

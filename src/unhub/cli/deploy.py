@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -40,6 +41,10 @@ FittedItems: TypeAlias = Annotated[
 ]
 SampleQueries: TypeAlias = Annotated[Path | None, vectors("Sample queries, to measure with.", "--queries")]
 
+LiveName: TypeAlias = Annotated[
+    str | None, typer.Option("--alias", metavar="NAME", help="The live name (default: the collection's and '_live').")
+]
+
 
 def deploy(
     correction: Saved,
@@ -57,9 +62,7 @@ def deploy(
     item_ids: ItemIds = None,
     queries: SampleQueries = None,
     items: FittedItems = None,
-    alias: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The live name (default: the collection's and '_live').")
-    ] = None,
+    alias: LiveName = None,
     go_live: Annotated[bool, typer.Option("--switch", help="Go live with it at once.")] = False,
     drop_old: Annotated[
         bool, typer.Option("--drop-old", help="With --switch: drop deployments that are not live any more.")
@@ -115,21 +118,28 @@ def deploy(
 
 def switch(
     store: StoreArgument,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="NAME", help="A collection or field that `unhub deploy` made (default: the newest)."
+        ),
+    ] = None,
+    alias: LiveName = None,
     drop_old: Annotated[
         bool, typer.Option("--drop-old", help="Drop deployments that are not live any more; there is no way back.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Let the live name serve what was deployed last."""
+    """Let the live name serve what was deployed last, or what is named."""
     from unhub.deploying.live import drop_old as drop
     from unhub.deploying.live import switch as go
 
     place = open_given_store(store, "STORE")
-    go(place)
+    notes = go(place, deployment, alias=alias).notes
     if drop_old:
         drop(place)
-    _tell_live(place, quiet, as_json)
+    _tell_live(place, notes, quiet, as_json)
 
 
 def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:
@@ -137,8 +147,7 @@ def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) 
     from unhub.deploying.live import rollback as back
 
     place = open_given_store(store, "STORE")
-    back(place)
-    _tell_live(place, quiet, as_json)
+    _tell_live(place, back(place).notes, quiet, as_json)
 
 
 def sync(
@@ -240,9 +249,9 @@ def _live(place: Store) -> Live | None:
     return live_of(place)
 
 
-def _tell_live(place: Store, quiet: bool, as_json: bool) -> None:
+def _tell_live(place: Store, notes: Sequence[str], quiet: bool, as_json: bool) -> None:
     if as_json:
         live = cast("Live", _live(place))
-        echo_json({"live": live.name, **live.to_json()})
+        echo_json({"live": live.name, **live.to_json(), "notes": list(notes)})
     elif not quiet:
-        tell(*_state(place))
+        tell(*_state(place), *notes)

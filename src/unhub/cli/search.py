@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo, progress
 from unhub.cli.errors import argument
 from unhub.cli.hits import FormatOption, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import check_outputs, read_given, read_named, read_or_open
@@ -52,9 +55,19 @@ def search(
         fitted = files.load(correction, "correction")
     gallery = read_or_open(items, "--items") if item_ids is None else read_named(items, item_ids)
     asked = read_given(queries, "--queries")
-    with progress("index", quiet) as advance:
+    with _warnings_as_notes(quiet), progress("index", quiet) as advance:
         ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
     note_few_items(k, len(ready), quiet)
     with progress("search", quiet) as advance:
         hits = ready.search(asked, k=k, strength=strength, progress=advance, where=where)
     write_hits(write, asked.ids, hits, output, "query", quiet, as_json)
+
+
+@contextmanager
+def _warnings_as_notes(quiet: bool) -> Iterator[None]:
+    """Say on stderr what the library warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for one in () if quiet else caught:
+        echo(f"unhub: note: {one.message}", err=True)

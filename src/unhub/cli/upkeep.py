@@ -10,11 +10,13 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import save
-from unhub.cli.inputs import check_outputs, read_followed, read_given, read_optional
+from unhub.cli.inputs import address_in, check_outputs, read_followed, read_given, read_optional, read_or_open
 from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, vectors, whole_number
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
+    from unhub.data.vectors import Rows, Vectors
+    from unhub.stores.store import Store
 
 ChangedOutput: TypeAlias = Annotated[
     Path, typer.Option("--output", "-o", help="File to write; it may be the file of --correction.")
@@ -27,7 +29,7 @@ Warm: TypeAlias = Annotated[int, whole_number(0, help="Number of iterations over
 
 def extend(
     correction: Saved,
-    new_items: Annotated[Path, vectors(f"The items to add: {VECTORS}.")],
+    new_items: Annotated[Path, vectors(f"The items to add: {VECTORS}, of which those are added that are new.")],
     bank: Annotated[Path, vectors("The bank of the fit.")],
     output: ChangedOutput,
     new_item_ids: Annotated[
@@ -50,7 +52,7 @@ def extend(
     with progress("extend", quiet) as advance:
         changed = upkeep.extend(
             fitted,
-            read_followed(new_items, new_item_ids, fitted, "--new-items", "--new-item-ids"),
+            _new_items(new_items, new_item_ids, fitted),
             read_given(bank, "--bank"),
             bank_items=read_optional(bank_items, "--bank-items"),
             items=None if items is None else read_followed(items, item_ids, fitted),
@@ -59,6 +61,13 @@ def extend(
             progress=advance,
         )
     save(changed, output, quiet, as_json)
+
+
+def _new_items(path: Path, ids: Path | None, fitted: Correction) -> Vectors | Rows | Store:
+    """Read new items, or open the store of which the library takes those that are new."""
+    if ids is None and address_in(path) is not None:
+        return read_or_open(path, "--new-items")
+    return read_followed(path, ids, fitted, "--new-items", "--new-item-ids")
 
 
 def merge(

@@ -13,8 +13,8 @@ from unhub.arrays import random_positions, spans
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
-from unhub.deploying.deployment import BESIDE, FIELD_PREFIX, Deployment, Mode, allowed_loss, made_of, next_number
-from unhub.deploying.live import live_name_of, live_of, named, switch
+from unhub.deploying.deployment import BESIDE, Deployment, Mode, allowed_loss, made_of, next_number
+from unhub.deploying.live import live_name_of, live_of, place_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
 from unhub.deploying.syncing import sync_field, sync_vectors
@@ -22,7 +22,7 @@ from unhub.deploying.unfinished import drop_debris, making
 from unhub.errors import ArgumentError
 from unhub.layouts import ENGINE_FORMS, Form, Layout, Shape, extra_dimensions, layout_of
 from unhub.search.in_store import UNMEASURED_CANDIDATES, deployed_index, digest_of, plain_index
-from unhub.stores.store import BATCH_ROWS, Description, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, FIELD_PREFIX, Description, Store, StoredItems
 
 NOT_SWITCHED = "It was not switched: it finds less than is promised. Look at it, and switch if that is acceptable."
 TRIAL_ITEMS = 10_000  # at least, stored twice, to see whether a rotation helps codes
@@ -86,8 +86,7 @@ _switch = switch  # `switch` is an argument above
 
 def _source_of(store: Store) -> Store:
     """Return the collection itself; under a live name, the source of what is live."""
-    served = live_of(store)
-    return named(store, store.collection_of() if served is None else served.now.source)
+    return place_of(store, live_of(store))
 
 
 def _place(source: VectorsLike, to: Store | None) -> Store:
@@ -132,6 +131,7 @@ class _Work:
             datetime.now(UTC).isoformat(timespec="milliseconds"),
             replaces="" if served is None else served.now.what,
             notes=(*self.source.notes, *number_notes),
+            read_by=self.place.read_by(),
         )
 
     def vectors(self) -> Deployment:

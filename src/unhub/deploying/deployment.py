@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from unhub.layouts import Layout
-from unhub.stores.store import LIVE, MADE, Codes, Description, Record, Store
+from unhub.stores.store import FIELD, LIVE, MADE, Codes, Description, Record, Store
+from unhub.stores.store import FIELD_PREFIX as FIELD_PREFIX  # who makes deployments needs it beside their names
 
 Mode: TypeAlias = Literal["vectors", "payload", "plain"]
 
-FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
 BESIDE = "_unhub_"  # between the name of a collection and the number of what was made of it
-FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
 # How much lower the corrected recall may be than the plain one: an extra dimension costs a graph next to nothing, codes
 # of 8 bits some, and a product quantiser more; None where no bound is promised and the figure is only told.
@@ -73,7 +73,8 @@ class Deployment:
     source: the collection it was made of. collection: the one to search, made for mode `vectors`, else the source.
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
     clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
-    search of mode `vectors` asks for, None for the engine's default.
+    search of mode `vectors` asks for, None for the engine's default. synced: when `sync` compared it last with its
+    source, "" for never. read_by: what the address of the source says of how it is read.
     """
 
     mode: Mode
@@ -91,11 +92,23 @@ class Deployment:
     replaces: str = ""
     notes: tuple[str, ...] = ()
     effort: int | None = None
+    synced: str = ""
+    read_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """The key of its record."""
         return f"{MADE}{self.collection}" if self.mode == "vectors" else f"{FIELD}{self.source}/{self.field}"
+
+    @property
+    def made(self) -> str:
+        """The name of the collection or field that was made for it."""
+        return self.field or self.collection
+
+    @property
+    def up_to_date(self) -> str:
+        """When it was last as its source was."""
+        return max(self.created, self.synced)
 
     @property
     def what(self) -> str:
@@ -143,11 +156,15 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Live:
-    """What a live name serves now, and what it served before, the newest last."""
+    """What a live name serves now, and what it served before, the newest last.
+
+    notes: what a reader should know who has just changed it; no part of the record.
+    """
 
     name: str
     now: Deployment
     before: tuple[Deployment, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -196,4 +213,4 @@ def _fields(place: Store) -> set[str]:
 
 def number_of(one: Deployment) -> int:
     """Return the number in the name of what a deployment made."""
-    return int((one.field or one.collection).rpartition("_")[2])
+    return int(one.made.rpartition("_")[2])

@@ -11,15 +11,15 @@ import numpy as np
 from unhub.arrays import Float32, random_positions
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.deploying.deployment import Deployment, Measured, allowed_loss, made_of
-from unhub.deploying.live import live_of, named
+from unhub.deploying.deployment import Deployment, Measured, allowed_loss
+from unhub.deploying.live import live_of, place_of, waiting_of
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
 from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
 from unhub.errors import ArgumentError
 from unhub.layouts import METRICS, Form, Layout
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names
-from unhub.search.in_store import StoreIndex, deployed_index, digest_of, plain_index
+from unhub.search.in_store import StoreIndex, behind, deployed_index, digest_of, plain_index
 from unhub.stores.store import Description, Store
 
 EQUAL_LENGTHS = 1e-3  # lengths that differ by less, as a share, are equal
@@ -37,10 +37,11 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """What a doctor found; `good` is the verdict."""
+class Judged:
+    """A deployment, or a collection as it is, that a doctor judged. state: `live`, `waits`, or "" for neither."""
 
-    store: str
+    what: str
+    state: str
     findings: tuple[Finding, ...]
     measured: Measured | None = None
 
@@ -49,12 +50,46 @@ class Diagnosis:
         return all(one.good is not False for one in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON can hold it."""
+        measured = None if self.measured is None else asdict(self.measured)
+        return {"what": self.what, "state": self.state, "good": self.good, "measured": measured}
+
+    def __str__(self) -> str:
+        state = {"live": ", which is live", "waits": ", which waits to be switched", "": ""}[self.state]
+        return f"Verdict on {self.what}{state}: it {'works' if self.good else 'does not work as it should'}."
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a doctor found. remarks: on the store as a whole. judged: what is live, then what waits to be switched."""
+
+    store: str
+    remarks: tuple[Finding, ...]
+    judged: tuple[Judged, ...]
+
+    @property
+    def good(self) -> bool:
+        """The verdict: whether all that was judged works."""
+        return all(one.good for one in self.judged)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that was looked at."""
+        return (*self.remarks, *(finding for one in self.judged for finding in one.findings))
+
+    @property
+    def measured(self) -> Measured | None:
+        """What sample queries found in the first that was judged."""
+        return self.judged[0].measured
+
+    def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
         return {
             "store": self.store,
             "good": self.good,
             "findings": [asdict(one) for one in self.findings],
             "measured": None if self.measured is None else asdict(self.measured),
+            "judged": [one.to_dict() for one in self.judged],
         }
 
     def __str__(self) -> str:
@@ -64,8 +99,7 @@ class Diagnosis:
             lines.append(f"  {marks[one.good]}  {one.text}")
             if one.remedy:
                 lines.append(f"           {one.remedy}")
-        lines.append("Verdict: it works." if self.good else "Verdict: it does not work as it should.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.judged)])
 
 
 def doctor(
@@ -78,40 +112,47 @@ def doctor(
 ) -> Diagnosis:
     """Check what a store holds against a correction, and measure it with sample queries.
 
-    Looked at is what is live, else what was deployed last, else the collection itself: plain vectors, or vectors that
-    were augmented by hand. items: those of the fit, to compare with what the engine holds.
+    Looked at is what is live, and what was deployed last and waits to be switched, if it is of this correction. Where
+    there is neither it is the collection itself: plain vectors, or vectors that were augmented by hand.
+    items: those of the fit, to compare with what the engine holds.
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = named(store, store.collection_of() if served is None else served.now.source)
-    finished = made_of(place)
-    deployment = served.now if served is not None else finished[-1] if finished else None
+    place = place_of(store, served)
+    live, waiting = None if served is None else served.now, waiting_of(place, served)
     # Vectors that came from a file have no collection of their own.
-    about = (place if deployment is None or place.exists() else place.sibling(deployment.collection)).describe()
-    found = [Finding(None, text) for text in _stored(about)]
+    known = waiting if live is None else live
+    about = (place if known is None or place.exists() else place.sibling(known.collection)).describe()
+    remarks = [Finding(None, text) for text in _stored(about)]
     if queries is not None:
-        found += _queries(as_vectors(queries, "queries"), fitted)
-    try:
-        if deployment is not None and deployment.mode != "plain":
-            state = "live" if served is not None else "deployed, not live"
-            found.append(Finding(None, f"{state}: {deployment.mode}, {deployment.what}, {deployment.spec}"))
-            looked = _deployed(place, fitted, deployment, queries, items, threads)
-        elif about.dimensions == fitted.source.dimensions:
-            found.append(Finding(None, "plain vectors; nothing is deployed"))
-            looked = _plain(place, fitted, queries, items, threads)
-        else:
-            found.append(Finding(None, "no record of a deployment; looked at as vectors augmented by hand"))
-            looked = _by_hand(place, about, fitted, queries, threads)
-        measured = None
-        for one in looked:
-            if isinstance(one, Measured):
-                measured = one
-                found += _judged(one)
-            else:
-                found.append(one)
-    except ArgumentError as error:
-        return Diagnosis(str(store.address), (*found, Finding(False, f"{error.name} {error.problem}", error.remedy)))
-    return Diagnosis(str(store.address), tuple(found), measured)
+        remarks += _queries(as_vectors(queries, "queries"), fitted)
+    visit = _Visit(place, fitted, queries, items, threads)
+    digest, judged = digest_of(fitted), []
+    waits = waiting is not None and (live is None or waiting.digest == digest)
+    if live is not None and live.mode == "plain":
+        beside = "no deployment is left" if waiting is None else f"{waiting.what} waits"
+        remarks.append(Finding(None, f"plain is live; {beside}"))
+    elif live is not None and waits and live.digest != digest:
+        remarks.append(Finding(None, f"live: {_told(live)}; of another correction, so it was not judged"))
+    elif live is not None:
+        judged.append(visit.judged(live.what, "live", f"live: {_told(live)}", visit.deployed(live)))
+    if waiting is not None and waits:
+        told = f"waits to be switched: {_told(waiting)}"
+        judged.append(visit.judged(waiting.what, "waits", told, visit.deployed(waiting)))
+    elif waiting is not None:
+        told = f"waits to be switched: {_told(waiting)}; of another correction, so it was not judged"
+        remarks.append(Finding(None, told, "Give that correction to look at it before it is switched."))
+    if not judged and about.dimensions == fitted.source.dimensions:
+        state, told = ("", "plain vectors; nothing is deployed") if live is None else ("live", "plain vectors")
+        judged.append(visit.judged(place.name, state, told, visit.plain()))
+    elif not judged:
+        told = "no record of a deployment; looked at as vectors augmented by hand"
+        judged.append(visit.judged(place.name, "", told, visit.by_hand(about)))
+    return Diagnosis(str(store.address), tuple(remarks), tuple(judged))
+
+
+def _told(one: Deployment) -> str:
+    return f"{one.mode}, {one.what}, {one.spec}"
 
 
 def _stored(about: Description) -> Iterator[str]:
@@ -146,40 +187,128 @@ def _judged(measured: Measured) -> Iterator[Finding]:
     )
 
 
-def _deployed(
-    place: Store,
-    fitted: Bias,
-    deployment: Deployment,
-    queries: VectorsLike | None,
-    items: VectorsLike | None,
-    threads: int | None,
-) -> Iterator[Finding | Measured]:
-    """Look at a deployment: its record, its collection, its vectors, its recall."""
-    same = deployment.digest == digest_of(fitted)
-    yield Finding(
-        same,
-        "the correction is the one that was deployed" if same else f"another one was deployed ({deployment.spec})",
-        "" if same else "Give the one that was deployed, or deploy this one; if it was only extended, run sync.",
-    )
-    if not same:
-        return
-    source = SourceItems.of(place, fitted, items) if place.exists() else None
-    if source is not None:
-        yield Finding(True, "the source has the items of the correction")
+@dataclass(frozen=True, eq=False)
+class _Visit:
+    """What a doctor looks with."""
+
+    place: Store
+    fitted: Bias
+    queries: VectorsLike | None
+    items: VectorsLike | None
+    threads: int | None
+
+    def judged(self, what: str, state: str, told: str, looked: Iterator[Finding | Measured]) -> Judged:
+        """Return what was found; where looking fails, that is the last finding."""
+        found, measured = [Finding(None, told)], None
+        try:
+            for one in looked:
+                if isinstance(one, Measured):
+                    measured = one
+                    found += _judged(one)
+                else:
+                    found.append(one)
+        except ArgumentError as error:
+            found.append(Finding(False, f"{error.name} {error.problem}", error.remedy))
+        return Judged(what, state, tuple(found), measured)
+
+    def deployed(self, deployment: Deployment) -> Iterator[Finding | Measured]:
+        """Look at a deployment: its record, its collection, its vectors, its recall."""
+        place, fitted, queries, threads = self.place, self.fitted, self.queries, self.threads
+        late = behind(place, deployment.to_json()) if place.exists() else None
+        if late is not None:
+            yield Finding(False, late.text, late.remedy)
+        same = deployment.digest == digest_of(fitted)
+        yield Finding(
+            same,
+            "the correction is the one that was deployed" if same else f"another one was deployed ({deployment.spec})",
+            "" if same else "Give the one that was deployed, or deploy this one; if it was only extended, run sync.",
+        )
+        if not same:
+            return
+        source = SourceItems.of(place, fitted, self.items) if place.exists() else None
+        if source is not None:
+            yield Finding(True, "the source has the items of the correction")
+            yield from (Finding(None, note) for note in source.notes)
+        target = place.sibling(deployment.collection)
+        if deployment.mode == "vectors":
+            yield from _target(target, deployment, fitted, source)
+        else:
+            yield from _field(place, deployment, fitted)
+        if queries is not None:
+            items_source = source or SourceItems(_in_order(target.vectors(), fitted), fitted, None)
+            sample = Sample.of(items_source, queries, threads)
+            index = deployed_index(place, fitted, deployment.to_json())
+            loss = allowed_loss(index.store.describe())
+            if deployment.mode == "payload":
+                loss = max(loss or 0.0, 1 - KEPT_SHARE)
+            yield measure(index, place if source is not None else None, sample, loss)
+
+    def plain(self) -> Iterator[Finding | Measured]:
+        """Look at plain vectors: whether they are those of the correction, and how many candidates would be needed."""
+        place, fitted, queries, threads = self.place, self.fitted, self.queries, self.threads
+        source = SourceItems.of(place, fitted, self.items)
+        yield Finding(True, "it has the items of the correction")
         yield from (Finding(None, note) for note in source.notes)
-    target = place.sibling(deployment.collection)
-    if deployment.mode == "vectors":
-        yield from _target(target, deployment, fitted, source)
-    else:
-        yield from _field(place, deployment, fitted)
-    if queries is not None:
-        items_source = source or SourceItems(_in_order(target.vectors(), fitted), fitted, None)
-        sample = Sample.of(items_source, queries, threads)
-        index = deployed_index(place, fitted, deployment.to_json())
-        loss = allowed_loss(index.store.describe())
-        if deployment.mode == "payload":
-            loss = max(loss or 0.0, 1 - KEPT_SHARE)
-        yield measure(index, place if source is not None else None, sample, loss)
+        index = plain_index(place, fitted)
+        if queries is None:
+            return
+        sample = Sample.of(source, queries, threads)
+        candidates, share = sample.candidates_needed(source, threads)
+        yield Finding(None, f"the {candidates:,} nearest items hold {share:.3f} of the corrected best")
+        yield replace(measure(index, place, sample, None), allowed_loss=1 - KEPT_SHARE)
+
+    def by_hand(self, about: Description) -> Iterator[Finding | Measured]:
+        """Look at vectors that somebody augmented: the form, the radius, the biases, and what a search finds."""
+        place, fitted, queries, threads = self.place, self.fitted, self.queries, self.threads
+        dimensions = fitted.source.dimensions or 0
+        extra = about.dimensions - dimensions
+        if extra < 1:
+            raise place.failed(
+                f"has {about.dimensions} dimensions, the correction was fitted on {dimensions}",
+                "use the model it was fitted with, or refit",
+            )
+        stored = _in_order(place.vectors(), fitted)
+        rows = stored.block(0, len(stored))
+        originals, bias = rows[:, :dimensions], rows[:, dimensions].astype(np.float64)
+        scale = np.linalg.norm(originals, axis=1).astype(np.float64)
+        form: Form = "ip" if extra == 1 else "l2" if about.metric == "l2" else "cosine"
+        cosine = vector_similarity(fitted) == "cosine"
+        if form == "ip":
+            right = about.metric == "dot"
+            yield Finding(
+                right,
+                f"one extra dimension is the ip form, and the collection compares by {about.metric}",
+                "" if right else "Use an inner-product collection, or the equal-length form (two extra dimensions).",
+            )
+        else:
+            lengths = scale if cosine else np.linalg.norm(rows, axis=1)
+            equal = bool(np.ptp(lengths) <= EQUAL_LENGTHS * lengths.max())
+            yield Finding(
+                equal,
+                "all vectors were stored with one radius"
+                if equal
+                else f"vectors were stored with different radii ({lengths.max() / lengths.min():.3f} times apart)",
+                "" if equal else "Store all of them again with one layout; items that come later take its radius.",
+            )
+        wanted = -fitted.bias * (scale if cosine else 1.0)
+        alike = np.isclose(bias, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
+        rotated = not alike.any() and extra >= 1 and np.corrcoef(bias, wanted)[0, 1] < SAME_COSINE
+        yield Finding(
+            bool(alike.all()) or (None if rotated else False),
+            f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
+            "" if alike.all() else "They were stored with another correction, or rotated; deploy keeps a record.",
+        )
+        if queries is None or not alike.any():
+            return
+        if about.codes in NAIVE_CODES:
+            yield Finding(None, f"codes {about.codes} hold the extra dimension badly unless the vectors are rotated")
+        similarity = vector_similarity(fitted)
+        radius = np.inf if form == "ip" else float(np.median(1 / scale if cosine else np.linalg.norm(rows, axis=1)))
+        layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, gated=fitted.active is not None)
+        if METRICS[form] != about.metric:
+            layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
+        source = SourceItems(Vectors(fitted.ids, originals), fitted, None)
+        yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))
 
 
 def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:
@@ -234,74 +363,3 @@ def _field(place: Store, deployment: Deployment, fitted: Bias) -> Iterator[Findi
         f"{deployment.field}",
         "" if all(alike) else "Run sync, or deploy again.",
     )
-
-
-def _plain(
-    place: Store, fitted: Bias, queries: VectorsLike | None, items: VectorsLike | None, threads: int | None
-) -> Iterator[Finding | Measured]:
-    """Look at plain vectors: whether they are those of the correction, and how many candidates would be needed."""
-    source = SourceItems.of(place, fitted, items)
-    yield Finding(True, "it has the items of the correction")
-    yield from (Finding(None, note) for note in source.notes)
-    index = plain_index(place, fitted)
-    if queries is None:
-        return
-    sample = Sample.of(source, queries, threads)
-    candidates, share = sample.candidates_needed(source, threads)
-    yield Finding(None, f"the {candidates:,} nearest items hold {share:.3f} of the corrected best")
-    yield replace(measure(index, place, sample, None), allowed_loss=1 - KEPT_SHARE)
-
-
-def _by_hand(
-    place: Store, about: Description, fitted: Bias, queries: VectorsLike | None, threads: int | None
-) -> Iterator[Finding | Measured]:
-    """Look at vectors that somebody augmented: the form, the radius, the biases, and what a search finds."""
-    dimensions = fitted.source.dimensions or 0
-    extra = about.dimensions - dimensions
-    if extra < 1:
-        raise place.failed(
-            f"has {about.dimensions} dimensions, the correction was fitted on {dimensions}",
-            "use the model it was fitted with, or refit",
-        )
-    stored = _in_order(place.vectors(), fitted)
-    rows = stored.block(0, len(stored))
-    originals, bias = rows[:, :dimensions], rows[:, dimensions].astype(np.float64)
-    scale = np.linalg.norm(originals, axis=1).astype(np.float64)
-    form: Form = "ip" if extra == 1 else "l2" if about.metric == "l2" else "cosine"
-    cosine = vector_similarity(fitted) == "cosine"
-    if form == "ip":
-        right = about.metric == "dot"
-        yield Finding(
-            right,
-            f"one extra dimension is the ip form, and the collection compares by {about.metric}",
-            "" if right else "Use an inner-product collection, or the equal-length form (two extra dimensions).",
-        )
-    else:
-        lengths = scale if cosine else np.linalg.norm(rows, axis=1)
-        equal = bool(np.ptp(lengths) <= EQUAL_LENGTHS * lengths.max())
-        yield Finding(
-            equal,
-            "all vectors were stored with one radius"
-            if equal
-            else f"vectors were stored with different radii ({lengths.max() / lengths.min():.3f} times apart)",
-            "" if equal else "Store all of them again with one layout; items that come later take its radius.",
-        )
-    wanted = -fitted.bias * (scale if cosine else 1.0)
-    alike = np.isclose(bias, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
-    rotated = not alike.any() and extra >= 1 and np.corrcoef(bias, wanted)[0, 1] < SAME_COSINE
-    yield Finding(
-        bool(alike.all()) or (None if rotated else False),
-        f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
-        "" if alike.all() else "They were stored with another correction, or rotated; deploy keeps a record.",
-    )
-    if queries is None or not alike.any():
-        return
-    if about.codes in NAIVE_CODES:
-        yield Finding(None, f"codes {about.codes} hold the extra dimension badly unless the vectors are rotated")
-    similarity = vector_similarity(fitted)
-    radius = np.inf if form == "ip" else float(np.median(1 / scale if cosine else np.linalg.norm(rows, axis=1)))
-    layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, gated=fitted.active is not None)
-    if METRICS[form] != about.metric:
-        layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
-    source = SourceItems(Vectors(fitted.ids, originals), fitted, None)
-    yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))

@@ -12,11 +12,10 @@ from unhub.arrays import Float32, Float64, Kind, random_positions, spans, unit
 from unhub.correction import Bias, Correction, check_correction
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.deploying.deployment import FIELD_PREFIX
 from unhub.errors import ArgumentError
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names, Positions
-from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems
+from unhub.stores.store import BATCH_ROWS, FIELD_PREFIX, Payload, Store, StoredItems
 
 SAME_COSINE = 0.9999  # from which on two vectors are the same, scaled or rounded by an engine
 SAME_SHARE = 1e-3  # of a vector's length, by which two may differ and be the same: engines round and scale
@@ -89,7 +88,7 @@ class SourceItems:
             meanwhile.added += int((~known).sum())
             payload = None
             if batch.payload is not None:
-                payload = [_own(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
+                payload = [own_payload(batch.payload[row]) for row in np.flatnonzero(known).tolist()]
             kept = StoredItems(batch.ids[known], batch.rows[known], payload)
             if not len(kept.ids):
                 continue
@@ -125,7 +124,8 @@ def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
-def _own(payload: Payload) -> Payload:
+def own_payload(payload: Payload) -> Payload:
+    """Return a payload without the fields that a deployment wrote."""
     return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +15,11 @@ from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
-from unhub.deploying.live import live_of, named
-from unhub.deploying.source import SAME_SHARE, Meanwhile, SourceItems, as_deployable, differing
+from unhub.deploying.live import live_of, place_of
+from unhub.deploying.source import SAME_SHARE, Meanwhile, SourceItems, as_deployable, differing, own_payload
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
-from unhub.stores.store import BATCH_ROWS, Store, StoredItems, joined_ids
+from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems, joined_ids
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def sync(
     """
     fitted = as_deployable(correction)
     served = live_of(store)
-    place = named(store, store.collection_of() if served is None else served.now.source)
+    place = place_of(store, served)
     deployment = _current(store, place, served)
     if not place.exists():
         raise store.failed("was made of items from elsewhere, which sync cannot read", "deploy them again")
@@ -56,7 +59,8 @@ def sync(
         counts = sync_field(place, fitted, deployment)
     else:
         counts = sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
-    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec)
+    synced = datetime.now(UTC).isoformat(timespec="milliseconds")
+    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec, synced=synced)
     place.put_record(new.key, new.to_json())
     if served is not None and served.now.key == deployment.key:
         live = Live(served.name, new, served.before)
@@ -76,38 +80,50 @@ def _current(store: Store, place: Store, served: Live | None) -> Deployment:
 def sync_vectors(
     target: Store, source: SourceItems, deployment: Deployment, progress: Progress | None
 ) -> tuple[int, int, int]:
-    """Compare every stored vector with the one that belongs there, and write only those that differ."""
+    """Compare every stored vector and its payload with what belongs there, and write only those that differ."""
     layout = deployment.layout
     if layout is None:
         raise target.failed("its record has no layout", "deploy again")
     fitted, positions = source.correction, {one: row for row, one in enumerate(source.correction.ids.tolist())}
-    held: set[int | str] = set()
+    held, moved = np.zeros(len(fitted), np.bool_), np.zeros(len(fitted), np.bool_)
+    # Two engines do not give a payload back alike.
+    compares = source.store is not None and source.store.engine == target.engine
+    payloads = np.zeros(len(fitted), np.int64)
     gone: list[Ids] = []
-    changed: list[Ids] = []
-    for batch in target.batches():
+    for batch in target.batches(payload=compares):
         known = np.array([one in positions for one in batch.ids.tolist()], np.bool_)
         gone.append(batch.ids[~known])
-        held.update(batch.ids[known].tolist())
         rows = np.array([positions[one] for one in batch.ids[known].tolist()], np.int64)
         if len(rows):
-            differ = _differing(target, layout, batch.rows[known], source.ready(rows), fitted.bias[rows])
-            changed.append(batch.ids[known][differ])
-    new = np.array([one not in held for one in fitted.ids.tolist()], np.bool_)
-    wanted = np.isin(fitted.ids, np.concatenate([fitted.ids[new], *changed]))
+            held[rows] = True
+            moved[rows] = _differing(target, layout, batch.rows[known], source.ready(rows), fitted.bias[rows])
+            payloads[rows] = _digests(batch.payload, len(batch.ids))[known]
+    wanted = ~held | moved
     written, meanwhile = 0, Meanwhile()
-    for batch, bias in source.batches(meanwhile) if wanted.any() else ():
-        mine = wanted[np.array([positions[one] for one in batch.ids.tolist()], np.int64)]
+    for batch, bias in source.batches(meanwhile) if compares or wanted.any() else ():
+        rows = np.array([positions[one] for one in batch.ids.tolist()], np.int64)
+        if compares:
+            wanted[rows] |= _digests(batch.payload, len(rows)) != payloads[rows]
+        mine = wanted[rows]
         if mine.any():
             rows_to_write = layout.rows(batch.rows[mine], bias[mine], batch.ids[mine])
             payload = None if batch.payload is None else [batch.payload[row] for row in np.flatnonzero(mine).tolist()]
             target.write(StoredItems(batch.ids[mine], rows_to_write, payload))
-        written += int(mine.sum())
+        written += len(rows)
         if progress is not None:
-            progress(written, int(wanted.sum()))
+            progress(written, len(fitted))
     removed = joined_ids(gone) if any(map(len, gone)) else fitted.ids[:0]
     if len(removed):
         target.remove(removed)
-    return int(new.sum()), int(sum(map(len, changed))), len(removed)
+    return int((~held).sum()), int((wanted & held).sum()), len(removed)
+
+
+def _digests(payloads: Sequence[Payload] | None, count: int) -> NDArray[np.int64]:
+    """Return a number for each payload by which to compare it; a field without a value is none."""
+    if payloads is None:
+        return np.zeros(count, np.int64)
+    own = (sorted((name, value) for name, value in own_payload(one).items() if value is not None) for one in payloads)
+    return np.fromiter((hash(json.dumps(one, sort_keys=True, default=repr)) for one in own), np.int64, count)
 
 
 def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, bias: Float64) -> NDArray[np.bool_]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -114,6 +116,7 @@ def live_record(store: Store) -> tuple[str, Record] | None:
     for key, record in sorted(records.items()):
         if key.startswith(LIVE) and record["now"]["source"] == store.name:
             return key.removeprefix(LIVE), record
+    store.check_switched(records)
     return None
 
 
@@ -127,8 +130,43 @@ def index_of(store: Store, correction: Correction) -> StoreIndex:
         )
     found = live_record(store)
     if found is None or found[1]["now"]["mode"] == "plain":
-        return plain_index(store if found is None else store.sibling(found[1]["now"]["collection"]), correction)
+        return plain_index(store if found is None else store.source_of(found[1]["now"]), correction)
     return deployed_index(store, correction, found[1]["now"])
+
+
+class Behind(NamedTuple):
+    """How far a deployment is behind its source, and what to do about it, in words."""
+
+    text: str
+    remedy: str
+
+
+def behind(source: Store, now: Record) -> Behind | None:
+    """Return how many items a deployment is behind its source, by counting them; None if it is not."""
+    count, items, payload = source.describe().count, now["items"], now["mode"] == "payload"
+    if count == items or now["mode"] == "plain" or (payload and count < items):
+        return None
+    what = f"{now['collection']}, field {now['field']}," if payload else now["collection"]
+    if count < items:
+        fate, update = "removed since, still found", "remove them from its correction (unhub remove)"
+    else:
+        fate, update = "added since, not found", "extend its correction by them (unhub extend)"
+    return Behind(
+        f"{what} has {items:,} items, and its source {count:,}: {abs(count - items):,} {fate}",
+        f"To bring it up to date, {update}, then run: unhub sync '{source.address}' --correction FILE",
+    )
+
+
+def warn_if_behind(store: Store) -> None:
+    """Warn if what is live in a store is behind its source, where counting is cheap."""
+    found = live_record(store)
+    if found is None or not store.counts_cheaply:
+        return
+    now, late = found[1]["now"], None
+    with suppress(ArgumentError):  # a source that is gone or may not be read is no hindrance to a search
+        late = behind(store.source_of(now), now)
+    if late is not None:
+        warnings.warn(f"{late.text}. {late.remedy}", stacklevel=3)
 
 
 def plain_index(store: Store, correction: Bias, correcting: Correcting | None = None) -> StoreIndex:
@@ -168,7 +206,7 @@ def deployed_index(store: Store, correction: Bias, now: Record) -> StoreIndex:
             f"serves a correction of {now['spec']!r} made on {now['created']}, and this is another ({correction.spec})",
             "load the correction that was deployed, or deploy this one",
         )
-    target = store.sibling(now["collection"]) if now["collection"] != store.name else store
+    target = store.collection_in(now)
     if now["mode"] == "payload":
         return plain_index(target, correction, Correcting(now["field"], now["candidates"]))
     return StoreIndex(target, correction, Layout.from_json(now["layout"]), effort=now.get("effort"))

@@ -20,7 +20,7 @@ from unhub.errors import ArgumentError, check_whole
 from unhub.indexes import Changeable, Index, InProcess, check_index, parse
 from unhub.matching import check_unweighed, in_fitted_order, locate, prepare_queries, vector_similarity
 from unhub.search.hits import Excluded, Hits, Id, Names, Positions, Rank, Ranked, Wanted, find_hits, listed
-from unhub.search.in_store import StoreIndex, index_of
+from unhub.search.in_store import StoreIndex, index_of, warn_if_behind
 from unhub.search.mean_ranks import rank_by_mean_rank
 from unhub.search.whole_rows import CorrectedItems, rank_rows
 from unhub.stores.store import Store, Where
@@ -38,15 +38,17 @@ def searcher(
 ) -> Searcher:
     """Return a Searcher over the items a correction was fitted on, or over a store that holds them.
 
-    A store is searched in its engine, by what was deployed there, unless an index is named. `index` is `exact`, the
-    default for vectors, or `faiss:` and a factory string, with parameters after semicolons:
-    `faiss:HNSW32;efSearch=256`.
+    A store is searched in its engine, by what was deployed there, unless an index is named; a warning says how many
+    items were added to it since, where the engine counts them cheaply. `index` is `exact`, the default for vectors, or
+    `faiss:` and a factory string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
     Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute them exactly,
     with any index.
     """
     check_correction(correction, "search with")
     if index is None and isinstance(items, Store):
-        return Searcher(None, correction, index_of(items, correction), threads)
+        found = index_of(items, correction)
+        warn_if_behind(items)
+        return Searcher(None, correction, found, threads)
     index = "exact" if index is None else index
     check_index(index)
     ordered = in_fitted_order(as_vectors(items, "items"), correction, threads)

@@ -18,7 +18,18 @@ from unhub.data.vectors import as_texts
 from unhub.errors import ArgumentError, optional
 from unhub.stores.address import HIDDEN, Address
 from unhub.stores.answers import found_of, ids_of
-from unhub.stores.store import BATCH_ROWS, Description, Metric, Nearest, Payload, Record, Store, StoredItems, Where
+from unhub.stores.store import (
+    BATCH_ROWS,
+    Description,
+    Metric,
+    Nearest,
+    Payload,
+    Record,
+    Store,
+    StoredItems,
+    Where,
+    filter_of,
+)
 
 METRICS: Mapping[str, Metric] = {"cosine": "cosine", "ip": "dot", "l2": "l2"}
 SPACES: Mapping[Metric, str] = {ours: theirs for theirs, ours in METRICS.items()}
@@ -184,6 +195,11 @@ class Chroma(Store):
         """
         ids: list[list[object]] = []
         values: list[list[float]] = []
+        try:
+            chosen = None if where is None else filter_of(where)
+        except ValueError as error:
+            remedy = 'write one of Chroma as JSON, for example {"colour": "red"}'
+            raise ArgumentError("where", f"is no filter of Chroma: {error}", remedy) from None
         with self._collection() as collection:
             settings, _ = _index_settings(collection)
             metric = METRICS[settings["space"]]
@@ -194,7 +210,7 @@ class Chroma(Store):
                 found = collection.query(
                     query_embeddings=np.ascontiguousarray(queries[start:stop], np.float32),
                     n_results=max(k, effort or 0),
-                    where=where,
+                    where=chosen,
                     ids=allowed,
                     include=["distances"],
                 )

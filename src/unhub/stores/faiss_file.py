@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast, final
@@ -100,6 +101,16 @@ class FaissFile(FileStore):
     def at(self, path: Path) -> FaissFile:
         """Return the store of another file."""
         return FaissFile(self.address, path)
+
+    def read_by(self) -> dict[str, str]:
+        """Return the file of ids, as seen from the folder of the index."""
+        return {} if self.ids_path is None else {"ids": os.path.relpath(self.ids_path, self.path.parent)}
+
+    def read_as(self, told: Mapping[str, str]) -> FaissFile:
+        """Return the store with the file of ids that was told, unless it has one."""
+        if self.ids_path is not None or "ids" not in told:
+            return self
+        return FaissFile(self.address, self.path, self.path.parent / told["ids"])
 
     def describe(self) -> Description:
         """Return what it is. Inner products of rows that the index scales to length one are cosines."""

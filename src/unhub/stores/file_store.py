@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Places = NDArray[np.int64]
 
 class FileStore(Store):
     """A file of vectors; others in its folder with the same ending are its siblings. It has no payload, no filters."""
+
+    counts_cheaply: ClassVar[bool] = False
 
     def __init__(self, address: Address, path: Path) -> None:
         super().__init__(address, path.stem)

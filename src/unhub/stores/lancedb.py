@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
@@ -217,10 +217,27 @@ class LanceStore(Store):
         if name == self.name:
             return self
         options = {"id": self.address.option("id")} if self.address.option("id") else {}
-        named = name + (f".{self.address.column}" if self.address.column else "")
+        return self._addressed(name, self.address.column, options)
+
+    def read_by(self) -> dict[str, str]:
+        """Return the column of vectors, that of ids and the metric, as far as the address names them."""
+        return {**self.address.options, **({"column": self.address.column} if self.address.column else {})}
+
+    def read_as(self, told: Mapping[str, str]) -> LanceStore:
+        """Return the table read by the columns and the metric that were told."""
+        options = {name: one for name, one in told.items() if name != "column"} | dict(self.address.options)
+        column = self.address.column or told.get("column", "")
+        return (
+            self
+            if (column, options) == (self.address.column, self.address.options)
+            else self._addressed(self.name, column, options)
+        )
+
+    def _addressed(self, name: str, column: str, options: Mapping[str, str]) -> LanceStore:
+        named = name + (f".{column}" if column else "")
         asked = "&".join(f"{one}={value}" for one, value in options.items())
         shown = f"{self.engine}:{self.address.place}#{named}{'?' if asked else ''}{asked}"
-        address = dataclasses.replace(self.address, collection=name, options=options, shown=shown)
+        address = dataclasses.replace(self.address, collection=name, column=column, options=options, shown=shown)
         return LanceStore(address, checked_name(address, name))
 
     def create(self, dimensions: int, metric: Metric, like: Store | None = None) -> None:

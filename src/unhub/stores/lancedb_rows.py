@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Ids
 from unhub.data.vectors import as_texts
 from unhub.errors import optional
-from unhub.stores.store import Payload, StoredItems
+from unhub.stores.store import FIELD_PREFIX, Payload, StoredItems
 
 LARGEST_ID = 2**63 - 1
 NO_IDS: Ids = np.empty(0, np.int64)
@@ -98,7 +98,10 @@ class LanceColumns:
         return dataclasses.replace(self, schema=arrow.schema([*self.schema, *added], self.schema.metadata))
 
     def renamed(self, ids: str, vectors: str, dimensions: int) -> Any:
-        """Return the schema of a table like this with other dimensions; an empty name stays what it is."""
+        """Return the schema of a table like this with other dimensions; an empty name stays what it is.
+
+        Columns of biases belong to the deployments of this table alone.
+        """
         arrow = _arrow()
         fields = []
         for field in self.schema:
@@ -106,7 +109,7 @@ class LanceColumns:
                 fields.append(arrow.field(ids or self.ids, field.type))
             elif field.name == self.vectors:
                 fields.append(arrow.field(vectors or self.vectors, arrow.list_(field.type.value_type, dimensions)))
-            else:
+            elif not field.name.startswith(FIELD_PREFIX):
                 fields.append(field.with_nullable(True))
         return arrow.schema(fields)
 

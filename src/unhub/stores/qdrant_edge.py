@@ -95,6 +95,7 @@ class QdrantEdgeStore(PointStore):
     """A shard of Qdrant's engine in this process."""
 
     engine = "qdrant-edge"
+    counts_cheaply = False
 
     def __init__(self, address: Address, place: Path, name: str) -> None:
         super().__init__(address, name)

@@ -5,9 +5,10 @@ The client reads this JSON itself; the engine has objects of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from unhub.stores.store import filter_of
 
 # The object of a match, by the key in its JSON.
 MATCHES = {
@@ -29,7 +30,7 @@ def edge_filter(module: Any, where: object) -> Any:
     """
     if isinstance(where, module.Filter):
         return where
-    given = _json(where)
+    given = filter_of(where)
     unknown = set(given) - {*CLAUSES, "min_should"}
     if unknown:
         raise ValueError(f"a filter has must, should, must_not and min_should, not {', '.join(sorted(unknown))}")
@@ -40,16 +41,6 @@ def edge_filter(module: Any, where: object) -> Any:
     return module.Filter(**clauses)
 
 
-def _json(where: object) -> dict[str, Any]:
-    dump: Callable[..., Any] | None = getattr(where, "model_dump", None)  # of a model of the client
-    given = dump(mode="json", exclude_none=True) if dump is not None else where
-    if isinstance(given, str):
-        given = json.loads(given)
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where!r} is neither a filter nor its JSON")
-    return {str(name): value for name, value in given.items() if value is not None}
-
-
 def _conditions(module: Any, given: object) -> list[Any]:
     return [_condition(module, one) for one in (given if isinstance(given, list | tuple) else [given])]
 
@@ -57,7 +48,7 @@ def _conditions(module: Any, given: object) -> list[Any]:
 def _condition(module: Any, given: object) -> Any:
     if not isinstance(given, Mapping) and not hasattr(given, "model_dump"):
         return given  # an object of the engine
-    one = _json(given)
+    one = filter_of(given)
     if "key" in one:
         return _field(module, one)
     if "has_id" in one:

@@ -6,9 +6,10 @@ payload, and records: small JSON values by key, which say what is live.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -32,6 +33,8 @@ Where: TypeAlias = Any  # a filter in the engine's own language
 BATCH_ROWS = 1000
 LIVE = "live:"  # and a live name: the key of the record of what is searched under it
 MADE = "made:"  # and a collection: the key of the record of a collection that deploy made
+FIELD = "field:"  # and a collection, a slash and a field: the key of the record of a field that deploy wrote
+FIELD_PREFIX = "unhub_h_"  # of fields with biases
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Store(ABC):
     engine: ClassVar[str]
     # Whether the engine itself can search by s - weight * field over the nearest candidates.
     subtracts: ClassVar[bool] = False
+    # Whether items are counted without reading or locking the whole collection.
+    counts_cheaply: ClassVar[bool] = True
 
     def __init__(self, address: Address, name: str) -> None:
         self.address, self.name = address, name
@@ -203,10 +208,47 @@ class Store(ABC):
         """Return an error about this store, without secrets."""
         return ArgumentError("store", f"{self.address}: {problem}", remedy)
 
+    def read_by(self) -> dict[str, str]:
+        """Return what its address says of how it is read, for a record; a live name does not say it."""
+        return {}
+
+    def read_as(self, told: Mapping[str, str]) -> Store:
+        """Return the store read as `read_by` told, as far as its own address says nothing else."""
+        return self
+
+    def source_of(self, now: Record) -> Store:
+        """Return the collection that a deployment was made of, read as it was then."""
+        source = self if self.name == now["source"] else self.sibling(now["source"])
+        return source.read_as(now.get("read_by", {}))
+
+    def collection_in(self, now: Record) -> Store:
+        """Return the collection that a deployment is searched in."""
+        source = self.source_of(now)
+        return source if now["collection"] == source.name else source.sibling(now["collection"])
+
     def served(self) -> Store:
         """Return the collection that is searched under a live name; any other store is its own."""
-        record = self.record(f"{LIVE}{self.name}")
-        return self if record is None else self.sibling(record["now"]["collection"])
+        records = self.records()
+        record = records.get(f"{LIVE}{self.name}")
+        if record is not None:
+            return self.collection_in(record["now"])
+        self.check_switched(records)
+        return self
+
+    def check_switched(self, records: Mapping[str, Record]) -> None:
+        """Raise if it has the live name of a deployment that nobody has switched to."""
+        made = [one for key, one in records.items() if key.startswith((MADE, FIELD)) and one["live"] == self.name]
+        if not made or self.exists():
+            return
+        source = made[-1]["source"]
+        lives = [key for key, one in records.items() if key.startswith(LIVE) and one["now"]["source"] == source]
+        if lives:
+            raise self.failed(
+                f"nothing is live under {self.name!r}", f"{source!r} is live as {lives[0][len(LIVE) :]!r}"
+            )
+        before, _, after = str(self.address).rpartition(self.name)
+        problem = f"nothing was switched yet, so nothing is live under {self.name!r}"
+        raise self.failed(problem, f"to go live with what was deployed: unhub switch '{before}{source}{after}'")
 
     def vectors(self) -> Vectors:
         """Read every item once, into a mapped temporary file that goes with the result; ids are the store's.
@@ -246,6 +288,20 @@ class Correcting(NamedTuple):
 
     field: str
     candidates: int
+
+
+def filter_of(where: object) -> dict[str, Any]:
+    """Return a filter that is a JSON object: as it is, as text, as from a command line, or as a model of pydantic.
+
+    Raise a ValueError for anything else.
+    """
+    dump: Callable[..., Any] | None = getattr(where, "model_dump", None)
+    given = dump(mode="json", exclude_none=True) if dump is not None else where
+    if isinstance(given, str):
+        given = json.loads(given)
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where!r} is neither a filter nor its JSON")
+    return {str(name): value for name, value in given.items() if value is not None}
 
 
 def joined_ids(parts: Sequence[Ids]) -> Ids:
