@@ -12,10 +12,11 @@ import pytest
 import unhub
 from tests.deploying.cases import DIMENSIONS, ITEMS, asking, gallery, in_engine
 from tests.stores.engines import ENGINES, Engine, engines
-from unhub.arrays import Float32
+from unhub.arrays import Float32, Kind
 from unhub.correction import Bias
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
+from unhub.layouts import Form
 from unhub.stores.store import Metric, Store, StoredItems
 
 pytestmark = pytest.mark.once
@@ -142,6 +143,24 @@ def test_a_right_form_by_hand_is_good(tmp_path: Path) -> None:
     store = by_hand(tmp_path, "qdrant", "dot", unhub.augment(items, correction, "ip"))
     found = unhub.doctor(store, correction, queries)
     assert found.good and found.measured is not None and found.measured.corrected_recall > 0.99, str(found)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("form", ["ip", "l2"])
+def test_a_layout_by_hand_is_good_and_wrong_items_in_it_are_counted(
+    form: Form, similarity: Kind, tmp_path: Path
+) -> None:
+    items = gallery() * np.linspace(1, 2, ITEMS)[:, None].astype(np.float32) if similarity == "dot" else gallery()
+    correction = unhub.fit(items, asking(400, 1), method="nnn:k=16", similarity=similarity)
+    rows = unhub.layout(correction, items, form=form).items(items, correction)
+    store = by_hand(tmp_path / "right", "qdrant", "dot" if form == "ip" else "l2", rows)
+    found = unhub.doctor(store, correction, asking(100, 2))
+    assert found.good, str(found)
+    measured = found.judged[0].measured
+    assert measured is not None and measured.corrected_recall > 0.99
+    rows[:40, DIMENSIONS] *= 2
+    store = by_hand(tmp_path / "wrong", "qdrant", "dot" if form == "ip" else "l2", rows)
+    assert f"{ITEMS - 40} of {ITEMS} items have the bias" in str(unhub.doctor(store, correction))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unhub.arrays import Float32, random_positions
+from unhub.arrays import Float32, Float64, random_positions
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss
@@ -22,6 +22,7 @@ from unhub.search.hits import Names
 from unhub.search.in_store import StoreIndex, behind, deployed_index, digest_of, plain_index
 from unhub.stores.store import Description, Store
 
+LINE_ROUNDS = 10  # each leaves the half out that is farther from the line, so that some wrong items do not bend it
 EQUAL_LENGTHS = 1e-3  # lengths that differ by less, as a share, are equal
 UNIT = 1e-3  # how far from one a query's length may be
 NAIVE_CODES = ("int8", "pq", "binary", "other")
@@ -290,9 +291,11 @@ class _Visit:
                 else f"vectors were stored with different radii ({lengths.max() / lengths.min():.3f} times apart)",
                 "" if equal else "Store all of them again with one layout; items that come later take its radius.",
             )
-        wanted = -fitted.bias * (scale if cosine else 1.0)
-        alike = np.isclose(bias, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
-        rotated = not alike.any() and extra >= 1 and np.corrcoef(bias, wanted)[0, 1] < SAME_COSINE
+        held = bias / np.where(scale > 0, scale, 1.0) if cosine else bias
+        ratio, shift = _line(held, fitted.bias)
+        wanted = ratio * (shift - fitted.bias)
+        alike = np.isclose(held, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
+        rotated = not alike.any() and np.corrcoef(held, wanted)[0, 1] < SAME_COSINE
         yield Finding(
             bool(alike.all()) or (None if rotated else False),
             f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
@@ -304,11 +307,29 @@ class _Visit:
             yield Finding(None, f"codes {about.codes} hold the extra dimension badly unless the vectors are rotated")
         similarity = vector_similarity(fitted)
         radius = np.inf if form == "ip" else float(np.median(1 / scale if cosine else np.linalg.norm(rows, axis=1)))
-        layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, gated=fitted.active is not None)
+        gated = fitted.active is not None
+        layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, ratio, shift, gated=gated)
         if METRICS[form] != about.metric:
             layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
         source = SourceItems(Vectors(fitted.ids, originals), fitted, None)
         yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))
+
+
+def _line(held: Float64, bias: Float64) -> tuple[float, float]:
+    """Return the ratio and the shift that a layout had if most of these numbers were stored for these biases.
+
+    1 and 0 where they are the biases themselves, or no line at all.
+    """
+    if np.median(np.abs(held + bias)) <= 1e-4 * np.abs(bias).max(initial=0.0) or np.ptp(bias) == 0:
+        return 1.0, 0.0
+    near = np.ones(len(bias), np.bool_)
+    for _ in range(LINE_ROUNDS):
+        slope, start = np.polyfit(-bias[near], held[near], 1)
+        apart = np.abs(held + slope * bias - start)
+        near = apart <= np.median(apart)
+        if np.ptp(bias[near]) == 0:
+            return 1.0, 0.0
+    return (float(slope), float(start / slope)) if slope > 0 else (1.0, 0.0)
 
 
 def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:
