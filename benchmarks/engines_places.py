@@ -306,7 +306,7 @@ PLACES: Mapping[str, Place] = {
             "",
             PLAIN,
             ("pymilvus", "milvus_lite"),
-            5_000,
+            1_000,
         ),
         Place(
             "faiss",

@@ -190,7 +190,7 @@ class _Work:
             if about is not None and self.place.engine == "faiss":
                 form = "ip"  # FAISS also picks clusters by inner product, which finds more than equal lengths do
             elif about is not None and about.index == "ivf" and extra_dimensions(form) == 1:
-                form = "l2"
+                form = "cosine"  # clusters of lengths alike: in pgvector this finds more than the l2 form
         coded = about is not None and about.codes in ("int8", "pq", "binary", "other")
         multiple = 1 if about is None else int(about.settings.get("multiple", "1"))
         rotate = self.options.rotate
