@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import unhub
 from tests.stores.engines import filled, rows
 from unhub.arrays import Ids
+from unhub.deploying.deployment import Mode
 from unhub.errors import ArgumentError
 from unhub.stores.engines import store
 from unhub.stores.milvus import Milvus
@@ -55,6 +57,20 @@ def made(folder: Path, index: str, metric: str = "IP", **options: Any) -> Milvus
         indexes.add_index(name, index_type="FLAT", metric_type="L2")
     client.create_collection("photos", schema=schema, index_params=indexes)
     return opened(folder)
+
+
+@pytest.mark.parametrize("mode", ["vectors", "payload"])
+def test_a_live_name_needs_no_name_of_a_vector(tmp_path: Path, mode: Mode) -> None:
+    made(tmp_path, "FLAT", more=("other",))
+    given = [{"key": n, "clip": one.tolist(), "other": [1.0] * 4} for n, one in enumerate(rows(30))]
+    client_of(tmp_path).insert("photos", given)
+    clip = opened(tmp_path, "photos.clip")
+    correction = unhub.fit(clip, rows(20, seed=1), method="is", similarity="dot")
+    unhub.deploy(correction, clip, mode, switch=True)
+    live = opened(tmp_path, "photos_live")
+    found = unhub.searcher(live, correction).search(rows(3, seed=2), 5)
+    right = unhub.searcher(live, correction, index="exact").search(rows(3, seed=2), 5)
+    np.testing.assert_array_equal(found.ids, right.ids)
 
 
 def test_a_filter_is_passed_through(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import unhub
 from tests.stores.engines import filled, rows
+from unhub.deploying.deployment import Mode
 from unhub.stores.engines import store
 from unhub.stores.qdrant import QdrantStore
 from unhub.stores.qdrant_points import RECORDS
@@ -65,6 +67,19 @@ def test_a_vector_is_named_where_there_are_several(two_vectors: Path) -> None:
     assert clip.search(np.array([[0, 0, 0, 1]], np.float32), 2).ids.tolist() == [[2, 1]]
     with pytest.raises(ValueError, match="has other vectors beside, which writing would drop"):
         clip.write(StoredItems(np.array([1]), rows(1, 4)))
+
+
+@pytest.mark.parametrize("mode", ["vectors", "payload"])
+def test_a_live_name_needs_no_name_of_a_vector(two_vectors: Path, mode: Mode) -> None:
+    clip = opened(two_vectors, "#photos?vector=clip")
+    correction = unhub.fit(clip, rows(20, 4), method="is", similarity="dot")
+    unhub.deploy(correction, clip, mode, switch=True)
+    clip.close()
+    live = opened(two_vectors, "#photos_live")
+    asked = rows(3, 4)
+    found = unhub.searcher(live, correction).search(asked, 2)
+    right = unhub.searcher(live, correction, index="exact").search(asked, 2)
+    np.testing.assert_array_equal(found.ids, right.ids)
 
 
 def test_a_collection_like_it_has_the_vector_of_its_name(two_vectors: Path) -> None:

@@ -192,6 +192,15 @@ class Milvus(Store):
         """Return another collection of the same database; its vector is its only one."""
         return Milvus(self.address, name, "", self.link)
 
+    def read_by(self) -> dict[str, str]:
+        """Return the name of the vector, if the address has it."""
+        return {"vector": self.column} if self.column else {}
+
+    def read_as(self, told: Mapping[str, str]) -> Milvus:
+        """Return the collection with the vector that was told."""
+        known = self.column or told.get("vector", "")
+        return self if known == self.column else Milvus(self.address, self.name, known, self.link)
+
     def create(self, dimensions: int, metric: Metric, like: Store | None = None) -> None:
         """Create it empty; its ids become texts with the first text that is written into it."""
         shape, index = MilvusShape("id", self.column or "vector", dimensions), MilvusIndex()

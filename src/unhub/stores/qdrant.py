@@ -137,7 +137,6 @@ class QdrantStore(PointStore):
     def __init__(self, address: Address, name: str, source: ClientSource) -> None:
         super().__init__(address, name)
         self._source = source
-        self._asked = address.option("vector")
 
     # Reading
 

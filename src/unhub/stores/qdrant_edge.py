@@ -99,7 +99,7 @@ class QdrantEdgeStore(PointStore):
 
     def __init__(self, address: Address, place: Path, name: str) -> None:
         super().__init__(address, name)
-        self._place, self._asked = place, address.option("vector")
+        self._place = place
         path = os.path.realpath(place / name)
         shared = _SHARDS.get(path)
         if shared is None:

@@ -6,6 +6,7 @@ and the id itself is kept in the payload field `unhub_id`, which no reader of a 
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import uuid
@@ -13,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -194,6 +195,7 @@ class PointStore(Store):
 
     def __init__(self, address: Address, name: str) -> None:
         super().__init__(address, name)
+        self._asked = address.option("vector")
         self._vector: PointVector | None = None
         self._read_at = 0.0
         self._texts: bool | None = None
@@ -252,6 +254,19 @@ class PointStore(Store):
         if self._vector is None or fresh or monotonic() > self._read_at + age:
             self._vector, self._read_at = self.read_vector(), monotonic()
         return self._vector
+
+    def read_by(self) -> dict[str, str]:
+        """Return the name of the vector, if the address has it."""
+        return {"vector": self._asked} if self._asked else {}
+
+    def read_as(self, told: Mapping[str, str]) -> Self:
+        """Return the collection with the vector that was told."""
+        if self._asked or "vector" not in told:
+            return self
+        other = copy.copy(self)
+        other._asked = told["vector"]
+        other.forget()
+        return other
 
     def forget(self) -> None:
         """Forget what was read of the collection."""
