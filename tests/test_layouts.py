@@ -286,6 +286,29 @@ def test_what_is_no_layout_is_refused(change: dict[str, object]) -> None:
         Layout.from_json({**unhub.layout(fitted, items).to_json(), **change})
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_are_written_to_a_mapped_file_whole_or_not_at_all(form: Form, tmp_path: Path) -> None:
+    items, _, fitted = make(15, "dot", n=50)
+    made, target = unhub.layout(fitted, items, form=form, rotate=True), tmp_path / "stored.npy"
+    written = made.items(items, fitted, out=target)
+    assert isinstance(written, np.memmap)
+    np.testing.assert_array_equal(written, made.items(items, fitted))
+    np.testing.assert_array_equal(np.load(target), written)
+    np.testing.assert_array_equal(unhub.augment(items, fitted, form, out=target), unhub.augment(items, fitted, form))
+    before = target.read_bytes()
+    with pytest.raises(ValueError, match=r"^out must be a \.npy file, got '.*stored\.bin'"):
+        made.items(items, fitted, out=tmp_path / "stored.bin")
+    mapped = np.load(target, mmap_mode="r")
+    own = unhub.fit(mapped, np.asarray(mapped[:5]), method="is", similarity="dot")
+    with pytest.raises(ValueError, match=r"^out is the file of the items"):
+        unhub.layout(own, mapped).items(mapped, own, out=target)
+    if form != "ip":
+        short = dataclasses.replace(made, radius=made.radius / 2)
+        with pytest.raises(ValueError, match=r"^radius is .* is longer"):
+            short.items(items, fitted, out=target)
+    assert target.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["stored.npy"]
+
+
 def test_a_later_item_that_is_too_long_is_refused() -> None:
     items, queries, fitted = make(13, "dot")
     made = unhub.layout(fitted, items, form="l2")

@@ -9,15 +9,18 @@ store r (h - c) for h and send w / r for w, which changes no ranking but which i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unhub.arrays import Float32, Float64, Ids, Kind, rows_per_block, spans, unit
+from unhub.atomic import replacing
 from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
@@ -126,11 +129,27 @@ class Layout:
         """The matrix that stored vectors and queries are multiplied by from the right; None without a rotation."""
         return rotation(self.width) if self.rotate else None
 
-    def items(self, items: VectorsLike, correction: Correction) -> Float32:
-        """Return the vectors to store, (items, width), float32; the items may be a part of those of the correction."""
+    def items(self, items: VectorsLike, correction: Correction, out: str | os.PathLike[str] | None = None) -> Float32:
+        """Return the vectors to store, (items, width), float32; the items may be a part of those of the correction.
+
+        out: a .npy file to write them to block by block, and to return mapped, where memory does not hold them.
+        """
         vectors, bias, similarity = _checked(items, correction)
         self._check_similarity(similarity, vectors.dimensions, "correction")
-        out = np.empty((len(vectors), self.width), np.float32)
+        if out is None:
+            return self._fill(np.empty((len(vectors), self.width), np.float32), vectors, bias, similarity)
+        if Path(out).suffix != ".npy":
+            raise ArgumentError("out", f"must be a .npy file, got {os.fspath(out)!r}")
+        if isinstance(vectors.rows, np.memmap) and str(vectors.rows.filename) == os.path.realpath(out):
+            raise ArgumentError("out", f"is the file of the items, {os.fspath(out)!r}", "name another")
+        with replacing(out) as new:
+            mapped = np.lib.format.open_memmap(new, "w+", np.float32, (len(vectors), self.width))
+            self._fill(mapped, vectors, bias, similarity)
+            mapped.flush()
+            del mapped
+        return np.lib.format.open_memmap(out, "r")
+
+    def _fill(self, out: Float32, vectors: Vectors, bias: Float64, similarity: Kind) -> Float32:
         for start, stop in spans(len(vectors), rows_per_block(self.width)):
             block = vectors.unit_block(start, stop, similarity)
             out[start:stop] = self.rows(block, bias[start:stop], vectors.ids[start:stop])
@@ -344,13 +363,15 @@ def augment(
     rotate: bool = False,
     pad_to: int | None = None,
     radius: float | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> Float32:
     """Return the vectors to store in your own index, (items, dimensions + 1 or 2), float32.
 
     `form` is what the index ranks by: inner product, L2 or cosine. `rotate` spreads the extra dimensions over all
     (for 8-bit quantisers), `pad_to` pads with zeros (for product quantisers). The items may be a part of those of the
     correction if the `radius` of all is given, from `augment_radius`. `layout` keeps all of this. A correction with a
-    gate (dis) needs two searches: at strength 0 to find each query's raw best item, then at 1 where it is active.
+    gate (dis) needs two searches: at strength 0 to find each query's raw best item, then at 1 where it is active. `out`
+    is a .npy file to write them to, as in `Layout.items`.
     """
     vectors, bias, similarity = _checked(items, correction)
     shape = Shape.of(vectors.dimensions, form, rotate, pad_to)
@@ -363,7 +384,7 @@ def augment(
                 "give that of all items, from augment_radius, or use unhub.layout, which keeps it",
             )
         radius = shape.radius(vectors, bias, similarity)
-    return Layout(shape.dimensions, form, shape.width, rotate, radius, similarity).items(vectors, correction)
+    return Layout(shape.dimensions, form, shape.width, rotate, radius, similarity).items(vectors, correction, out)
 
 
 def augment_radius(items: VectorsLike, correction: Correction) -> float:
