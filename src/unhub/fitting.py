@@ -17,6 +17,7 @@ from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
+from unhub.kernels import name_of
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
@@ -32,6 +33,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -46,6 +49,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -59,6 +64,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -68,8 +75,10 @@ def fit(
     items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities. bank: (m, d) past
     queries, in the same modality as the queries; bank_items: (p, d) training items, for the dual methods. method: a
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
-    much a matrix kept in memory may take, for example "2GB". mergeable: keep what `merge` needs besides h. progress:
-    called with (done, total) during the work.
+    much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
+    "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
+    multiplies there, "fp32" (the default) or "bf16". mergeable: keep what `merge` needs besides h. progress: called
+    with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
@@ -77,7 +86,7 @@ def fit(
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
         raise ArgumentError("method", "is an empty list", "name at least one method")
-    workers = Workers(threads, memory, progress)
+    workers = Workers(threads, memory, progress, name_of(device, precision))
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
     corrections = _fit_all(methods, sets, mergeable, workers)
     workers.finish()
