@@ -69,8 +69,8 @@ def fits(
     limits = choose(name_of(device, precision)).LIMITS
     assert limits is not None
     contenders: dict[str, Callable[[], object]] = {
-        "large products": functools.partial(products, *short, LARGE_PRODUCT_ENTRIES // len(items), len(items), threads),
-        "tiles": functools.partial(products, *short, limits.most_columns, limits.tile_rows, threads),
+        "large products": functools.partial(products, short, LARGE_PRODUCT_ENTRIES // len(items), len(items), threads),
+        "tiles": functools.partial(products, short, limits.most_columns, limits.tile_rows, threads),
     }
     for name in cases:
         for where, given in (("", (items, bank)), (" there", there)):
@@ -78,12 +78,14 @@ def fits(
                 unhub.fit, *given, method=METHODS[name], threads=threads, device=device, precision=precision
             )
             contenders[name + where] = call
-            unhub.fit(*(rows[:WARM_ROWS] for rows in given), method=METHODS[name], device=device)
+            warm: Any = [rows[:WARM_ROWS] for rows in given]
+            unhub.fit(*warm, method=METHODS[name], device=device)
     return contenders
 
 
-def products(items: torch.Tensor, bank: torch.Tensor, columns: int, rows: int, threads: int) -> None:
-    """Multiply everything, so many items by so many bank queries at a time, into one ready array."""
+def products(both: list[torch.Tensor], columns: int, rows: int, threads: int) -> None:
+    """Multiply all items by the bank, so many items by so many bank queries at a time, into one ready array."""
+    items, bank = both
     torch.set_num_threads(threads)
     out = torch.empty((min(rows, len(items)), min(columns, len(bank))), dtype=items.dtype, device=items.device)
     for start, stop in spans(len(bank), columns):
@@ -114,9 +116,7 @@ def against_multiply(seconds: dict[str, Float64]) -> dict[str, Float64]:
     return {name: times / multiply for name, times in seconds.items()}
 
 
-def table(
-    title: str, seconds: dict[str, Float64], ratios: dict[str, Float64], threads: int, device: str
-) -> Table:
+def table(title: str, seconds: dict[str, Float64], ratios: dict[str, Float64], threads: int, device: str) -> Table:
     """Return the table: seconds, the ratio to the multiply, its spread, and the goal on torch's CPU device."""
     result = Table("", "seconds", "ratio", "spread", "goal", title=title, min_width=80)
     for name, ratio in ratios.items():

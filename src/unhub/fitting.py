@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
 from unhub.data.bank import matrix_bank, vector_bank
@@ -17,7 +18,7 @@ from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
-from unhub.kernels import name_of
+from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
@@ -209,7 +210,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
     bank = sets.bank
     resolved = [method.resolve(bank) for method in methods]
     streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, workers)
-    shared = workers.passes
+    shared, precise = workers.passes, notes_on(workers.kernel, bank.queries)
     corrections = []
     for method, notes in resolved:
         before = workers.passes
@@ -221,6 +222,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
             if any(not want.empty for want in method.wants(mergeable))
             else 0.0
         )
+        notes += precise if passes and not method.stays_here else ()
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
 
@@ -233,7 +235,7 @@ def _correction(
         passes,
         workers.seconds,
         workers.peak_memory,
-        workers.kernel.NAME,
+        (choose_here(workers.kernel.NAME) if method.stays_here else workers.kernel).NAME,
         outcome.kept,
         outcome.iterations,
         outcome.row_error,

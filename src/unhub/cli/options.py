@@ -144,9 +144,7 @@ Strength: TypeAlias = Annotated[
 ]
 Index: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        help="Index: exact, torch:DEVICE, faiss:FACTORY (default: exact; a store is searched in its engine)."
-    ),
+    typer.Option(help="Index: exact, torch:DEVICE, faiss:FACTORY (default: exact; a store is searched in its engine)."),
 ]
 Where: TypeAlias = Annotated[
     str | None, typer.Option(metavar="FILTER", help="Filter in the language of the engine, if the items are a store.")

@@ -32,7 +32,7 @@ FEWEST_ITEMS = 64  # at a time, whatever their size: with fewer, the multiply is
 MOST_EXPONENT = 80.0  # float32 can hold a tile's sums of exp(x) for |x| up to this
 STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
-TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 256  # of the tiles on a device that is out of memory: each time, and at last
+TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
 T = TypeVar("T")
 
 

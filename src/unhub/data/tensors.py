@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -11,6 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 from unhub.errors import ArgumentError, optional
 
 HOST_DEVICE = 1  # DLPack's number of the processor's memory
+
+
+class Exchangeable(Protocol):
+    """An array that other libraries can read where it is, by DLPack: of torch, JAX, CuPy and others."""
+
+    def __dlpack__(self) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
 
 
 class TensorRows:

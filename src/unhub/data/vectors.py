@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from unhub.arrays import Float32, Ids, Kind, Span, rows_per_block, spans, unit
 from unhub.data.ids import as_ids, is_integer, join_ids
-from unhub.data.tensors import TensorRows, as_host
+from unhub.data.tensors import Exchangeable, TensorRows, as_host
 from unhub.errors import ArgumentError
 from unhub.kernels import Kernel
 
@@ -222,7 +222,7 @@ class HoldsVectors(Protocol):
         """Read them all; they may be mapped from disk."""
 
 
-VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | HoldsVectors
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors
 
 
 def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:

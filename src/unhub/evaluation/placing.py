@@ -243,7 +243,7 @@ def place_tile(
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:
         before = scores[hidden]
-        scores[hidden] = np.finfo(np.float64 if wide else np.float32).min  # below every item that is ranked
+        scores[hidden] = float(np.finfo(np.float64 if wide else np.float32).min)  # below every item that is ranked
     place_rows(
         scores,
         h,

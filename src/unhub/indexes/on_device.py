@@ -96,7 +96,5 @@ def _kernel_of(settings: str) -> str:
     except ArgumentError as error:
         raise error.of("index") from None
     if name is None or not name.startswith("torch:"):
-        raise ArgumentError(
-            "index", f"'torch:{settings}' names no device of torch", "write 'torch:cuda', 'torch:cpu'"
-        )
+        raise ArgumentError("index", f"'torch:{settings}' names no device of torch", "write 'torch:cuda', 'torch:cpu'")
     return name

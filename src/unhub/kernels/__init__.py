@@ -127,4 +127,17 @@ def _quickest() -> Kernel:
         return _numpy()
 
 
-__all__ = ["AUTO", "DEVICES", "HERE", "KERNELS", "PRECISIONS", "Kernel", "check_name", "choose", "choose_here", "name_of", "prefer"]
+__all__ = [
+    "AUTO",
+    "BF16",
+    "DEVICES",
+    "HERE",
+    "KERNELS",
+    "PRECISIONS",
+    "Kernel",
+    "check_name",
+    "choose",
+    "choose_here",
+    "name_of",
+    "prefer",
+]

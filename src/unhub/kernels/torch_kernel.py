@@ -18,13 +18,13 @@ from numpy.typing import DTypeLike, NDArray
 from unhub.arrays import Float32, Float64, spans, unit
 from unhub.kernels import torch_device
 from unhub.kernels.interface import Limits
-from unhub.kernels.plain import FLAT_BETA, FLAT_MEAN
+from unhub.kernels.plain import FLAT_BETA, FLAT_MEAN, MOST_ROWS
 from unhub.kernels.torch_top import add_to_reservoir, cut_reservoir, largest_columns
 
 Tensor: TypeAlias = Any  # a torch.Tensor, where the interface has the arrays of other kernels
 
 # Reduced at a time: on a processor what its second-level cache holds, elsewhere enough to keep the device busy.
-CPU_SLAB_ENTRIES, SLAB_ENTRIES = 1 << 17, 16 << 20
+CPU_SLAB_ENTRIES, SLAB_ENTRIES = 1 << 18, 16 << 20
 DROPPED_BITS, DROPPED_HALF, SHORT_MASK = 14, 1 << 13, 0xFFFF  # of a share's float32, to keep 16
 LEAST_LENGTH, MOST_LENGTH = 1e-15, 1e18  # of rows whose squares are within the range of float32
 LOW_WORD = 0xFFFFFFFF
@@ -99,7 +99,7 @@ class TorchKernel:
 
     def _slabs(self, tile: Tensor) -> Iterator[slice]:
         entries = CPU_SLAB_ENTRIES if self.device.type == "cpu" else SLAB_ENTRIES
-        return (slice(*span) for span in spans(tile.shape[0], max(1, entries // tile.shape[1])))
+        return (slice(*span) for span in spans(tile.shape[0], min(MOST_ROWS, max(1, entries // tile.shape[1]))))
 
     def _weights(self, weights: Float32 | None, count: int) -> Tensor:
         return torch.ones(count, device=self.device) if weights is None else self._on(weights)

@@ -1,7 +1,7 @@
 """Largest values by torch: of each row of a tile, and of the rows of a reservoir that tiles are added to.
 
-Among equal values the first ones count, which torch's own top-k does not promise. Most scores are rejected by the
-maxima of lanes: columns at equal distances, whose maximum takes one vectorised read.
+Among equal values those with the lowest places count, which torch's own top-k does not promise. Most scores are
+rejected by the maxima of lanes: columns at equal distances, whose maximum takes one vectorised read.
 """
 
 from __future__ import annotations
@@ -19,38 +19,100 @@ LANES_PER_WANTED = 4  # as many lanes for each of the k largest: then few values
 def largest_columns(values: Tensor, k: int) -> Tensor:
     """Return the columns of the k largest values of each row, (rows, k), ascending; of equal values the first ones."""
     rows, columns = values.shape
+    where = torch.arange(columns, device=values.device).expand(rows, -1)
     if k >= columns:
-        return torch.arange(columns, device=values.device).expand(rows, -1)
-    if columns >= 2 * LANES_PER_WANTED * k:
-        owners, places, found = over(values, _low_bars(values, k), equal_too=True)
-        padded, where = _side_by_side(rows, owners, places, found)
-        return where.gather(1, largest_columns(padded, k))
-    bars = values.topk(k, dim=1, sorted=False).values.amin(dim=1, keepdim=True)
-    above = values > bars
-    equal = values == bars
-    room = k - above.sum(dim=1, keepdim=True)
-    chosen = above | (equal & (equal.cumsum(dim=1) <= room))
-    return chosen.nonzero()[:, 1].view(rows, k)
+        return where
+    even = columns - columns % LANE_COLUMNS
+    if even >= 2 * LANES_PER_WANTED * k:
+        bars = _low_bars(values, k)
+        owners, places = _over(values[:, :even], bars, equal_too=True)
+        values, where = (
+            torch.cat([found, rest[:, even:]], dim=1)
+            for found, rest in zip(
+                _side_by_side(rows, owners, places, values[owners, places]), (values, where), strict=True
+            )
+        )
+    return where.gather(1, _largest(values, where, k)).sort(dim=1).values
 
 
-def over(tile: Tensor, bars: Tensor, *, equal_too: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the rows, columns and values of the scores above the bars of their rows, by row, then by column."""
-    is_over = torch.ge if equal_too else torch.gt
+def add_to_reservoir(
+    tile: Tensor, first: int, k: int, values: Tensor, places: Tensor, counts: Tensor, bars: Tensor
+) -> None:
+    """Add a tile to each row's reservoir, (rows, room): append what is above its bar, and cut the rows that are full.
+
+    The bar of a row is a number that k of its values reach, in most cases the k-th largest when it was last cut.
+    """
     columns = tile.shape[1]
-    lanes = columns // LANE_COLUMNS
-    even = lanes * LANE_COLUMNS
-    found_rows, found_columns = is_over(tile[:, even:], bars[:, None]).nonzero().unbind(1)
-    found_columns = found_columns + even
-    if lanes:
-        maxima = tile[:, :even].unflatten(1, (LANE_COLUMNS, lanes)).amax(dim=1)
-        owners, hot = is_over(maxima, bars[:, None]).nonzero().unbind(1)
-        spread = hot[:, None] + lanes * torch.arange(LANE_COLUMNS, device=tile.device)
-        some = is_over(tile[owners[:, None], spread], bars[owners, None])
-        found_rows = torch.cat([owners[:, None].expand_as(spread)[some], found_rows])
-        found_columns = torch.cat([spread[some], found_columns])
-    order = (found_rows * columns + found_columns).argsort()
-    found_rows, found_columns = found_rows[order], found_columns[order]
-    return found_rows, found_columns, tile[found_rows, found_columns]
+    even = columns - columns % LANE_COLUMNS
+    if even:
+        head = tile[:, :even]
+        starts = even >= 2 * LANES_PER_WANTED * k and not bool(counts.any())
+        if starts:
+            bars[:] = _low_bars(head, k)
+        _append(_over(head, bars, equal_too=starts), head, first, k, (values, places, counts, bars))
+    if even < columns:
+        tail = tile[:, even:]
+        over = (tail > bars[:, None]).nonzero().unbind(1)
+        _append(over, tail, first + even, k, (values, places, counts, bars))
+
+
+def cut_reservoir(k: int, values: Tensor, places: Tensor, counts: Tensor) -> None:
+    """Shorten each row's reservoir to its k largest values, by ascending places."""
+    (long,) = (counts > k).nonzero(as_tuple=True)
+    if len(long):
+        nothing = values.new_empty((len(long), 0)), places.new_empty((len(long), 0))
+        _keep_largest(long, k, (values, places, counts), nothing)
+    width = int(counts.max()) if len(counts) else 0
+    absent = torch.arange(width, device=counts.device) >= counts[:, None]
+    order = places[:, :width].masked_fill(absent, torch.iinfo(places.dtype).max).argsort(dim=1)
+    for held in (values, places):
+        held[:, :width] = held[:, :width].gather(1, order)
+
+
+def _append(
+    over: tuple[Tensor, Tensor], tile: Tensor, first: int, k: int, held: tuple[Tensor, Tensor, Tensor, Tensor]
+) -> None:
+    """Add the scores of a tile at these rows, which ascend, and columns; rows without room for them are cut."""
+    values, places, counts, bars = held
+    owners, columns = over
+    found, positions = tile[owners, columns], (columns + first).to(places.dtype)
+    fresh = torch.bincount(owners, minlength=len(counts))
+    full = counts + fresh > values.shape[1]
+    (cut,) = full.nonzero(as_tuple=True)
+    if len(cut):
+        mine = full[owners]
+        number = full.cumsum(0) - 1  # of a full row among the full ones
+        more = _side_by_side(len(cut), number[owners[mine]], positions[mine], found[mine])
+        _keep_largest(cut, k, (values, places, counts), more)
+        bars[cut] = values[cut, :k].amin(dim=1)
+        owners, found, positions = owners[~mine], found[~mine], positions[~mine]
+        fresh = fresh.masked_fill(full, 0)
+    spots = (counts - fresh.cumsum(0) + fresh)[owners] + torch.arange(len(owners), device=owners.device)
+    values[owners, spots], places[owners, spots] = found, positions
+    counts += fresh
+
+
+def _keep_largest(rows: Tensor, k: int, held: tuple[Tensor, Tensor, Tensor], more: tuple[Tensor, Tensor]) -> None:
+    """Keep the k largest of what these rows hold and of more values."""
+    values, places, counts = held
+    width = int(counts[rows].max())
+    absent = torch.arange(width, device=rows.device) >= counts[rows, None]
+    both = torch.cat([values[rows, :width].masked_fill(absent, -torch.inf), more[0]], dim=1)
+    where = torch.cat([places[rows, :width], more[1]], dim=1)
+    kept = _largest(both, where, k)
+    values[rows, :k], places[rows, :k] = both.gather(1, kept), where.gather(1, kept)
+    counts[rows] = k
+
+
+def _over(tile: Tensor, bars: Tensor, *, equal_too: bool) -> tuple[Tensor, Tensor]:
+    """Return the rows, ascending, and columns of the scores above the bars of their rows; lanes divide the columns."""
+    is_over = torch.ge if equal_too else torch.gt
+    lanes = tile.shape[1] // LANE_COLUMNS
+    maxima = tile.unflatten(1, (LANE_COLUMNS, lanes)).amax(dim=1)
+    owners, hot = is_over(maxima, bars[:, None]).nonzero().unbind(1)
+    spread = hot[:, None] + lanes * torch.arange(LANE_COLUMNS, device=tile.device)
+    lane, step = is_over(tile[owners[:, None], spread], bars[owners, None]).nonzero().unbind(1)
+    return owners[lane], hot[lane] + lanes * step
 
 
 def _low_bars(tile: Tensor, k: int) -> Tensor:
@@ -63,62 +125,24 @@ def _low_bars(tile: Tensor, k: int) -> Tensor:
     return maxima.topk(k, dim=1, sorted=False).values.amin(dim=1)
 
 
+def _largest(values: Tensor, where: Tensor, k: int) -> Tensor:
+    """Return the columns of the k largest values of each row, (rows, k); of equal values those of the lowest places."""
+    top = values.topk(k, dim=1, sorted=False)
+    bars = top.values.amin(dim=1, keepdim=True)
+    tied = ((values >= bars).float().sum(dim=1) > k).nonzero()[:, 0]
+    if len(tied):
+        order = where[tied].argsort(dim=1)
+        by_value = values[tied].gather(1, order).sort(dim=1, descending=True, stable=True).indices[:, :k]
+        top.indices[tied] = order.gather(1, by_value)
+    return top.indices
+
+
 def _side_by_side(rows: int, owners: Tensor, places: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
     """Return values and places as (rows, most of a row), filled up with -inf; `owners` ascend."""
     counts = torch.bincount(owners, minlength=rows)
     within = torch.arange(len(owners), device=owners.device) - (counts.cumsum(0) - counts)[owners]
     width = int(counts.max()) if rows else 0
     values = torch.full((rows, width), -torch.inf, device=found.device)
-    where = torch.zeros((rows, width), dtype=places.dtype, device=found.device)
+    where = torch.full((rows, width), torch.iinfo(places.dtype).max, dtype=places.dtype, device=found.device)
     values[owners, within], where[owners, within] = found, places
     return values, where
-
-
-def add_to_reservoir(
-    tile: Tensor, first: int, k: int, values: Tensor, places: Tensor, counts: Tensor, bars: Tensor
-) -> None:
-    """Add a tile to each row's reservoir, (rows, room): append what is above its bar, and cut the rows that are full.
-
-    The bar of a row is its k-th largest value when it was last cut.
-    """
-    rows, columns = tile.shape
-    starts_well = columns >= 2 * LANES_PER_WANTED * k and not bool(counts.any())
-    owners, found_columns, found = over(tile, _low_bars(tile, k) if starts_well else bars, equal_too=starts_well)
-    fresh = torch.bincount(owners, minlength=rows)
-    starts = fresh.cumsum(0) - fresh
-    full = counts + fresh > values.shape[1]
-    fits = ~full[owners]
-    spots = (counts - starts)[owners] + torch.arange(len(owners), device=owners.device)
-    values[owners[fits], spots[fits]] = found[fits]
-    places[owners[fits], spots[fits]] = (found_columns[fits] + first).to(places.dtype)
-    counts += torch.where(full, torch.zeros_like(fresh), fresh)
-    (cut,) = full.nonzero(as_tuple=True)
-    if len(cut):
-        mine = ~fits
-        number = full.cumsum(0) - 1  # of a full row among the full ones
-        more, where = _side_by_side(
-            len(cut), number[owners[mine]], (found_columns[mine] + first).to(places.dtype), found[mine]
-        )
-        _keep_largest(cut, k, (values, places, counts), (more, where))
-        bars[cut] = values[cut, :k].amin(dim=1)
-
-
-def cut_reservoir(k: int, values: Tensor, places: Tensor, counts: Tensor) -> None:
-    """Shorten each row's reservoir to its k largest values, in their order."""
-    (long,) = (counts > k).nonzero(as_tuple=True)
-    if len(long):
-        nothing = values.new_empty((len(long), 0)), places.new_empty((len(long), 0))
-        _keep_largest(long, k, (values, places, counts), nothing)
-
-
-def _keep_largest(rows: Tensor, k: int, held: tuple[Tensor, Tensor, Tensor], more: tuple[Tensor, Tensor]) -> None:
-    """Keep the k largest of what these rows hold and of more values, which come after them."""
-    values, places, counts = held
-    width = int(counts[rows].max())
-    absent = torch.arange(width, device=rows.device) >= counts[rows, None]
-    both = torch.cat([values[rows, :width].masked_fill(absent, -torch.inf), more[0]], dim=1)
-    where = torch.cat([places[rows, :width], more[1]], dim=1)
-    kept = largest_columns(both, k)
-    values[rows[:, None], torch.arange(k, device=rows.device)] = both.gather(1, kept)
-    places[rows[:, None], torch.arange(k, device=rows.device)] = where.gather(1, kept)
-    counts[rows] = k
