@@ -31,7 +31,7 @@ LARGE_PRODUCT_ENTRIES = 256 << 20
 WARM_ROWS = 600
 # What the goals are on torch's CPU device, by the number of threads.
 GOALS: dict[str, dict[int, float]] = {"is": {1: 1.3, 2: 1.6}, "nnn": {1: 1.6, 2: 1.6}}
-METHODS = {"is": "is", "nnn": "nnn:k=128", "is and dis": ["is", "dis"], "sn": "sn"}
+METHODS: dict[str, Any] = {"is": "is", "nnn": "nnn:k=128", "is and dis": ["is", "dis"], "sn": "sn"}
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from unhub.search.searcher import Searcher
 Floats = NDArray[np.float64]
 
 N, Q, D = 400, 24, 12
-INDEX_SPECS = ["exact", "faiss:Flat", "faiss:HNSW32", "faiss:IVF8,Flat;nprobe=8"]
+INDEX_SPECS = ["exact", "torch:cpu", "faiss:Flat", "faiss:HNSW32", "faiss:IVF8,Flat;nprobe=8"]
 
 
 def indexes(*specs: str) -> pytest.MarkDecorator:

@@ -29,7 +29,7 @@ class Engine(Protocol):
     ) -> InProcess: ...
 
 
-INDEXES: Mapping[str, Engine] = {"exact": Exact, "faiss": faiss_index, "torch": OnDevice}
+INDEXES: Mapping[str, Engine] = {"exact": Exact, "torch": OnDevice, "faiss": faiss_index}
 
 
 def check_index(spec: object) -> None:
