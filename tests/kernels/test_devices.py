@@ -236,6 +236,16 @@ def test_tensors_of_every_kind_are_fitted_evaluated_and_searched(form: str, devi
     assert_array_equal(counts, unhub.hubness(plain_queries, plain_items, expected, 5).counts)
 
 
+def test_scores_may_be_tensors_too() -> None:
+    scores = torch.tensor(oracles.cosine(QUERIES.astype(np.float64), ITEMS.astype(np.float64)), requires_grad=True)
+    correction = unhub.fit(ITEMS, BANK)
+    assert_array_equal(correction.apply(scores), correction.apply(scores.detach().numpy()))
+    short = scores.detach().bfloat16()
+    assert_array_equal(correction.apply(short), correction.apply(short.float().numpy()))
+    given = unhub.fit(Dense(scores.float()), method="nnn:k=9")
+    assert_alike(unhub.fit(Dense(scores.detach().float().numpy()), method="nnn:k=9"), given)
+
+
 def test_a_tensor_that_is_there_is_not_copied() -> None:
     tensor = torch.tensor(ITEMS)
     block = as_vectors(tensor, "items").ready_block(10, 20, "dot", kernels.choose("torch:cpu"))
@@ -314,6 +324,18 @@ def test_an_index_on_a_device_follows_items_that_come_and_go() -> None:
     kept = np.delete(np.arange(335), [0, 5, 320])
     known = unhub.searcher(unhub.Vectors(kept, np.concatenate([ITEMS, new])[kept]), smaller)
     assert_array_equal(searcher.search(QUERIES, k=8).ids, known.search(QUERIES, k=8).ids)
+
+
+def test_an_addition_without_memory_leaves_the_index_as_it_was(limited: Callable[[int], list[int]]) -> None:
+    correction = unhub.fit(ITEMS, BANK, method="is")
+    searcher = unhub.searcher(ITEMS, correction, index="torch:cpu")
+    before = searcher.search(QUERIES, k=4)
+    limited(35_000)  # enough for what is new, not for all
+    with pytest.raises(ArgumentError, match="out of memory, with 410 items of 24 dimensions"):
+        searcher.add(rows(100, 9), unhub.extend(correction, rows(100, 9), BANK))
+    limited(1 << 40)
+    assert len(searcher) == 310
+    assert_array_equal(searcher.search(QUERIES, k=4).ids, before.ids)
 
 
 def test_equal_items_are_found_in_their_order_on_a_device() -> None:

@@ -46,7 +46,7 @@ def nearest(
     few = len(queries) <= GROUP_QUERIES  # threads split few queries by items, many by queries
     groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.lanes))))
     parts = split(len(items), workers.lanes if few else 1)
-    kernel, limits = workers.kernel, workers.kernel.LIMITS
+    kernel = workers.kernel
 
     def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
         return with_room(kernel, lambda sizes: answer_in(job, sizes))
@@ -62,13 +62,13 @@ def nearest(
         for start, stop in spans(part[1], columns, start=part[0]):
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
             penalty = bias[start:stop].astype(np.float32)
-            if limits is None:
-                block = items.unit_block(start, stop, similarity)
-            else:
+            if kernel.ON_DEVICE:
                 block = items.ready_block(start, stop, similarity, kernel)
+            else:
+                block = items.unit_block(start, stop, similarity)
             # Make the tile in the way that copies less: correct each score, or extend items by one dimension. The
             # latter sums in any order, so large numbers may overflow on the way.
-            if limits is not None or may_overflow or rows < block.shape[1]:
+            if kernel.ON_DEVICE or may_overflow or rows < block.shape[1]:
                 kernel.multiply(asking, block, tile)
                 kernel.lower(tile, strength, penalty)
             else:

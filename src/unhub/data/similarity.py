@@ -207,7 +207,7 @@ class Dense:
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
         part, kernel = np.asarray(self._part(queries, items)), kernels.choose(self._device)
-        if kernel.LIMITS is None and part.dtype == np.float32 and part.flags.carray:
+        if not kernel.ON_DEVICE and part.dtype == np.float32 and part.flags.carray:
             return part  # a read-only array is copied: numba would compile again for it
         kernel.write(part, out)
         return out

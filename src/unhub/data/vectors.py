@@ -159,7 +159,7 @@ class Vectors:
 
     def ready_block(self, start: int, stop: int, similarity: Kind, kernel: Kernel) -> Any:
         """Return rows start..stop where the kernel computes, ready to multiply; rows that are there are not copied."""
-        rows: Any = self.block(start, stop) if kernel.LIMITS is None else self.block_there(start, stop)
+        rows: Any = self.block_there(start, stop) if kernel.ON_DEVICE else self.block(start, stop)
         return kernel.ready(rows, self.want_scaling(start, stop, similarity))
 
     def block_there(self, start: int, stop: int) -> Any:

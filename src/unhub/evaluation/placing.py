@@ -173,7 +173,7 @@ def _stream(
     m, n = similarity.shape
     kernel = workers.kernel
     workers.total += m * n
-    if kernel.LIMITS is not None:
+    if kernel.ON_DEVICE:
         similarity = similarity.on(kernel.NAME)
     ready = with_room(kernel, lambda sizes: ready_items(similarity))
 
@@ -238,7 +238,7 @@ def place_tile(
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels take float32; other rankings than a bias stay in the float64 they were computed in.
-    wide = kernel.LIMITS is None and scores.dtype != np.float32
+    wide = not kernel.ON_DEVICE and scores.dtype != np.float32
     place_rows: Callable[..., None] = plain.place_rows if wide else kernel.place_rows
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -63,8 +65,9 @@ class OnDevice(InProcess):
     def add(self, items: Vectors, bias: Float64) -> None:
         """Add items after those it holds; only they are brought to the device."""
         old, new = self._there.tensor, self._brought(items).tensor
-        both = kernels.choose(self._device).empty((len(old) + len(new), self.items.dimensions))
-        both[: len(old)], both[len(old) :] = old, new
+        with self._naming_memory(len(old) + len(new)):
+            both = kernels.choose(self._device).empty((len(old) + len(new), self.items.dimensions))
+            both[: len(old)], both[len(old) :] = old, new
         self._exact.add(items, bias)
         self._there = TensorRows(both)
 
@@ -76,17 +79,24 @@ class OnDevice(InProcess):
     def _brought(self, items: Vectors) -> TensorRows:
         """Return the items on the device, ready to multiply; rows that are there and of length one are not copied."""
         kernel, similarity = kernels.choose(self._device), self._exact.similarity
-        try:
+        with self._naming_memory(len(items)):
             if isinstance(items.rows, TensorRows):
                 return TensorRows(items.ready_block(0, len(items), similarity, kernel))
             rows: Any = kernel.empty((len(items), items.dimensions))
             for start, stop in spans(len(items), rows_per_block(items.dimensions)):
                 rows[start:stop] = items.ready_block(start, stop, similarity, kernel)
+            return TensorRows(rows)
+
+    @contextmanager
+    def _naming_memory(self, count: int) -> Iterator[None]:
+        """Say what there is no room for, if the device is out of memory."""
+        kernel = kernels.choose(self._device)
+        try:
+            yield
         except RuntimeError as error:
             if kernel.is_full(error):
-                raise no_room(kernel, f"with {len(items):,} items of {items.dimensions} dimensions") from None
+                raise no_room(kernel, f"with {count:,} items of {self.items.dimensions} dimensions") from None
             raise
-        return TensorRows(rows)
 
 
 def _kernel_of(settings: str) -> str:

@@ -15,7 +15,8 @@ from unhub.kernels.lanes import LANE_VALUES, as_bits, as_float, fetch, larger, l
 from unhub.kernels.plain import FLAT_BETA
 
 NAME = "numba"
-LIMITS, empty, host, write, turned = here.LIMITS, here.empty, here.host, here.write, here.turned
+ON_DEVICE, LIMITS = here.ON_DEVICE, here.LIMITS
+empty, host, write, turned = here.empty, here.host, here.write, here.turned
 shift, lower, best_columns, is_full, lane = here.shift, here.lower, here.best_columns, here.is_full, here.lane
 multiply = plain.multiply  # by BLAS
 deviate_rows, balance_deviations = plain.deviate_rows, plain.balance_deviations  # a few numpy passes are fast enough

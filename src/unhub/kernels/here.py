@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from unhub.arrays import Float32
 from unhub.kernels.interface import Limits
 
+ON_DEVICE = False
 LIMITS: Limits | None = None  # the callers know what suits a processor's caches
 
 

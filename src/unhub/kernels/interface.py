@@ -41,6 +41,10 @@ class Kernel(Protocol):
         """The name under which `choose` returns this kernel, in any process."""
 
     @property
+    def ON_DEVICE(self) -> bool:
+        """Whether tiles and blocks are on a device, not numpy arrays."""
+
+    @property
     def LIMITS(self) -> Limits | None:
         """What a device takes at a time; None if the kernel computes on numpy arrays."""
 

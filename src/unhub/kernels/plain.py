@@ -13,7 +13,8 @@ from unhub.arrays import Float32, Float64, Floats, spans, unit
 from unhub.kernels import here
 
 NAME = "numpy"
-LIMITS, empty, host, write, turned = here.LIMITS, here.empty, here.host, here.write, here.turned
+ON_DEVICE, LIMITS = here.ON_DEVICE, here.LIMITS
+empty, host, write, turned = here.empty, here.host, here.write, here.turned
 shift, lower, best_columns, is_full, lane = here.shift, here.lower, here.best_columns, here.is_full, here.lane
 CACHE_ENTRIES = 1 << 19  # reduced at a time: about the cache size; with less, threads wait for each other
 MOST_ROWS = 1024  # of a piece, since numpy sums rows one after the other in float32

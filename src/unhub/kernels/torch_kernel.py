@@ -25,7 +25,8 @@ Tensor: TypeAlias = Any  # a torch.Tensor, where the interface has the arrays of
 
 # Reduced at a time: on a processor what its second-level cache holds, elsewhere enough to keep the device busy.
 CPU_SLAB_ENTRIES, SLAB_ENTRIES = 1 << 18, 16 << 20
-DROPPED_BITS, DROPPED_HALF, SHORT_MASK = 14, 1 << 13, 0xFFFF  # of a share's float32, to keep 16
+DROPPED_BITS, DROPPED_HALF = 14, 1 << 13  # of a share's float32, to keep 16; half of the last
+SHARE_BITS = (1 << 30) - 1  # those that a share, which is never above 1, can have
 LEAST_LENGTH, MOST_LENGTH = 1e-15, 1e18  # of rows whose squares are within the range of float32
 LOW_WORD = 0xFFFFFFFF
 DTYPES = {"float32": torch.float32, "int32": torch.int32, "int64": torch.int64, "uint16": torch.int16}
@@ -41,6 +42,8 @@ class TorchKernel:
     def NAME(self) -> str:
         """The name under which `choose` returns this kernel, in any process."""
         return f"torch:{self.device}" + ("/bf16" if self.short else "")
+
+    ON_DEVICE = True
 
     @property
     def LIMITS(self) -> Limits:
@@ -234,7 +237,7 @@ class TorchKernel:
             soft = torch.empty_like(scores[rows])
             some = None if weights is None else weights[rows]
             self.soften_rows(scores[rows], h, beta, soft, totals, logs[rows], some)
-            out[rows] = ((soft.view(torch.int32) + DROPPED_HALF) >> DROPPED_BITS).to(torch.int16)
+            out[rows] = soft.view(torch.int32).add_(DROPPED_HALF).bitwise_right_shift_(DROPPED_BITS)  # to 16 bits
 
     def balance_rows(
         self, kept: Tensor, scale: Float32, totals: Float64, sums: Float64, weights: Float32 | None = None
@@ -251,7 +254,9 @@ class TorchKernel:
     ) -> None:
         """Do `balance_rows` on rows kept in 16 bits."""
         for rows in self._slabs(kept):
-            wide = ((kept[rows].to(torch.int32) & SHORT_MASK) << DROPPED_BITS).view(torch.float32)
+            # The 16 bits have no sign, which torch's would repeat in all bits above them.
+            bits = kept[rows].to(torch.int32).bitwise_left_shift_(DROPPED_BITS).bitwise_and_(SHARE_BITS)
+            wide = bits.view(torch.float32)
             self.balance_rows(wide, scale, totals, sums[rows], None if weights is None else weights[rows])
 
     def deviate_rows(

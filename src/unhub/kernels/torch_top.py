@@ -13,6 +13,7 @@ import torch
 Tensor: TypeAlias = Any  # a torch.Tensor, many of whose methods have no types
 
 LANE_COLUMNS = 16  # of a tile: how many share a maximum
+FEW_LANE_COLUMNS, MOST_HOT_SHARE = 4, 0.25  # as few where more than this share of the lanes would have to be read again
 LANES_PER_WANTED = 4  # as many lanes for each of the k largest: then few values are above the k-th of their maxima
 
 
@@ -107,10 +108,13 @@ def _keep_largest(rows: Tensor, k: int, held: tuple[Tensor, Tensor, Tensor], mor
 def _over(tile: Tensor, bars: Tensor, *, equal_too: bool) -> tuple[Tensor, Tensor]:
     """Return the rows, ascending, and columns of the scores above the bars of their rows; lanes divide the columns."""
     is_over = torch.ge if equal_too else torch.gt
-    lanes = tile.shape[1] // LANE_COLUMNS
-    maxima = tile.unflatten(1, (LANE_COLUMNS, lanes)).amax(dim=1)
-    owners, hot = is_over(maxima, bars[:, None]).nonzero().unbind(1)
-    spread = hot[:, None] + lanes * torch.arange(LANE_COLUMNS, device=tile.device)
+    for size in (LANE_COLUMNS, FEW_LANE_COLUMNS):
+        lanes = tile.shape[1] // size
+        over = is_over(tile.unflatten(1, (size, lanes)).amax(dim=1), bars[:, None])
+        if bool(over.float().mean() < MOST_HOT_SHARE):
+            break
+    owners, hot = over.nonzero().unbind(1)
+    spread = hot[:, None] + lanes * torch.arange(size, device=tile.device)
     lane, step = is_over(tile[owners[:, None], spread], bars[owners, None]).nonzero().unbind(1)
     return owners[lane], hot[lane] + lanes * step
 
