@@ -16,6 +16,7 @@ from unhub.arrays import Float32, Float64, Ids, Kind
 from unhub.compute.workers import Progress
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
+from unhub.data.tensors import as_host
 from unhub.data.vectors import LARGEST_FLOAT32, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
 from unhub.data.witness import Witness
 from unhub.errors import ArgumentError
@@ -117,7 +118,7 @@ class Fitted:
 
     def shaped(self, scores: ArrayLike) -> Scores:
         """Return scores as a float (queries, items) matrix that fits this correction."""
-        array = np.asarray(scores)
+        array = np.asarray(as_host(scores, "scores"))
         if array.ndim != 2 or array.shape[1] != len(self):
             problem = f"must be (queries, {len(self)}) for this correction, got shape {array.shape}"
             raise ArgumentError("scores", problem)

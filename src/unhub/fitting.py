@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
 from unhub.data.bank import matrix_bank, vector_bank
@@ -18,6 +19,7 @@ from unhub.data.similarity import Dense, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.data.witness import Witness
 from unhub.errors import ArgumentError
+from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Outcome, Value, stream
@@ -33,6 +35,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -47,6 +51,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -60,6 +66,8 @@ def fit(
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -69,8 +77,10 @@ def fit(
     items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities. bank: (m, d) past
     queries, in the same modality as the queries; bank_items: (p, d) training items, for the dual methods. method: a
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
-    much a matrix kept in memory may take, for example "2GB". mergeable: keep what `merge` needs besides h. progress:
-    called with (done, total) during the work.
+    much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
+    "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
+    multiplies there, "fp32" (the default) or "bf16". mergeable: keep what `merge` needs besides h. progress: called
+    with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
@@ -78,7 +88,7 @@ def fit(
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
         raise ArgumentError("method", "is an empty list", "name at least one method")
-    workers = Workers(threads, memory, progress)
+    workers = Workers(threads, memory, progress, name_of(device, precision))
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
     corrections = _fit_all(methods, sets, mergeable, workers)
     workers.finish()
@@ -201,7 +211,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
     bank = sets.bank
     resolved = [method.resolve(bank) for method in methods]
     streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, workers)
-    shared = workers.passes
+    shared, precise = workers.passes, notes_on(workers.kernel, bank.queries)
     corrections = []
     for method, notes in resolved:
         before = workers.passes
@@ -213,6 +223,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
             if any(not want.empty for want in method.wants(mergeable))
             else 0.0
         )
+        notes += precise if passes and not method.stays_here else ()
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
 
@@ -225,7 +236,7 @@ def _correction(
         passes,
         workers.seconds,
         workers.peak_memory,
-        workers.kernel.NAME,
+        (choose_here(workers.kernel.NAME) if method.stays_here else workers.kernel).NAME,
         outcome.kept,
         outcome.iterations,
         outcome.row_error,

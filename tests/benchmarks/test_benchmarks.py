@@ -43,6 +43,14 @@ def test_fit_prints_a_ratio_for_every_case(tmp_path: Path) -> None:
     assert min(table["one product"], table["tiles"]) == 1
 
 
+def test_device_prints_a_ratio_for_every_case_on_arrays_and_tensors(tmp_path: Path) -> None:
+    output = run(tmp_path, "device.py", "--shape", "300x700", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    table = {name: float(ratio) for name, _, ratio, *_ in rows(output)}
+    assert {"large products", "tiles", "is", "is there", "nnn", "sn there"} <= table.keys()
+    assert min(table["large products"], table["tiles"]) == 1
+    assert re.search(r"^\| cpu \| fp32 \| 1 \| is \| \d+\.\d\d \|$", output, re.MULTILINE)
+
+
 def test_memory_measures_each_shape_and_leaves_no_file(tmp_path: Path) -> None:
     small = ("--scale", "0.002", "--dimensions", "64", "--threads", "1", "--dtype", "float16")
     output = run(tmp_path, "memory.py", *small, "--method", "nnn", "--method", "dualis")

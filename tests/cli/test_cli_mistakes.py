@@ -101,7 +101,10 @@ def test_a_mistake_in_a_fit_is_one_line(folder: Path, change: tuple[str, ...], w
         (("queries.npy", "-k", "0"), "^-k must be a whole number of at least 1, got 0$"),
         (("queries.npy", "-k", "few"), "^-k must be a whole number of at least 1, got few$"),
         (("queries.npy", "--threads", "0"), "^--threads must be a whole number of at least 1, got 0$"),
-        (("queries.npy", "--index", "nonsense"), "^--index 'nonsense' is unknown; the indexes are exact, faiss$"),
+        (
+            ("queries.npy", "--index", "nonsense"),
+            "^--index 'nonsense' is unknown; the indexes are exact, torch, faiss$",
+        ),
         (
             ("zero.npy",),
             "^--queries has only zeros in row 1, which has no direction under cosine; "

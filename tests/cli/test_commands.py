@@ -77,6 +77,28 @@ def test_fit_passes_every_option_on(folder: Path) -> None:
     assert saved.arrays.keys() == direct.arrays.keys()
 
 
+def test_commands_compute_on_a_device(folder: Path) -> None:
+    printed = json.loads(succeed(folder, *FIT, "--device", "cpu", "--precision", "bf16", "--json"))
+    assert printed["cost"]["kernel"] == "torch:cpu/bf16"
+    assert "bf16" in printed["cost"]["notes"][0]
+    asked = ("--items", "items.npy", "--queries", "queries.npy")
+    search = ("search", *asked, "--correction", "out.unhub", "--format", "json")
+    here, there = (json.loads(succeed(folder, *search, *more)) for more in ((), ("--device", "cpu")))
+    assert [[hit["id"] for hit in one["hits"]] for one in here] == [[hit["id"] for hit in one["hits"]] for one in there]
+    hubs = ("hubs", *asked, "--correction", "out.unhub", "--json")
+    assert succeed(folder, *hubs) == succeed(folder, *hubs, "--device", "cpu")
+    assert succeed(folder, *search, "--device", "auto")  # without a GPU, the exact index
+
+
+def test_a_wrong_device_is_one_line_that_names_the_option(folder: Path) -> None:
+    assert fail(folder, *FIT, "--device", "gpu").startswith("--device 'gpu' is unknown; did you mean 'cpu'?")
+    assert fail(folder, *FIT, "--precision", "bf16").startswith("--precision is 'bf16', which needs a device")
+    succeed(folder, *FIT)
+    search = ("search", "--items", "items.npy", "--queries", "queries.npy", "--correction", "out.unhub")
+    both = fail(folder, *search, "--device", "cpu", "--index", "exact")
+    assert both == "--device and --index both say where to search; give one of them"
+
+
 def test_fit_is_silent_when_asked(folder: Path) -> None:
     assert succeed(folder, *FIT, "--quiet") == ""
     assert (folder / "out.unhub").exists()

@@ -35,7 +35,7 @@ def noted(used: list[str], name: str, real: Callable[..., object]) -> Callable[.
     return called
 
 
-@pytest.mark.parametrize("name", kernels.KERNELS)
+@pytest.mark.parametrize("name", ["numpy", "numba", "torch:cpu", "torch:cpu/bf16"])
 def test_a_kernel_knows_its_name(name: str) -> None:
     assert name == kernels.choose(name).NAME
     assert Workers(1, device=name).kernel is kernels.choose(name)
@@ -76,7 +76,9 @@ def test_a_preferred_kernel_is_the_default_of_the_calls_inside(monkeypatch: pyte
 def test_an_unknown_device_is_refused_with_the_nearest_name(wrong: object) -> None:
     with pytest.raises(ArgumentError) as raised:
         wrong()  # type: ignore[operator]
-    assert str(raised.value) == "device 'nunpy' is unknown; did you mean 'numpy'? the devices are numpy, numba"
+    assert str(raised.value) == (
+        "device 'nunpy' is unknown; did you mean 'numpy'? the devices are cuda, mps, cpu, auto, numpy, numba"
+    )
 
 
 def test_a_named_kernel_multiplies_and_reduces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +93,7 @@ def test_a_named_kernel_multiplies_and_reduces(monkeypatch: pytest.MonkeyPatch) 
 
 def test_rows_are_hashed_by_the_kernel_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
-    for name in kernels.KERNELS:
+    for name in kernels.HERE:
         kernel = kernels.choose(name)
         monkeypatch.setattr(kernel, "hash_rows", noted(used, name, kernel.hash_rows))
     hashes = [

@@ -1,4 +1,4 @@
-"""Each kernel, compiled and plain, against its definition in float64, and the two against each other."""
+"""Each kernel, compiled, plain and of torch, against its definition in float64, and the two here against each other."""
 
 import importlib
 import os
@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -23,20 +24,45 @@ from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
-from unhub.kernels import plain
+from unhub.kernels import choose, plain
 
 pytestmark = pytest.mark.once  # both kernels, in one run
 
 BLOCKED = bool(os.environ.get("UNHUB_NO_NUMBA"))
 needs_numba = pytest.mark.skipif(BLOCKED, reason="numba is blocked by UNHUB_NO_NUMBA")
-both = pytest.mark.parametrize("name", ["plain", pytest.param("compiled", marks=needs_numba)])
+both = pytest.mark.parametrize("name", ["plain", pytest.param("compiled", marks=needs_numba), "torch:cpu"])
+
+# Which arguments of a kernel's function are tiles, which are tensors on a device; the others are always numpy arrays.
+TILES = {"soften_rows": (0, 3), "soften_short_rows": (0, 3), "deviate_rows": (0, 3), "ready": (), "empty": ()}
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.one_of(st.integers(1, 6), st.integers(7, 70), st.integers(71, 700))
 
 
+class OnTensors:
+    """A kernel of torch that takes the arrays of the tests as tensors which share their memory."""
+
+    def __init__(self, name: str) -> None:
+        self.kernel = choose(name)
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.kernel, name)
+
+        def called(*given: Any) -> Any:
+            tiles = TILES.get(name, (0,))
+            return function(*(as_tensor(one) if place in tiles else one for place, one in enumerate(given)))
+
+        return called
+
+
+def as_tensor(array: Any) -> Any:
+    if not isinstance(array, np.ndarray):
+        return array
+    return torch.from_numpy(array.view(np.int16) if array.dtype == np.uint16 else array)
+
+
 def kernel(name: str) -> Any:
-    return importlib.import_module(f"unhub.kernels.{name}")
+    return OnTensors(name) if name.startswith("torch") else importlib.import_module(f"unhub.kernels.{name}")
 
 
 # Tiles: random, with many ties, all equal, and with both zeros.
@@ -144,7 +170,7 @@ def test_either_plain_exponential_is_nearly_exact(sum_exp: Callable[..., Float32
 FORK = """
 import os, threading, time
 import numpy as np
-from unhub.kernels import plain
+from unhub.kernels import choose, plain
 while plain._TURNS.acquire(blocking=False):  # other threads have all turns
     pass
 child = os.fork()

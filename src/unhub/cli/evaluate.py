@@ -18,6 +18,7 @@ from unhub.cli.options import (
     MEASURES,
     BankItems,
     CompareAsFitted,
+    Device,
     ExcludeSelf,
     ItemIds,
     Items,
@@ -84,6 +85,7 @@ def evaluate(
     ] = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
+    device: Device = None,
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
@@ -99,6 +101,7 @@ def evaluate(
     parts = {"--bank-size": bank_size, "--seeds": seeds}
     _refuse({"--bank-items": bank_items}, not method, "there is no --method to fit")
     _refuse(parts, bank is None, "there is no --bank to draw from")
+    _refuse({"--device": device}, seeds is not None or bank_size is not None, "parts of the bank are fitted without it")
     if bank is not None:
         method = method or [DEFAULT_METHOD]
     inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items, *(correction or ()), *(run or ()))
@@ -155,6 +158,7 @@ def evaluate(
                     bank_items=past_items,
                     similarity=kind or "cosine",
                     threads=threads,
+                    device=device,
                     progress=advance,
                 )
             corrections |= name_corrections(fitted)
@@ -169,6 +173,7 @@ def evaluate(
                 exclude=exclude,
                 similarity=kind,
                 threads=threads,
+                device=device,
                 progress=advance,
             )
     if output is not None:

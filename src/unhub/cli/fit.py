@@ -12,6 +12,7 @@ from unhub.cli.inputs import check_methods, check_outputs, read_named, read_opti
 from unhub.cli.options import (
     BankItems,
     CompareBy,
+    Device,
     ItemIds,
     Items,
     Json,
@@ -19,6 +20,7 @@ from unhub.cli.options import (
     OptionalBank,
     Output,
     Overwrite,
+    Precision,
     Quiet,
     SimilarityChoice,
     Threads,
@@ -41,6 +43,8 @@ def fit(
     similarity: CompareBy = SimilarityChoice.cosine,
     threads: Threads = None,
     memory: Memory = None,
+    device: Device = None,
+    precision: Precision = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -62,6 +66,8 @@ def fit(
             similarity=similarity.value,
             threads=threads,
             memory=memory,
+            device=device,
+            precision=precision,
             mergeable=mergeable,
             progress=advance,
         )

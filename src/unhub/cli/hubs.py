@@ -14,6 +14,7 @@ from unhub.cli.folding import show_words, tell, terminal_width
 from unhub.cli.inputs import read_named
 from unhub.cli.options import (
     CompareAsFitted,
+    Device,
     ExcludeSelf,
     ItemIds,
     Items,
@@ -56,6 +57,7 @@ def hubs(
     exclude_self: ExcludeSelf = False,
     similarity: CompareAsFitted = None,
     threads: Threads = None,
+    device: Device = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the hubs, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -80,6 +82,7 @@ def hubs(
             exclude=SELF if exclude_self else None,
             similarity=None if similarity is None else similarity.value,
             threads=threads,
+            device=device,
             progress=advance,
         )
     if as_json:

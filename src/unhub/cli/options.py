@@ -144,13 +144,20 @@ Strength: TypeAlias = Annotated[
 ]
 Index: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Index to search: exact, or faiss:FACTORY (default: exact; a store is searched in its engine)."),
+    typer.Option(help="Index: exact, torch:DEVICE, faiss:FACTORY (default: exact; a store is searched in its engine)."),
 ]
 Where: TypeAlias = Annotated[
     str | None, typer.Option(metavar="FILTER", help="Filter in the language of the engine, if the items are a store.")
 ]
 Seed: TypeAlias = Annotated[int, whole_number(0, help="Random seed.")]
 Threads: TypeAlias = Annotated[int | None, whole_number(1, help="Threads to use (default: all cores).")]
+Device: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Device of torch that computes: cuda, cuda:1, mps, cpu, or auto (default: unhub's own kernels)."),
+]
+Precision: TypeAlias = Annotated[
+    str | None, typer.Option(help="How --device multiplies: fp32 or bf16 (default: fp32).")
+]
 Memory: TypeAlias = Annotated[
     str | None, typer.Option(help="Memory limit for the matrix that 'sn' and 'dbsn' keep, for example 2GB.")
 ]

@@ -12,6 +12,7 @@ from unhub.cli.errors import argument
 from unhub.cli.hits import FormatOption, check_strength, hits_writer, note_few_items, write_hits
 from unhub.cli.inputs import check_outputs, read_given, read_named, read_or_open
 from unhub.cli.options import (
+    Device,
     HitsOutput,
     Index,
     ItemIds,
@@ -26,6 +27,7 @@ from unhub.cli.options import (
     Where,
     whole_number,
 )
+from unhub.errors import ArgumentError
 
 
 def search(
@@ -41,14 +43,17 @@ def search(
     output: HitsOutput = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
+    device: Device = None,
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
     """Search with a saved correction."""
-    from unhub import files
+    from unhub import files, kernels
     from unhub.search.searcher import searcher
 
     check_outputs([("--output", output)], overwrite, items, item_ids, correction, queries)
+    if device is not None and index is not None:
+        raise ArgumentError("--device", "and --index both say where to search", "give one of them")
     write = hits_writer(form, as_json, output)
     check_strength(strength)
     with argument("--correction"):
@@ -56,7 +61,7 @@ def search(
     gallery = read_or_open(items, "--items") if item_ids is None else read_named(items, item_ids)
     asked = read_given(queries, "--queries")
     with _warnings_as_notes(quiet), progress("index", quiet) as advance:
-        ready = searcher(gallery, fitted, index=index, threads=threads, progress=advance)
+        ready = searcher(gallery, fitted, index=index or kernels.check_name(device), threads=threads, progress=advance)
     note_few_items(k, len(ready), quiet)
     with progress("search", quiet) as advance:
         hits = ready.search(asked, k=k, strength=strength, progress=advance, where=where)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Kind, Span, spans
-from unhub.compute.passes import columns_per_tile, split
+from unhub.compute.passes import TileSizes, split, with_room
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Resources
 from unhub.data.vectors import SAFE_SHIFT, Vectors, check_range
@@ -42,35 +42,42 @@ def nearest(
     weights = np.ones(len(queries)) if asked.weights is None else asked.weights
     bias = np.zeros(len(items)) if asked.bias is None else asked.bias
     may_overflow = float(np.abs(weights).max(initial=0)) * float(np.abs(bias).max(initial=0)) > SAFE_SHIFT
-    rounds = -(-len(queries) // (GROUP_QUERIES * workers.threads))
+    rounds = -(-len(queries) // (GROUP_QUERIES * workers.lanes))
     few = len(queries) <= GROUP_QUERIES  # threads split few queries by items, many by queries
-    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.threads))))
-    parts = split(len(items), workers.threads if few else 1)
+    groups = list(spans(len(queries), len(queries) if few else -(-len(queries) // (rounds * workers.lanes))))
+    parts = split(len(items), workers.lanes if few else 1)
+    kernel = workers.kernel
 
     def answer(job: tuple[Span, Span]) -> tuple[Float32, NDArray[np.int32]]:
+        return with_room(kernel, lambda sizes: answer_in(job, sizes))
+
+    def answer_in(job: tuple[Span, Span], sizes: TileSizes) -> tuple[Float32, NDArray[np.int32]]:
         group, part = job
         rows = group[1] - group[0]
-        reservoir = Reservoir(rows, k, part[1] - part[0], workers.kernel)
-        columns = columns_per_tile(rows)
-        buffer = np.empty(rows * min(columns, part[1] - part[0]), np.float32)
-        own, strength = queries[slice(*group)], weights[slice(*group), None].astype(np.float32)
+        reservoir = Reservoir(rows, k, part[1] - part[0], kernel)
+        columns = sizes.columns(rows)
+        buffer = kernel.empty((rows * min(columns, part[1] - part[0]),))
+        own, strength = queries[slice(*group)], weights[slice(*group)].astype(np.float32)
+        asking = kernel.ready(own, False)
         for start, stop in spans(part[1], columns, start=part[0]):
-            block = items.unit_block(start, stop, similarity)
             tile = buffer[: rows * (stop - start)].reshape(rows, stop - start)
-            penalty = bias[start:stop, None].astype(np.float32)
+            penalty = bias[start:stop].astype(np.float32)
+            if kernel.ON_DEVICE:
+                block = items.ready_block(start, stop, similarity, kernel)
+            else:
+                block = items.unit_block(start, stop, similarity)
             # Make the tile in the way that copies less: correct each score, or extend items by one dimension. The
             # latter sums in any order, so large numbers may overflow on the way.
-            if may_overflow or rows < block.shape[1]:
-                workers.kernel.multiply(own, block, tile)
-                with np.errstate(over="ignore"):  # check_range reports it
-                    tile -= strength * penalty.T
+            if kernel.ON_DEVICE or may_overflow or rows < block.shape[1]:
+                kernel.multiply(asking, block, tile)
+                kernel.lower(tile, strength, penalty)
             else:
-                longer = np.concatenate([own, strength], axis=1), np.concatenate([block, -penalty], axis=1)
-                workers.kernel.multiply(*longer, tile)
+                longer = np.concatenate([own, strength[:, None]], axis=1)
+                kernel.multiply(longer, np.concatenate([block, -penalty[:, None]], axis=1), tile)
             if may_overflow:
-                check_range(tile)
+                check_range(kernel.host(tile))
             reservoir.add(tile, start)
-            workers.tick(tile.size)
+            workers.tick(rows * (stop - start))
         return reservoir.best()
 
     found = iter(workers.map(answer, itertools.product(groups, parts)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,9 @@ from unhub.compute.reservoir import Reservoir
 from unhub.compute.weights import Weights, repeated, top_means
 from unhub.compute.workers import Tick, Workers
 from unhub.data.similarity import Block, Similarity
+from unhub.errors import ArgumentError
 from unhub.kernels import Kernel
+from unhub.kernels.interface import Limits
 
 # BLAS is faster on tiles of this size than on ones that fit the second-level cache, since it first copies both sides
 # of each tile. Tiles with fewer rows have more columns, up to the limit of a kernel's add_powers.
@@ -28,6 +32,8 @@ FEWEST_ITEMS = 64  # at a time, whatever their size: with fewer, the multiply is
 MOST_EXPONENT = 80.0  # float32 can hold a tile's sums of exp(x) for |x| up to this
 STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
+TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -169,32 +175,32 @@ class Part:
 
     def __call__(self, tick: Tick) -> Reduced:
         """Reduce the scores tile by tile; `tick` is called with the size of each tile."""
-        with kernels.prefer(self.task.device):  # rows that are read for the first time are hashed by it too
-            return self._reduced(tick)
-
-    def _reduced(self, tick: Tick) -> Reduced:
-        similarity, want, shift, weights = self.task.similarity, self.task.want, self.task.shift, self.task.weights
         kernel = kernels.choose(self.task.device)
+        with kernels.prefer(self.task.device):  # rows that are read for the first time are hashed by it too
+            return with_room(kernel, lambda sizes: self._reduced(tick, kernel, sizes))
+
+    def _reduced(self, tick: Tick, kernel: Kernel, sizes: TileSizes) -> Reduced:
+        similarity, want, shift, weights = self.task.similarity, self.task.want, self.task.shift, self.task.weights
         items, (first, last) = self.group.ready()[slice(*self.share)], self.queries
         n, m = len(items), last - first
         log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf, kernel)
         top = Reservoir(n, self.task.top, m, kernel) if want.top else None
         best = BestItems(self.queries, n, want.best_items, kernel)
-        columns = columns_per_tile(n)
-        buffer = np.empty(min(n, TILE_ROWS) * min(m, columns), np.float32)
+        columns = sizes.columns(n)
+        buffer = kernel.empty((min(n, sizes.rows) * min(m, columns),))
         for span in spans(last, columns, start=first, short_first=self.short_first):
             queries = similarity.queries(span)
             best_here = best.open(span)
-            for start, stop in spans(n, TILE_ROWS, short_first=self.short_first):
+            for start, stop in spans(n, sizes.rows, short_first=self.short_first):
                 tile = buffer[: (stop - start) * len(queries)].reshape(stop - start, len(queries))
                 similarity.items_by_queries(items[start:stop], queries, tile)
                 if shift is not None:
-                    tile += shift[slice(*span)]
+                    kernel.shift(tile, shift[slice(*span)])
                 if top is not None:
                     top.add(tile, span[0], row=start)
                 best_here(tile, self.items[0] + start)
                 log_sums.add(tile, start, None if weights is None else weights.shares[slice(*span)])
-                tick(tile.size)
+                tick((stop - start) * len(queries))
             best.close(span)
         sums, heavy = log_sums.found(), None
         values = np.empty((n, 0), np.float32)
@@ -352,7 +358,7 @@ class BestItems:
             scores, items = self.scores[here, 0], self.items[here, 0]
             return lambda tile, first: self.kernel.add_column_best(tile, first, scores, items)
         reservoir = self._open = Reservoir(span[1] - span[0], self.k, self.item_count, self.kernel)
-        return lambda tile, first: reservoir.add(np.ascontiguousarray(tile.T), first)
+        return lambda tile, first: reservoir.add(self.kernel.turned(tile), first)
 
     def close(self, span: Span) -> None:
         """Keep the best items of these queries."""
@@ -386,11 +392,58 @@ def split(count: int, parts: int) -> list[Span]:
 def _items_at_a_time(task: Task, parts: list[Span]) -> int:
     longest = max(stop - start for start, stop in parts)
     state = 12 * len(task.want.betas) + (8 * Reservoir.room(task.top, longest) + 12 if task.want.top else 0)
-    fit = STATE_BYTES // (4 * task.similarity.width + len(parts) * state)
-    return fit - fit % TILE_ROWS if fit > TILE_ROWS else max(FEWEST_ITEMS, fit)
+    limits = kernels.choose(task.device).LIMITS
+    room, rows = (STATE_BYTES, TILE_ROWS) if limits is None else (limits.state_bytes, limits.tile_rows)
+    fit = room // (4 * task.similarity.width + len(parts) * state)
+    return fit - fit % rows if fit > rows else max(FEWEST_ITEMS, fit)
 
 
 def columns_per_tile(rows: int) -> int:
     """Return the columns of an odd number of cache lines: rows at similar addresses would evict each other."""
-    lines = min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)) // LINE_FLOATS
-    return LINE_FLOATS * (lines - 1 + lines % 2)
+    return _odd_lines(min(MOST_COLUMNS, TILE_ENTRIES // min(rows, TILE_ROWS)))
+
+
+def _odd_lines(most: int) -> int:
+    lines = most // LINE_FLOATS
+    return max(1, LINE_FLOATS * (lines - 1 + lines % 2))
+
+
+@dataclass(frozen=True)
+class TileSizes:
+    """How large the tiles of a kernel are; `divisor` makes those of a device smaller than its limits allow."""
+
+    limits: Limits | None
+    divisor: int = 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows a tile has at most."""
+        return TILE_ROWS if self.limits is None else max(1, self.limits.tile_rows // math.isqrt(self.divisor))
+
+    def columns(self, rows: int) -> int:
+        """Return how many columns a tile has at most if there are so many rows."""
+        if self.limits is None:
+            return columns_per_tile(rows)
+        entries = self.limits.tile_entries // self.divisor
+        return _odd_lines(min(self.limits.most_columns, entries // min(rows, self.rows)))
+
+
+def with_room(kernel: Kernel, work: Callable[[TileSizes], T]) -> T:
+    """Return what the work returns; where a device has no memory for its tiles, repeat the work with smaller ones."""
+    divisor = 1
+    while True:
+        try:
+            with kernel.lane():
+                return work(TileSizes(kernel.LIMITS, divisor))
+        except RuntimeError as error:
+            if not kernel.is_full(error):
+                raise
+        divisor *= TILE_DIVISOR
+        if divisor > SMALLEST_TILE_DIVISOR:
+            raise no_room(kernel, "even for the smallest tiles")
+
+
+def no_room(kernel: Kernel, why: str) -> ArgumentError:
+    """Return the error for a device that is out of memory."""
+    problem = f"{kernel.NAME.removeprefix('torch:')!r} is out of memory, {why}"
+    return ArgumentError("device", problem, "free some of it, give fewer items at a time, or leave the device out")

@@ -17,10 +17,10 @@ class Reservoir:
     def __init__(self, rows: int, k: int, columns: int, kernel: Kernel) -> None:
         room = self.room(k, columns)
         self.k, self.kernel = k, kernel
-        self.values = np.empty((rows, room), np.float32)
-        self.places = np.empty((rows, room), np.int32)
-        self.counts = np.zeros(rows, np.int64)
-        self.bars = np.full(rows, -np.inf, np.float32)
+        self.values = kernel.empty((rows, room), np.float32)
+        self.places = kernel.empty((rows, room), np.int32)
+        self.counts, self.bars = kernel.empty((rows,), np.int64), kernel.empty((rows,), np.float32)
+        self.counts[:], self.bars[:] = 0, -np.inf
 
     @staticmethod
     def room(k: int, columns: int) -> int:
@@ -36,10 +36,10 @@ class Reservoir:
     def best_values(self) -> Float32:
         """Return the k largest values of each row, unsorted; -inf where there are fewer."""
         self.kernel.cut_top(self.k, self.values, self.places, self.counts)
-        values = self.values[:, : self.k]
-        fewest = int(self.counts.min(initial=self.k))
+        values, counts = self.kernel.host(self.values[:, : self.k]), self.kernel.host(self.counts)
+        fewest = int(counts.min(initial=self.k))
         if fewest < self.k:
-            values[:, fewest:][np.arange(fewest, values.shape[1]) >= self.counts[:, None]] = -np.inf
+            values[:, fewest:][np.arange(fewest, values.shape[1]) >= counts[:, None]] = -np.inf
         return np.pad(values, ((0, 0), (0, self.k - values.shape[1])), constant_values=-np.inf)
 
     def best(self) -> tuple[Float32, NDArray[np.int32]]:
@@ -48,9 +48,10 @@ class Reservoir:
         A row with fewer values, because of scores of -inf, is filled up with -inf and the position -1.
         """
         self.kernel.cut_top(self.k, self.values, self.places, self.counts)
-        width = int(self.counts.max(initial=0))
-        absent = np.arange(width) >= self.counts[:, None]
-        keys = np.where(absent, np.float32(np.inf), -self.values[:, :width])
+        counts = self.kernel.host(self.counts)
+        width = int(counts.max(initial=0))
+        absent = np.arange(width) >= counts[:, None]
+        keys = np.where(absent, np.float32(np.inf), -self.kernel.host(self.values[:, :width]))
         order = np.argsort(keys, axis=1, kind="stable")  # positions were added in ascending order
-        places = np.where(absent, np.int32(-1), self.places[:, :width])
+        places = np.where(absent, np.int32(-1), self.kernel.host(self.places[:, :width]))
         return -np.take_along_axis(keys, order, axis=1), np.take_along_axis(places, order, axis=1)

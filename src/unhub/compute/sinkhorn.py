@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Span, spans
-from unhub.compute.passes import Want, reduce, split
+from unhub.compute.passes import TileSizes, Want, no_room, reduce, split, with_room
 from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
@@ -95,7 +95,15 @@ def balance(
     reach = math.inf if flat else tau * math.sqrt(schedule.iterations)
     kept_as = _choose(schedule.keep, 4 * math.prod(similarity.shape), reach, workers.memory)
     rows = _Rows(similarity.shape[0], held, None if weights is None else Weights(weights))
-    return _Balancing(similarity, tau, workers, kept_as, rows, flat, start).run(schedule)
+    for way in dict.fromkeys((kept_as, "recomputed")):
+        try:
+            balancing = _Balancing(similarity, tau, workers, way, rows, flat, start)
+        except RuntimeError as error:
+            if not workers.kernel.is_full(error):
+                raise
+        else:
+            return balancing.run(schedule)
+    raise no_room(workers.kernel, "even if K is not kept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,20 +144,21 @@ class _Balancing:
         self.similarity = similarity.on(self.kernel.NAME)
         self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, kept_as, rows, rows.held
         self.m, self.n = similarity.shape
-        self.items = self.similarity.items((0, self.n))
+        with self.kernel.lane():
+            self.items = self.similarity.items((0, self.n))
         self.h = np.zeros(self.n) if start is None else start.astype(np.float64)
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
-        self.full = np.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
-        self.short = np.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
+        self.full = self.kernel.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
+        self.short = self.kernel.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
         self.recomputes = kept_as == "recomputed"
         self.flat = flat and self.short is None
         self.level = 0.0  # of the centre; the shares of a row do not depend on it
         self.stale = True
         self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep covered
-        self.parts = split(self.m, workers.threads)
+        self.parts = split(self.m, workers.lanes)
         self.watched = _watched(self.m, self.n) if self.held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
@@ -226,26 +235,34 @@ class _Balancing:
         self.swept[:] = False
         scale = np.exp((self.centre - self.h) / self.tau)
         shift = (self.centre - self.level).astype(np.float32)
-        rows = min(self.similarity.rows_at_once, _rows_per_tile(self.n)) if anew else SWEEP_ROWS
+        rows = min(self.similarity.rows_at_once, self._rows_per_tile()) if anew else SWEEP_ROWS
         rows, one_in = (min(rows, SAMPLE_ROWS), SAMPLE_ONE_IN) if sampled else (rows, 1)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
-        totals = functools.reduce(np.add, self.workers.map(work, pieces))
+
+        def sweep(some: list[Span]) -> Float64:
+            return with_room(self.kernel, functools.partial(work, some))
+
+        totals = functools.reduce(np.add, self.workers.map(sweep, pieces))
         if self.rows.weights is not None:
             totals *= self.rows.weights.unit
         if anew:
             self.workers.passes += float(self.swept.mean())
         return totals
 
-    def _compute(self, shift: Float32, rows: int, pieces: list[Span]) -> Float64:
+    def _rows_per_tile(self) -> int:
+        limits = self.kernel.LIMITS
+        return _rows_per_tile(self.n) if limits is None else max(1, limits.tile_entries // self.n)
+
+    def _compute(self, shift: Float32, rows: int, pieces: list[Span], sizes: TileSizes) -> Float64:
         """Multiply, and turn each row into its share of each item."""
-        totals = np.zeros(self.n)
-        own = np.empty((rows, self.n), np.float32)
-        for span in pieces:
+        totals, rows = np.zeros(self.n), max(1, rows // sizes.divisor)
+        own = self.kernel.empty((rows, self.n), np.float32)
+        for span in (part for start, stop in pieces for part in spans(stop, rows, start=start)):
             here = slice(*span)
             room = own[: span[1] - span[0]] if self.full is None else self.full[here]
             scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
-            self.watched_scores[:, here] = scores[:, self.watched].T
+            self.watched_scores[:, here] = self.kernel.host(scores[:, self.watched]).T
             logs, weights = self.row_logs[here], self.rows.shares(here)
             if self.flat:
                 self.kernel.deviate_rows(scores, shift, 1 / self.tau, room, totals, logs, weights)
@@ -255,10 +272,10 @@ class _Balancing:
             else:
                 self.kernel.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs, weights)
             self.sums[here], self.swept[here] = 1.0, True
-            self.workers.tick(scores.size)
+            self.workers.tick(len(scores) * self.n)
         return totals
 
-    def _reuse(self, scale: Float64, pieces: list[Span]) -> Float64:
+    def _reuse(self, scale: Float64, pieces: list[Span], sizes: TileSizes) -> Float64:
         """Sweep over the kept rows, alternately forwards and backwards, to start with rows that are still in cache."""
         totals, short_scale = np.zeros(self.n), scale.astype(np.float32)
         for span in reversed(pieces) if self.backwards else pieces:

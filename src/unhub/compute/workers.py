@@ -158,8 +158,8 @@ class Resources:
     """What a call may use.
 
     threads: how many; None means all. memory: bytes, or a text such as '2GB'. progress: called with (done, total).
-    device: the name of the kernel that computes; None is the default, see `kernels.choose`. runner: runs the parts of a
-    pass; None means the threads of this process.
+    device: the name of the kernel that computes, or of a device of torch; None is the default, see `kernels.choose`.
+    runner: runs the parts of a pass; None means the threads of this process.
     """
 
     threads: int | None = None
@@ -187,7 +187,10 @@ class Workers:
         self.threads = thread_count(threads)
         self._runner = runner
         self._device = kernels.check_name(device)
-        self.memory = byte_count(memory) if memory is not None else available_memory() // 2
+        limits = None if self._device is None else self.kernel.LIMITS
+        self.lanes = self.threads if limits is None else min(self.threads, limits.threads)  # that compute at a time
+        free = available_memory() if limits is None else min(available_memory(), limits.memory)
+        self.memory = byte_count(memory) if memory is not None else free // 2
         self.passes = 0.0
         self.total = 0
         self._progress = progress
@@ -212,7 +215,7 @@ class Workers:
     @property
     def slots(self) -> int:
         """How many self-contained jobs run at a time."""
-        return self.threads if self._runner is None else self._runner.slots
+        return self.lanes if self._runner is None else self._runner.slots
 
     def tick(self, amount: int) -> None:
         """Record that `amount` of the total is done; workers call it after each tile, and stop there if told to."""

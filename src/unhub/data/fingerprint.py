@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,12 +125,21 @@ class ReadOnce(Vectors):
     def block(self, start: int, stop: int) -> Float32:
         block = super().block(start, stop)
         if not self._record.read[start:stop].all():
-            hashes, squares = _hash_rows(block, self._keys)
-            _check_block(block, squares, self.rows, start, self._name, self._similarity)
-            self._record.hashes[start:stop] = hashes
-            self._record.unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
-            self._record.read[start:stop] = True
+            self._note(start, stop, *_hash_rows(block, self._keys))
         return block
+
+    def block_there(self, start: int, stop: int) -> Any:
+        block = super().block_there(start, stop)  # which calls `block` if the rows are no tensor
+        if not self._record.read[start:stop].all():
+            self._note(start, stop, *_hash_tensor(block.float(), self._keys))
+        return block
+
+    def _note(self, start: int, stop: int, hashes: Hashes, squares: Float32) -> None:
+        """Check rows with these sums of squares, and keep what is known of them."""
+        _check_block(squares, self.rows, start, self._name, self._similarity)
+        self._record.hashes[start:stop] = hashes
+        self._record.unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
+        self._record.read[start:stop] = True
 
     def are_unit(self, start: int, stop: int) -> bool:
         return self._trusts_lengths and bool(self._record.unit[start:stop].all())
@@ -145,7 +154,7 @@ class ReadOnce(Vectors):
         """Read the rows that have not been read, and return what was found in all rows."""
 
         def read(span: Span) -> None:
-            self.block(*span)
+            self.block_there(*span)
 
         blocks = spans(len(self), rows_per_block(self.dimensions))
         for _ in run(read, [span for span in blocks if not self._record.read[slice(*span)].all()]):
@@ -162,14 +171,16 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
-def _check_block(block: Float32, squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
+def _check_block(squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
     """Raise if a row cannot be used; `source` holds the rows before the conversion to float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))
     for row in suspects.tolist():
         given = source[first + row : first + row + 1][0]
-        if not np.isfinite(block[row]).all():
+        with np.errstate(over="ignore"):
+            narrow = given.astype(np.float32)
+        if not np.isfinite(narrow).all():
             raise not_finite(name, first + int(row), given)
-        if similarity == "cosine" and not block[row].any():
+        if similarity == "cosine" and not narrow.any():
             if np.any(given):
                 raise ArgumentError(
                     name,
@@ -201,6 +212,14 @@ def _hash_rows(block: Float32, keys: Hashes) -> tuple[Hashes, Float32]:
         block = np.pad(block, ((0, 0), (0, 1)))
     sums, squares = np.empty(len(block), np.uint64), np.empty(len(block), np.float32)
     kernels.choose().hash_rows(block, block.view(np.uint64), keys, sums, squares)
+    return _mix(sums), squares
+
+
+def _hash_tensor(block: Any, keys: Hashes) -> tuple[Hashes, Float32]:
+    """Return `_hash_rows` of a float32 tensor, computed on its device."""
+    kernel = kernels.choose(f"torch:{block.device}")
+    sums, squares = np.empty(len(block), np.uint64), np.empty(len(block), np.float32)
+    kernel.hash_rows(block, block, keys, sums, squares)
     return _mix(sums), squares
 
 

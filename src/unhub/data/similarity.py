@@ -104,8 +104,7 @@ class Dot:
         return self._ready(self.item_vectors, span)
 
     def _ready(self, vectors: Vectors, span: Span) -> Float32:
-        block = vectors.block(*span)
-        return kernels.choose(self.device).unit_rows(block) if vectors.want_scaling(*span, self.kind) else block
+        return cast("Float32", vectors.ready_block(*span, self.kind, kernels.choose(self.device)))
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
         kernels.choose(self.device).multiply(cast("Float32", items), cast("Float32", queries), out)
@@ -197,20 +196,20 @@ class Dense:
         return np.arange(*span)
 
     def items_by_queries(self, items: Block, queries: Block, out: Float32) -> None:
-        out[...] = self._part(queries, items).T
+        kernels.choose(self._device).write(self._part(queries, items).T, out)
 
     def queries_by_items(self, queries: Block, items: Block, out: Float32) -> None:
-        out[...] = self._part(queries, items)
+        kernels.choose(self._device).write(self._part(queries, items), out)
 
     @property
     def rows_at_once(self) -> int:
         return max(1, READ_BYTES // (4 * self.shape[1]))
 
     def ready_rows(self, queries: Block, items: Block, out: Float32) -> Float32:
-        part = np.asarray(self._part(queries, items))
-        if part.dtype == np.float32 and part.flags.carray:  # numba would compile again for a read-only array
-            return part
-        out[...] = part
+        part, kernel = np.asarray(self._part(queries, items)), kernels.choose(self._device)
+        if not kernel.ON_DEVICE and part.dtype == np.float32 and part.flags.carray:
+            return part  # a read-only array is copied: numba would compile again for it
+        kernel.write(part, out)
         return out
 
     def _part(self, queries: Block, items: Block) -> NDArray[np.floating]:
@@ -227,7 +226,7 @@ class Dense:
             finite = np.empty(stop - start, np.bool_)
             with np.errstate(over="ignore"):  # a float64 that float32 cannot hold becomes infinite
                 block = np.ascontiguousarray(self.matrix[start:stop], np.float32)
-            kernels.choose(self._device).are_finite(block, finite)
+            kernels.choose_here(self._device).are_finite(block, finite)
             if not finite.all():
                 row = start + int(finite.argmin())
                 raise not_finite("the similarity matrix", row, self.matrix[row : row + 1][0])
@@ -240,7 +239,7 @@ class Dense:
         self.check()
         if weights is None:
             return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
-        total, kernel = np.zeros(self.shape[1]), kernels.choose(self._device)
+        total, kernel = np.zeros(self.shape[1]), kernels.choose_here(self._device)
         for start, stop in spans(self.shape[0], self.rows_at_once):
             total += _products(weights[None, start:stop], self.matrix[start:stop].T, kernel)[0]
         return total / float(weights.sum())

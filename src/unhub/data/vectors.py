@@ -6,14 +6,16 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from unhub.arrays import Float32, Ids, Kind, Span, rows_per_block, spans, unit
 from unhub.data.ids import as_ids, is_integer, join_ids
+from unhub.data.tensors import Exchangeable, TensorRows, as_host
 from unhub.errors import ArgumentError
+from unhub.kernels import Kernel
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 SAFE_SHIFT = 1e30  # subtracting it from a finite float32 never overflows: the largest ones are 2e31 apart
@@ -103,6 +105,8 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
         return cast("NDArray[np.generic]", rows[positions])
     if isinstance(rows, Gathered):
         return take(rows.rows, rows.positions[positions])
+    if isinstance(rows, TensorRows):
+        return rows.take(positions)
     out = np.empty((len(positions), rows.shape[1]), rows.dtype)
     if isinstance(rows, Stacked):
         owner = np.searchsorted(rows.starts, positions, side="right") - 1
@@ -127,6 +131,7 @@ class Vectors:
     unit_length: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", as_host(self.rows, "rows"))
         if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
             raise ArgumentError("ids", "is a matrix and rows is not", "give the ids first, then the rows")
         if not hasattr(self.rows, "shape"):
@@ -151,6 +156,20 @@ class Vectors:
         """Return rows start..stop in float32, C order; it may be a view of the source, so do not write to it."""
         with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite, which `inspect` rejects
             return np.ascontiguousarray(self.rows[start:stop], dtype=np.float32)
+
+    def ready_block(self, start: int, stop: int, similarity: Kind, kernel: Kernel) -> Any:
+        """Return rows start..stop where the kernel computes, ready to multiply; rows that are there are not copied."""
+        rows: Any = self.block_there(start, stop) if kernel.ON_DEVICE else self.block(start, stop)
+        return kernel.ready(rows, self.want_scaling(start, stop, similarity))
+
+    def block_there(self, start: int, stop: int) -> Any:
+        """Return rows start..stop where they are: a tensor on its device, else as `block` does."""
+        rows = self.rows
+        if isinstance(rows, TensorRows):
+            return rows.tensor[start:stop]
+        if isinstance(rows, Gathered) and isinstance(rows.rows, TensorRows):
+            return rows.rows.gather(rows.positions[start:stop])
+        return self.block(start, stop)
 
     def unit_block(self, start: int, stop: int, similarity: Kind) -> Float32:
         """Return rows start..stop ready to multiply, of length one under cosine; it may be a view, as in `block`."""
@@ -203,7 +222,7 @@ class HoldsVectors(Protocol):
         """Read them all; they may be mapped from disk."""
 
 
-VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | HoldsVectors
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors
 
 
 def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
@@ -216,7 +235,9 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
         raise ArgumentError(name, "is a masked array, whose mask would be ignored", "fill it, or drop the masked rows")
     if len(rows.shape) != 2:
         raise ArgumentError(name, f"must be a matrix {axes}, got shape {tuple(rows.shape)}")
-    if not (np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)):
+    # The bfloat16 of other libraries is no floating type to numpy, which converts it all the same.
+    numbers = np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)
+    if not numbers and rows.dtype.name != "bfloat16":
         raise ArgumentError(name, f"must hold real numbers (float16, float32 or float64), got {rows.dtype}")
     if rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ArgumentError(name, f"is empty: shape {tuple(rows.shape)} {axes}", "give at least one of each")
@@ -226,6 +247,7 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
 def _as_rows(value: object, name: str) -> Rows:
     if isinstance(value, str | os.PathLike):
         raise ArgumentError(name, f"must be vectors, got the text {os.fspath(value)!r}", "read the file first")
+    value = as_host(value, name)
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
         return cast("Rows", value)  # for example an HDF5 dataset, read block by block
     try:

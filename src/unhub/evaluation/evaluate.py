@@ -22,6 +22,7 @@ from unhub.evaluation.measures import Measure, Places, parse_measures
 from unhub.evaluation.ranked import Ranked
 from unhub.evaluation.returned import check_names, hubness_in, note_on, places_in
 from unhub.evaluation.tables import as_text, counted
+from unhub.kernels import name_of
 
 DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
@@ -136,6 +137,7 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Rank the items for each query, raw and with each correction, in one pass, and measure where the answers are.
@@ -145,8 +147,10 @@ def evaluate(
     answer is the same item, such as the captions of one picture, are drawn together. runs: what other systems returned,
     by name. exclude: items that are neither ranked for a query nor answers to it: "self", the item with the query's own
     id, or an entry per query, as in `Searcher.search`: an id, several, or None. It changes no score and no gate.
-    hubness_k: the number of best items in which hubness is counted; None leaves hubness out.
+    hubness_k: the number of best items in which hubness is counted; None leaves hubness out. device: where to rank, as
+    in `fit`.
     """
+    resources = Resources(threads, progress=progress, device=name_of(device))
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
     check_seed(seed)
@@ -159,7 +163,7 @@ def evaluate(
     if inputs.left_out is not None:
         returned = {name: run.without(inputs.left_out.codes, name) for name, run in returned.items()}
     best = 0 if hubness_k is None else inputs.places(hubness_k, "hubness_k")
-    ranked = Ranked.of(inputs, Resources(threads, progress=progress), truth, best=best, strength=strength)
+    ranked = Ranked.of(inputs, resources, truth, best=best, strength=strength)
     places: list[Places] = [*ranked.places]
     hubnesses = [hubness_of(one, inputs.item_ids) if best else None for one in ranked.placed]
     remarks = [*inputs.notes, excluded_note(truth.excluded) if truth.excluded else None]

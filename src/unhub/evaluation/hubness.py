@@ -19,6 +19,7 @@ from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Placed, occurrences
 from unhub.evaluation.ranked import Ranked
+from unhub.kernels import name_of
 
 TOP_SHARE = 0.01  # share of the items whose places `top_share` counts
 
@@ -202,14 +203,15 @@ def hubness(
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Hubness:
     """Return how often each item is among the k best of a query, raw or with a correction.
 
-    exclude: items to leave out of the ranking of each query, as in `evaluate`.
+    exclude: items to leave out of the ranking of each query, as in `evaluate`. device: where to rank, as in `fit`.
     """
     inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
-    resources = Resources(threads, progress=progress)
+    resources = Resources(threads, progress=progress, device=name_of(device))
     ranked = Ranked.of(inputs, resources, best=inputs.places(k), strength=strength, last_alone=True)
     return hubness_of(ranked.placed[0], inputs.item_ids, inputs.notes)
 
@@ -226,17 +228,19 @@ def worst_hubs(
     strength: float = 1.0,
     similarity: Kind | None = None,
     threads: int | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Hubs:
     """Return the items that most queries have among their k best, and how often a correction returns them.
 
     examples: how many queries to name for each hub, spread evenly from those that rank it first to those that rank it
-    last. exclude: items to leave out of the ranking of each query, as in `evaluate`.
+    last. exclude: items to leave out of the ranking of each query, as in `evaluate`. device: where to rank, as in
+    `fit`.
     """
     for name, number, least in (("count", count, 1), ("examples", examples, 0)):
         check_whole(number, name, least)
     inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
-    resources = Resources(threads, progress=progress)
+    resources = Resources(threads, progress=progress, device=name_of(device))
     ranked = Ranked.of(inputs, resources, best=inputs.places(k), strength=strength)
     return Hubs.of(ranked, count, examples)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Span, spans
+from unhub.compute.passes import TileSizes, with_room
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.data.copies import NO_COPIES, Copies
@@ -22,7 +23,7 @@ from unhub.data.vectors import SAFE_SHIFT, check_range
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
-from unhub.kernels import plain
+from unhub.kernels import choose_here, plain
 from unhub.kernels.interface import Kernel
 from unhub.matching import not_weighed
 from unhub.search.whole_rows import whole_rows, work_of
@@ -42,11 +43,11 @@ class Additive:
     h: Float32
     active: NDArray[np.bool_] | None = None
 
-    def weights(self, scores: Scores) -> Float32:
+    def weights(self, scores: Scores, kernel: Kernel = plain) -> Float32:
         """Return 1 for each query that is corrected and 0 for the others, given the scores of all items."""
         if self.active is None:
             return np.ones(len(scores), np.float32)
-        return np.asarray(self.active[scores.argmax(axis=1)], np.float32)
+        return np.asarray(self.active[kernel.best_columns(scores)], np.float32)
 
     @functools.cached_property
     def largest(self) -> float:
@@ -147,7 +148,8 @@ def place(
         workers.passes += 1
         for ranking, out in planned:
             corrected = whole_rows(ranking, matrix, workers)
-            place_tile(corrected, (0, m), raw_ranking(n), truth, out, workers.kernel, left_out)
+            here = choose_here(workers.kernel.NAME)
+            place_tile(corrected, (0, m), raw_ranking(n), truth, out, here, left_out)
     if left_out is None and any((one.best < 0).any() for one in placed):
         raise ValueError(
             "some scores are minus infinity: the similarities are too large for float32; scale the vectors"
@@ -169,20 +171,26 @@ def _stream(
     left_out: LeftOut | None,
 ) -> None:
     m, n = similarity.shape
+    kernel = workers.kernel
     workers.total += m * n
-    ready = ready_items(similarity)
+    if kernel.ON_DEVICE:
+        similarity = similarity.on(kernel.NAME)
+    ready = with_room(kernel, lambda sizes: ready_items(similarity))
 
     def work(part: Span) -> None:
-        rows = tile_rows(n)
-        buffer = np.empty((min(rows, part[1] - part[0]), n), np.float32)
+        with_room(kernel, lambda sizes: work_in(part, sizes))
+
+    def work_in(part: Span, sizes: TileSizes) -> None:
+        rows = max(1, tile_rows(n) // sizes.divisor)
+        buffer = kernel.empty((min(rows, part[1] - part[0]), n))
         for span in spans(part[1], rows, start=part[0]):
             tile = buffer[: span[1] - span[0]]
             multiply(similarity, span, ready, tile, copies)
             for ranking, out in rankings:
-                place_tile(tile, span, ranking, truth, out, workers.kernel, left_out)
-            workers.tick(tile.size)
+                place_tile(tile, span, ranking, truth, out, kernel, left_out)
+            workers.tick(len(tile) * n)
 
-    edges = np.linspace(0, m, min(workers.threads, m) + 1).astype(int).tolist()
+    edges = np.linspace(0, m, min(workers.lanes, m) + 1).astype(int).tolist()
     workers.map(work, itertools.pairwise(edges))
     workers.passes += 1
 
@@ -222,19 +230,20 @@ def place_tile(
     """Place the answers of a span of queries, given their scores of all items."""
     h, weights = np.zeros(scores.shape[1], np.float32), np.ones(len(scores), np.float32)
     if isinstance(ranking, Rescore):
-        scores = ranking.apply(scores)
+        scores, kernel = ranking.apply(kernel.host(scores)), choose_here(kernel.NAME)
     else:
-        h, weights = ranking.h, ranking.weights(scores)
+        h, weights = ranking.h, ranking.weights(scores, kernel)
         if ranking.largest > SAFE_SHIFT:
-            ranking.corrected(np.asarray(scores, np.float32), weights)
+            ranking.corrected(np.asarray(kernel.host(scores), np.float32), weights)
     starts = truth.starts[span[0] : span[1] + 1]
     mine = slice(int(starts[0]), int(starts[-1]))
     # The compiled kernels take float32; other rankings than a bias stay in the float64 they were computed in.
-    place_rows: Callable[..., None] = kernel.place_rows if scores.dtype == np.float32 else plain.place_rows
+    wide = not kernel.ON_DEVICE and scores.dtype != np.float32
+    place_rows: Callable[..., None] = plain.place_rows if wide else kernel.place_rows
     hidden = None if left_out is None else left_out.within(span)
     if hidden is not None:
         before = scores[hidden]
-        scores[hidden] = np.finfo(scores.dtype).min  # below every item that is ranked
+        scores[hidden] = float(np.finfo(np.float64 if wide else np.float32).min)  # below every item that is ranked
     place_rows(
         scores,
         h,

@@ -12,6 +12,7 @@ from unhub.errors import ArgumentError, unknown
 from unhub.indexes.exact import Exact
 from unhub.indexes.faiss import faiss_index
 from unhub.indexes.index import Changeable, Index, InProcess
+from unhub.indexes.on_device import OnDevice
 
 
 class Engine(Protocol):
@@ -28,7 +29,7 @@ class Engine(Protocol):
     ) -> InProcess: ...
 
 
-INDEXES: Mapping[str, Engine] = {"exact": Exact, "faiss": faiss_index}
+INDEXES: Mapping[str, Engine] = {"exact": Exact, "torch": OnDevice, "faiss": faiss_index}
 
 
 def check_index(spec: object) -> None:
@@ -38,7 +39,7 @@ def check_index(spec: object) -> None:
 
 
 def parse(spec: str) -> tuple[Engine, str]:
-    """Return the engine and the settings of a spec such as `exact` or `faiss:HNSW32;efSearch=256`."""
+    """Return the engine and the settings of a spec such as `exact`, `torch:cuda` or `faiss:HNSW32;efSearch=256`."""
     check_index(spec)
     name, _, settings = spec.partition(":")
     if name not in INDEXES:

@@ -10,11 +10,14 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
 from unhub.arrays import Float32, Float64, are_ordinary, unit
-from unhub.kernels import caching, plain
+from unhub.kernels import caching, here, plain
 from unhub.kernels.lanes import LANE_VALUES, as_bits, as_float, fetch, larger, lowest_bit, over_mask
 from unhub.kernels.plain import FLAT_BETA
 
 NAME = "numba"
+ON_DEVICE, LIMITS = here.ON_DEVICE, here.LIMITS
+empty, host, write, turned = here.empty, here.host, here.write, here.turned
+shift, lower, best_columns, is_full, lane = here.shift, here.lower, here.best_columns, here.is_full, here.lane
 multiply = plain.multiply  # by BLAS
 deviate_rows, balance_deviations = plain.deviate_rows, plain.balance_deviations  # a few numpy passes are fast enough
 
@@ -726,3 +729,8 @@ def unit_rows(block: Float32) -> Float32:
     out, lengths = np.empty_like(block), np.empty(len(block), np.float32)
     _scale_rows(block, out, lengths)
     return out if are_ordinary(lengths) else unit(block)
+
+
+def ready(rows: Float32, scale: bool) -> Float32:
+    """Return rows ready to multiply."""
+    return unit_rows(rows) if scale else rows

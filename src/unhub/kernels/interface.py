@@ -2,24 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from unhub.arrays import Float32, Float64, Floats
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device takes at a time: the sides and scores of a tile, bytes of items with their running values.
+
+    threads: how many threads keep it busy, one copying while another computes. memory: bytes that are free on it.
+    """
+
+    tile_rows: int
+    tile_entries: int
+    most_columns: int
+    state_bytes: int
+    threads: int
+    memory: int
 
 
 class Kernel(Protocol):
     """Multiplies a tile and reduces it while it is in cache.
 
-    Tiles are float32 in C order. Results are written into arrays of the caller. Kernels agree on them up to rounding,
-    and exactly on which values are the largest. Weights are above 0 and at most 1; None means all 1.
+    Blocks of rows, tiles and reservoirs belong to the kernel: `ready` and `empty` make them where it computes, and they
+    may be something else than numpy arrays there. All other arguments are numpy arrays, and only they come back. Tiles
+    are float32 in C order. Results are written into arrays of the caller. Kernels agree on them up to rounding, and
+    exactly on which values are the largest. Weights are above 0 and at most 1; None means all 1.
     """
 
     @property
     def NAME(self) -> str:
         """The name under which `choose` returns this kernel, in any process."""
+
+    @property
+    def ON_DEVICE(self) -> bool:
+        """Whether tiles and blocks are on a device, not numpy arrays."""
+
+    @property
+    def LIMITS(self) -> Limits | None:
+        """What a device takes at a time; None if the kernel computes on numpy arrays."""
+
+    def ready(self, rows: Any, scale: bool) -> Any:
+        """Return rows where the kernel computes, ready to multiply: scaled to length one if asked for.
+
+        Rows that are there already are not copied, so do not write to them.
+        """
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Any:
+        """Return an array where the kernel computes, with any contents: a tile, or part of a reservoir."""
+
+    def host(self, array: Any) -> NDArray[Any]:
+        """Return such an array as a numpy array, which may be a view of it."""
+
+    def write(self, scores: NDArray[np.floating], out: Any) -> None:
+        """Copy given scores into a tile."""
+
+    def turned(self, tile: Any) -> Any:
+        """Return a tile with rows and columns exchanged."""
+
+    def shift(self, tile: Any, offsets: Float32) -> None:
+        """Add a number to each column of a tile."""
+
+    def lower(self, tile: Any, weights: Float32, bias: Float32) -> None:
+        """Subtract weight * bias from each score; weights are (rows,), biases (columns,)."""
+
+    def best_columns(self, tile: Any) -> NDArray[np.int64]:
+        """Return the first column with the largest score of each row, (rows,)."""
+
+    def is_full(self, error: BaseException) -> bool:
+        """Return whether an error says that the device has no memory left."""
+
+    def lane(self) -> AbstractContextManager[None]:
+        """Return what a thread must be in to compute; when it ends, its work is done."""
 
     def multiply(self, left: Floats, right: Floats, out: Floats) -> None:
         """Write the inner products of two sets of rows, (left, right); all are float32, or all are float64."""

@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Floats, spans, unit
+from unhub.kernels import here
 
 NAME = "numpy"
+ON_DEVICE, LIMITS = here.ON_DEVICE, here.LIMITS
+empty, host, write, turned = here.empty, here.host, here.write, here.turned
+shift, lower, best_columns, is_full, lane = here.shift, here.lower, here.best_columns, here.is_full, here.lane
 CACHE_ENTRIES = 1 << 19  # reduced at a time: about the cache size; with less, threads wait for each other
 MOST_ROWS = 1024  # of a piece, since numpy sums rows one after the other in float32
 FLAT_BETA = np.float32(2)  # up to this beta, exp(beta * cosine) is summed as 1 plus its difference from 1
@@ -358,3 +362,8 @@ def are_finite(block: Float32, finite: NDArray[np.bool_]) -> None:
 def unit_rows(block: Float32) -> Float32:
     """Return the rows scaled to length one."""
     return unit(block)
+
+
+def ready(rows: Float32, scale: bool) -> Float32:
+    """Return rows ready to multiply."""
+    return unit_rows(rows) if scale else rows

@@ -38,6 +38,7 @@ class GloballyCorrected(Method):
 
     name: ClassVar[str] = "gc"
     kind: ClassVar[str] = "rescore"
+    stays_here: ClassVar[bool] = True
     solves: ClassVar[bool] = True
     quantiles: int | None = None
 

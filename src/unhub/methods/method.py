@@ -73,6 +73,7 @@ class Method:
     dual: ClassVar[bool] = False  # needs bank items
     joint: ClassVar[bool] = False  # adds bank items, if given, to the items
     extra: ClassVar[str] = ""  # the extra that must be installed
+    stays_here: ClassVar[bool] = False  # is computed on numpy arrays, whatever the device
     solves: ClassVar[bool] = False  # fits on its own, without the shared streaming pass
     iterates: ClassVar[bool] = False  # solves in iterations, which `warmed` can continue from a fitted h
     bank_count: ClassVar[str] = ""  # the parameter that counts bank queries, at most as many as there are

@@ -106,6 +106,7 @@ class DistributionNormalisation(Method):
     """Bias each item by its score for the mean bank query: h = lambda * mean(B).g; needs no pass over the matrix."""
 
     name: ClassVar[str] = "dn"
+    stays_here: ClassVar[bool] = True
     spellings = {"weight": "lambda"}  # noqa: RUF012
     weight: float = 0.5
 
@@ -125,6 +126,7 @@ class Centring(Method):
     """Bias each item by its full score for the mean bank query: dn at lambda 1, h = mean(B).g."""
 
     name: ClassVar[str] = "cent"
+    stays_here: ClassVar[bool] = True
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(bank.queries.mean_scores(bank.weights))

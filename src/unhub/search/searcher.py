@@ -39,8 +39,9 @@ def searcher(
     """Return a Searcher over the items a correction was fitted on, or over a store that holds them.
 
     A store is searched in its engine, by what was deployed there, unless an index is named; a warning says how many
-    items were added to it since, where the engine counts them cheaply. `index` is `exact`, the default for vectors, or
-    `faiss:` and a factory string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
+    items were added to it since, where the engine counts them cheaply. `index` is `exact`, the default for vectors;
+    `torch:` and a device that keeps the items and searches them exactly: `torch:cuda`; or `faiss:` and a factory
+    string, with parameters after semicolons: `faiss:HNSW32;efSearch=256`.
     Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute them exactly,
     with any index.
     """
