@@ -188,7 +188,7 @@ def _compared(ordered: Vectors, correction: Bias, store: Store | None, items: Ve
 def _resemblance(ordered: Vectors, correction: Bias, store: Store) -> str:
     """Say how far items that have not the numbers of the fit are like it; raise if they are of another model."""
     witness = correction.source.witness
-    if witness is None or store.describe().codes != "none" or not len(witness.places):
+    if witness is None or store.describe().codes != "none":
         return (
             "have not the very numbers of the fit: the engine scaled or rounded them, or they changed. They were "
             "matched by id alone; give the items of the fit to compare them."
