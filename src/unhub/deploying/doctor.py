@@ -14,9 +14,9 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss
 from unhub.deploying.live import live_of, place_of, waiting_of
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
-from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
+from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable, rounding_of
 from unhub.errors import ArgumentError
-from unhub.layouts import METRICS, Form, Layout
+from unhub.layouts import METRICS, Form, Layout, bias_place, bias_ratio
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names
 from unhub.search.in_store import StoreIndex, behind, deployed_index, digest_of, plain_index
@@ -293,14 +293,17 @@ class _Visit:
             )
         held = bias / np.where(scale > 0, scale, 1.0) if cosine else bias
         ratio, shift = _line(held, fitted.bias)
-        wanted = ratio * (shift - fitted.bias)
-        alike = np.isclose(held, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
-        rotated = not alike.any() and np.corrcoef(held, wanted)[0, 1] < SAME_COSINE
+        told = shift - held / ratio
+        rounding = rounding_of(rows) * np.abs(held).max() / ratio  # of what is stored, which a shift makes longer
+        alike = np.isclose(told, fitted.bias, rtol=1e-3, atol=1e-4 * np.abs(fitted.bias).max() + rounding)
+        rotated = not alike.any() and np.corrcoef(told, fitted.bias)[0, 1] < SAME_COSINE
         yield Finding(
             bool(alike.all()) or (None if rotated else False),
             f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
             "" if alike.all() else "They were stored with another correction, or rotated; deploy keeps a record.",
         )
+        if alike.mean() > 0.5:
+            yield from _scaled(ratio, form, Vectors(fitted.ids, originals), fitted)
         if queries is None or not alike.any():
             return
         if about.codes in NAIVE_CODES:
@@ -320,8 +323,10 @@ def _line(held: Float64, bias: Float64) -> tuple[float, float]:
 
     1 and 0 where they are the biases themselves, or no line at all.
     """
-    if np.median(np.abs(held + bias)) <= 1e-4 * np.abs(bias).max(initial=0.0) or np.ptp(bias) == 0:
+    if np.median(np.abs(held + bias)) <= 1e-4 * np.abs(bias).max(initial=0.0):
         return 1.0, 0.0
+    if np.ptp(bias) == 0:
+        return 1.0, float(np.median(held + bias))
     near = np.ones(len(bias), np.bool_)
     for _ in range(LINE_ROUNDS):
         slope, start = np.polyfit(-bias[near], held[near], 1)
@@ -330,6 +335,24 @@ def _line(held: Float64, bias: Float64) -> tuple[float, float]:
         if np.ptp(bias[near]) == 0:
             return 1.0, 0.0
     return (float(slope), float(start / slope)) if slope > 0 else (1.0, 0.0)
+
+
+def _scaled(ratio: float, form: Form, items: Vectors, fitted: Bias) -> Iterator[Finding]:
+    """Find fault with biases that are stored smaller or larger than any layout of these items has them.
+
+    Under dot a layout of fewer items, made before the correction was extended, may have had another ratio.
+    """
+    similarity = vector_similarity(fitted)
+    if form == "ip":
+        usual, _ = bias_place(items, fitted.bias, similarity)
+    else:
+        usual = bias_ratio(form, items, fitted.bias, similarity)
+    if not np.isclose(ratio, (1.0, usual), rtol=1e-2).any():
+        yield Finding(
+            False if similarity == "cosine" else None,
+            f"the biases are stored {ratio:.3g} times as large as they are",
+            f"Unless clients divide the strength by {ratio:.3g}, store them again, by a layout of this correction.",
+        )
 
 
 def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:

@@ -124,6 +124,12 @@ def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
+def rounding_of(stored: Float32) -> float:
+    """Return by which share of itself a stored number may be rounded: less if not all of them are float16 numbers."""
+    with np.errstate(over="ignore"):
+        return SAME_SHARE if (stored == stored.astype(np.float16)).all() else 1e-6
+
+
 def own_payload(payload: Payload) -> Payload:
     """Return a payload without the fields that a deployment wrote."""
     return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
