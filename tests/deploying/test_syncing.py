@@ -100,6 +100,21 @@ def test_a_payload_that_changed_is_written_again(engine: Engine, tmp_path: Path)
 
 
 @engines
+def test_items_that_came_to_the_source_are_new_under_the_live_name_too(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    live = case.store.sibling(unhub.deploy(case.correction, case.store, switch=True).live)
+    case.store.write(StoredItems(np.arange(5000, 5007), gallery(7, seed=5)))
+    grown = unhub.extend(case.correction, live, asking(500, 1))
+    assert len(grown) == ITEMS + 7
+    assert grown.cost.notes[-1] == f"{ITEMS} of {ITEMS + 7} items in the store were skipped: the correction has them"
+    again = unhub.extend(grown, live, asking(500, 1))  # whose notes are not those of the time before as well
+    assert len(again) == len(grown) and [note for note in again.cost.notes if "skipped" in note] == [
+        f"{ITEMS + 7} of {ITEMS + 7} items in the store were skipped: the correction has them"
+    ]
+
+
+@engines
 def test_a_refit_is_no_sync(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     with pytest.raises(ValueError, match="nothing was deployed here"):
