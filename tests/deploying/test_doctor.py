@@ -164,6 +164,19 @@ def test_a_layout_by_hand_is_good_and_wrong_items_in_it_are_counted(
     assert f"{ITEMS - 40} of {ITEMS} items have the bias" in str(unhub.doctor(store, correction))
 
 
+@pytest.mark.parametrize("rotate", [False, True])
+@pytest.mark.parametrize("form", ["ip", "cosine"])
+def test_a_rotation_by_hand_is_undone_and_another_correction_is_wrong(form: Form, rotate: bool, tmp_path: Path) -> None:
+    items = gallery()
+    mine, other = unhub.fit(items, asking(400, 1), method="nnn:k=16"), unhub.fit(items, asking(400, 7), method="is")
+    rows = unhub.layout(mine, items, form=form, rotate=rotate).items(items, mine)
+    store = by_hand(tmp_path, "qdrant", "dot" if form == "ip" else "cosine", rows)
+    found = unhub.doctor(store, mine, asking(100, 2))
+    assert found.good and ("once the rotation is undone" in str(found)) == rotate, str(found)
+    assert found.measured is not None and found.measured.corrected_recall > 0.99
+    assert not unhub.doctor(store, other, asking(100, 2)).good
+
+
 @pytest.mark.parametrize("count", [1, 300])
 def test_a_layout_by_hand_of_biases_that_are_all_alike_is_good(count: int, tmp_path: Path) -> None:
     items = gallery()[:count]
