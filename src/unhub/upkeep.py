@@ -17,7 +17,7 @@ from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.ids import join_ids, positions_of
 from unhub.data.kept_arrays import per_item
 from unhub.data.similarity import Dot
-from unhub.data.vectors import HoldsVectors, Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import HasSource, Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_whole
 from unhub.fitting import centred
 from unhub.matching import (
@@ -32,6 +32,8 @@ from unhub.matching import (
 )
 from unhub.methods import Method
 from unhub.methods.method import LookAgain, Outcome
+
+SKIPPED = "items in the store were skipped: the correction has them"
 
 
 def extend(
@@ -50,17 +52,17 @@ def extend(
     Equal to a refit, up to one constant, for every method except sn and dbsn, whose new rows follow the old queries'
     alpha. For those, `warm` iterations over all items (which need the old `items` too) restore the balance. New items
     may copy old ones; the notes of the cost name one. Of a store, the items are added that the correction does not have
-    yet, by their ids; the notes say how many were skipped.
+    yet, by their ids; the notes say how many were skipped. Under a live name they are those of the source.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
     workers = Workers(threads, progress=progress)
     notes: tuple[str, ...] = ()
-    if isinstance(new_items, HoldsVectors):
-        held = new_items.vectors()
+    if isinstance(new_items, HasSource):
+        held = new_items.source().vectors()
         unknown = not_yet_in(fitted, held)
         skipped = len(held) - (0 if unknown is None else len(unknown))
-        notes = (f"{skipped:,} of {len(held):,} items in the store were skipped: the correction has them",)
+        notes = (f"{skipped:,} of {len(held):,} {SKIPPED}",)
         if unknown is None:
             return dataclasses.replace(fitted, cost=_cost(workers, fitted, notes=notes))
         new_items = unknown
@@ -258,5 +260,5 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         iterations=done.iterations,
         row_error=done.row_error,
         column_error=done.column_error,
-        notes=(*fitted.cost.notes, *notes),
+        notes=(*(one for one in fitted.cost.notes if not one.endswith(SKIPPED)), *notes),  # of this change alone
     )

@@ -58,6 +58,15 @@ def test_it_follows_removed_and_added_items(similarity: Kind, seed: int, gone: l
     assert witness.cosines(left, similarity).min() > 0.9999
 
 
+def test_a_correction_whose_items_of_the_witness_were_all_removed_is_saved_and_read(tmp_path: Path) -> None:
+    fitted = unhub.fit(items_of(4, MOST_ITEMS + 100), items_of(5).rows, method="is")
+    assert fitted.source.witness is not None
+    left = unhub.remove(fitted, fitted.source.witness.places)
+    unhub.save(left, tmp_path / "left.unhub")
+    read = unhub.load(tmp_path / "left.unhub")
+    assert len(read) == 100 and read.source.witness is None
+
+
 def test_it_is_saved_and_checked(tmp_path: Path) -> None:
     items = items_of(4, MOST_ITEMS + 100)
     fitted = unhub.fit(items, items_of(5).rows, method="is")

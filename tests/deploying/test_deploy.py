@@ -15,6 +15,7 @@ from tests.stores.engines import ENGINES, Engine, engines
 from unhub.arrays import Kind
 from unhub.correction import Bias
 from unhub.data.vectors import Vectors
+from unhub.data.witness import MOST_ITEMS
 from unhub.deploying import deploy as deploy_module
 from unhub.deploying.deployment import Measured, Mode
 from unhub.deploying.measuring import measure
@@ -282,6 +283,34 @@ def test_the_items_of_the_fit_are_compared_by_cosine(engine: Engine, tmp_path: P
     assert not any("compared" in note for note in unhub.deploy(correction, case.store, items=scaled).notes)
     with pytest.raises(ValueError, match="of 300 compared"):
         unhub.deploy(correction, case.store, items=changed(case))
+
+
+def test_items_that_changed_and_are_not_among_those_compared_are_not_called_rounded(tmp_path: Path) -> None:
+    rows = gallery(MOST_ITEMS + 100)
+    correction = unhub.fit(rows, asking(500, 1), method="nnn:k=16")
+    assert correction.source.witness is not None
+    rows[np.setdiff1d(np.arange(len(rows)), correction.source.witness.places)[:3]] *= -1
+    store = ENGINES["lancedb"].open(tmp_path)
+    store.create(rows.shape[1], "cosine")
+    store.write(StoredItems(np.arange(len(rows)), rows))
+    (note,) = unhub.deploy(correction, store).notes
+    assert note.startswith("3 of 600 items in the store have not the very numbers of the fit")
+    assert "or they changed. They were matched by id alone" in note
+
+
+def test_another_length_and_another_model_in_float16_are_refused(tmp_path: Path) -> None:
+    pa, lancedb = pytest.importorskip("pyarrow"), pytest.importorskip("lancedb")
+    rows = gallery()
+    kinds = pa.list_(pa.float16(), rows.shape[1])
+    half = pa.array(list(rows.astype(np.float16)), kinds)
+    table = pa.table({"id": np.arange(len(rows)), "vector": half})
+    lancedb.connect(str(tmp_path)).create_table("photos", table)
+    store = unhub.store(f"lancedb:{tmp_path}#photos?metric=dot")
+    assert store.describe().codes == "float16"
+    for other, problem in ((-rows, "a cosine below"), (2 * rows, "or another length")):
+        correction = unhub.fit(other, asking(500, 1), method="nnn:k=16", similarity="dot")
+        with pytest.raises(ValueError, match=f"store has other vectors .* {problem}"):
+            unhub.deploy(correction, store)
 
 
 @engines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 from typing import cast
@@ -161,6 +162,47 @@ def test_a_layout_by_hand_is_good_and_wrong_items_in_it_are_counted(
     rows[:40, DIMENSIONS] *= 2
     store = by_hand(tmp_path / "wrong", "qdrant", "dot" if form == "ip" else "l2", rows)
     assert f"{ITEMS - 40} of {ITEMS} items have the bias" in str(unhub.doctor(store, correction))
+
+
+@pytest.mark.parametrize("rotate", [False, True])
+@pytest.mark.parametrize("form", ["ip", "cosine"])
+def test_a_rotation_by_hand_is_undone_and_another_correction_is_wrong(form: Form, rotate: bool, tmp_path: Path) -> None:
+    items = gallery()
+    mine, other = unhub.fit(items, asking(400, 1), method="nnn:k=16"), unhub.fit(items, asking(400, 7), method="is")
+    rows = unhub.layout(mine, items, form=form, rotate=rotate).items(items, mine)
+    store = by_hand(tmp_path, "qdrant", "dot" if form == "ip" else "cosine", rows)
+    found = unhub.doctor(store, mine, asking(100, 2))
+    assert found.good and ("once the rotation is undone" in str(found)) == rotate, str(found)
+    assert found.measured is not None and found.measured.corrected_recall > 0.99
+    assert not unhub.doctor(store, other, asking(100, 2)).good
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_a_layout_by_hand_of_biases_that_are_all_alike_is_good(count: int, tmp_path: Path) -> None:
+    items = gallery()[:count]
+    correction = cast("Bias", unhub.fit(items, asking(400, 1), method="nnn:k=16"))
+    correction = dataclasses.replace(correction, arrays={"bias": np.zeros(count)})
+    rows = unhub.layout(correction, items, form="ip").items(items, correction)
+    assert unhub.doctor(by_hand(tmp_path, "qdrant", "dot", rows), correction, asking(100, 2)).good
+
+
+def test_biases_by_hand_of_half_the_strength_are_wrong(tmp_path: Path) -> None:
+    items = gallery()
+    half, whole = (unhub.fit(items, asking(400, 1), method=f"nnn:k=16,alpha={alpha}") for alpha in (0.5, 1))
+    store = by_hand(tmp_path, "qdrant", "dot", unhub.augment(items, half))
+    found = unhub.doctor(store, whole, asking(100, 2))
+    assert not found.good and "stored 0.5 times as large" in str(found)
+    assert unhub.doctor(store, half, asking(100, 2)).good
+
+
+def test_biases_by_hand_that_differ_by_less_than_a_shift_are_wrong(tmp_path: Path) -> None:
+    items = gallery()
+    correction = cast("Bias", unhub.fit(items, asking(400, 1), method="nnn:k=16,alpha=0.1"))
+    moved = correction.bias + np.random.default_rng(0).choice((-5e-4, 5e-4), ITEMS)
+    other = dataclasses.replace(correction, arrays={"bias": moved})
+    rows = unhub.layout(correction, items, form="ip").items(items, other)
+    found = unhub.doctor(by_hand(tmp_path, "qdrant", "dot", rows), correction, asking(100, 2))
+    assert f"{ITEMS} of {ITEMS} items have the bias" not in str(found) and not found.good
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unhub
-from tests.deploying.cases import DIMENSIONS, ITEMS, gallery, in_engine
+from tests.deploying.cases import DIMENSIONS, ITEMS, asking, gallery, in_engine
 from tests.stores.engines import ENGINES
 from unhub.data.vectors import Vectors
 from unhub.deploying import deploy as deploy_module
@@ -56,6 +56,33 @@ def test_no_effort_is_recorded_where_none_is_enough(tmp_path: Path, monkeypatch:
     spoil(monkeypatch, type(case.store), 1 << 30)
     done = unhub.deploy(case.correction, case.store, queries=case.queries)
     assert done.effort is None and done.measured is not None and not done.measured.good
+
+
+@pytest.mark.parametrize(
+    ("default", "low", "high", "chosen"),
+    [
+        (20, 20, 20, None),  # of 3,000 places: good, with nothing to spare, and no effort finds more
+        (20, 20, 17, ENOUGH),  # an effort finds more
+        (60, 31, 29, ENOUGH),  # 30 are promised
+    ],
+)
+def test_an_effort_is_asked_for_only_where_it_keeps_the_promise_or_finds_more(
+    default: int, low: int, high: int, chosen: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = in_engine(ENGINES["qdrant-edge"], tmp_path)
+    search, count = type(case.store).search, 300
+
+    def missing(
+        self: Any, queries: Any, k: int, where: Any = None, among: Any = None, effort: int | None = None
+    ) -> Any:
+        found = search(self, queries, k, where, among, effort)
+        if BESIDE in self.name and len(queries) == count:
+            found.ids[: default if effort is None else low if effort < ENOUGH else high, 0] = -1
+        return found
+
+    monkeypatch.setattr(type(case.store), "search", missing)
+    done = unhub.deploy(case.correction, case.store, queries=asking(count, 2))
+    assert done.effort == chosen and done.measured is not None and done.measured.good
 
 
 def test_the_engines_default_is_kept_where_it_finds_enough(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 import unhub
-from tests.deploying.cases import ITEMS, asking, gallery, in_engine
+from tests.deploying.cases import DIMENSIONS, ITEMS, asking, gallery, in_engine
 from tests.stores.engines import COLOURS, Engine, engines
 from unhub.data.vectors import Vectors
 from unhub.deploying.deployment import Mode
@@ -98,6 +100,21 @@ def test_a_payload_that_changed_is_written_again(engine: Engine, tmp_path: Path)
 
 
 @engines
+def test_items_that_came_to_the_source_are_new_under_the_live_name_too(engine: Engine, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    case = in_engine(engine, tmp_path)
+    live = case.store.sibling(unhub.deploy(case.correction, case.store, switch=True).live)
+    case.store.write(StoredItems(np.arange(5000, 5007), gallery(7, seed=5)))
+    grown = unhub.extend(case.correction, live, asking(500, 1))
+    assert len(grown) == ITEMS + 7
+    assert grown.cost.notes[-1] == f"{ITEMS} of {ITEMS + 7} items in the store were skipped: the correction has them"
+    again = unhub.extend(grown, live, asking(500, 1))  # whose notes are not those of the time before as well
+    assert len(again) == len(grown) and [note for note in again.cost.notes if "skipped" in note] == [
+        f"{ITEMS + 7} of {ITEMS + 7} items in the store were skipped: the correction has them"
+    ]
+
+
+@engines
 def test_a_refit_is_no_sync(engine: Engine, tmp_path: Path) -> None:
     case = in_engine(engine, tmp_path)
     with pytest.raises(ValueError, match="nothing was deployed here"):
@@ -106,3 +123,23 @@ def test_a_refit_is_no_sync(engine: Engine, tmp_path: Path) -> None:
     other = unhub.fit(case.store, asking(300, 8), method="nnn:k=4")
     with pytest.raises(ValueError, match="other biases"):
         unhub.sync(case.store, other)
+
+
+@pytest.mark.parametrize("datatype", ["Float32", "Float16"])
+def test_a_refit_is_told_from_rounding_where_small_biases_are_shifted(datatype: str, tmp_path: Path) -> None:
+    import qdrant_edge as edge
+
+    kind = getattr(edge.VectorStorageDatatype, datatype)
+    vectors = edge.EdgeVectorParams(size=DIMENSIONS, distance=edge.Distance.Cosine, datatype=kind)
+    edge.EdgeShard.create(str(tmp_path / "photos"), edge.EdgeConfig(vectors=vectors)).close()
+    store = unhub.store(f"qdrant-edge:{tmp_path}#photos")
+    store.write(StoredItems(np.arange(ITEMS), gallery()))
+    store.finish()
+    correction = cast("unhub.Bias", unhub.fit(store, asking(500, 1), method="nnn:k=16,alpha=0.1"))
+    done = unhub.deploy(correction, store)
+    assert done.layout is not None and done.layout.shift > 20 * np.abs(correction.bias).max()
+    assert unhub.sync(store, correction).changed == 0
+    if datatype == "Float32":
+        other = dataclasses.replace(correction, arrays={"bias": correction.bias * 1.01})
+        with pytest.raises(ValueError, match="other biases"):
+            unhub.sync(store, other)

@@ -222,6 +222,14 @@ class HoldsVectors(Protocol):
         """Read them all; they may be mapped from disk."""
 
 
+@runtime_checkable
+class HasSource(HoldsVectors, Protocol):
+    """What holds vectors that may be made of others, to which new items come."""
+
+    def source(self) -> HoldsVectors:
+        """Return what they were made of; itself if of nothing else."""
+
+
 VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors
 
 

@@ -50,7 +50,9 @@ class Witness:
             found[~np.isclose(self.lengths, now.lengths, rtol=1e-3, atol=0)] = -1.0
         return np.asarray(found)
 
-    def among(self, stays: NDArray[np.int64]) -> Witness:
-        """Return what is left of it once only the items at these positions, in rising order, are."""
+    def among(self, stays: NDArray[np.int64]) -> Witness | None:
+        """Return what is left of it once only the items at these positions, in rising order, are; None if nothing."""
         left = np.isin(self.places, stays)
+        if not left.any():
+            return None
         return Witness(np.searchsorted(stays, self.places[left]), self.marks[left], self.lengths[left])

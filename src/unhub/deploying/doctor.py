@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, random_positions
 from unhub.correction import Bias, Correction
@@ -14,15 +15,16 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.deploying.deployment import Deployment, Measured, allowed_loss
 from unhub.deploying.live import live_of, place_of, waiting_of
 from unhub.deploying.measuring import KEPT_SHARE, Sample, measure
-from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable
+from unhub.deploying.source import COMPARED_ITEMS, SAME_COSINE, SourceItems, as_deployable, rounding_of
 from unhub.errors import ArgumentError
-from unhub.layouts import METRICS, Form, Layout
+from unhub.layouts import METRICS, Form, Layout, bias_place, bias_ratio, rotation
 from unhub.matching import vector_similarity
 from unhub.search.hits import Names
 from unhub.search.in_store import StoreIndex, behind, deployed_index, digest_of, plain_index
 from unhub.stores.store import Description, Store
 
 LINE_ROUNDS = 10  # each leaves the half out that is farther from the line, so that some wrong items do not bend it
+MOST = 0.5  # share of the items that have their bias where the rest is wrong, not the way they were looked at
 EQUAL_LENGTHS = 1e-3  # lengths that differ by less, as a share, are equal
 UNIT = 1e-3  # how far from one a query's length may be
 NAIVE_CODES = ("int8", "pq", "binary", "other")
@@ -270,8 +272,13 @@ class _Visit:
             )
         stored = _in_order(place.vectors(), fitted)
         rows = stored.block(0, len(stored))
-        originals, bias = rows[:, :dimensions], rows[:, dimensions].astype(np.float64)
-        scale = np.linalg.norm(originals, axis=1).astype(np.float64)
+        rounding, rotated = rounding_of(rows), False
+        hand = _ByHand.of(rows, fitted, rounding)
+        if hand.alike.mean() < MOST:
+            turned = _ByHand.of(rows @ rotation(about.dimensions).T, fitted, rounding)
+            rotated = bool(turned.alike.mean() >= MOST)
+            hand = turned if rotated else hand
+        rows, scale, alike = hand.rows, hand.scale, hand.alike
         form: Form = "ip" if extra == 1 else "l2" if about.metric == "l2" else "cosine"
         cosine = vector_similarity(fitted) == "cosine"
         if form == "ip":
@@ -291,28 +298,56 @@ class _Visit:
                 else f"vectors were stored with different radii ({lengths.max() / lengths.min():.3f} times apart)",
                 "" if equal else "Store all of them again with one layout; items that come later take its radius.",
             )
-        held = bias / np.where(scale > 0, scale, 1.0) if cosine else bias
-        ratio, shift = _line(held, fitted.bias)
-        wanted = ratio * (shift - fitted.bias)
-        alike = np.isclose(held, wanted, rtol=1e-3, atol=1e-4 * max(1e-30, float(np.abs(wanted).max())))
-        rotated = not alike.any() and np.corrcoef(held, wanted)[0, 1] < SAME_COSINE
+        undone = " once the rotation is undone" if rotated else ""
         yield Finding(
-            bool(alike.all()) or (None if rotated else False),
-            f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}",
-            "" if alike.all() else "They were stored with another correction, or rotated; deploy keeps a record.",
+            bool(alike.all()),
+            f"{int(alike.sum()):,} of {len(alike):,} items have the bias of the correction in dimension {dimensions}"
+            f"{undone}",
+            "" if alike.all() else "They were stored with another correction, or turned another way.",
         )
+        originals, ratio, shift = rows[:, :dimensions], hand.ratio, hand.shift
+        if alike.mean() >= MOST:
+            yield from _scaled(ratio, form, Vectors(fitted.ids, originals), fitted)
         if queries is None or not alike.any():
             return
-        if about.codes in NAIVE_CODES:
+        if about.codes in NAIVE_CODES and not rotated:
             yield Finding(None, f"codes {about.codes} hold the extra dimension badly unless the vectors are rotated")
         similarity = vector_similarity(fitted)
         radius = np.inf if form == "ip" else float(np.median(1 / scale if cosine else np.linalg.norm(rows, axis=1)))
         gated = fitted.active is not None
-        layout = Layout(dimensions, form, about.dimensions, False, radius, similarity, ratio, shift, gated=gated)
+        layout = Layout(dimensions, form, about.dimensions, rotated, radius, similarity, ratio, shift, gated=gated)
         if METRICS[form] != about.metric:
             layout = replace(layout, form="cosine" if about.metric == "cosine" else "l2", radius=1.0)
         source = SourceItems(Vectors(fitted.ids, originals), fitted, None)
         yield measure(StoreIndex(place, fitted, layout), None, Sample.of(source, queries, threads), allowed_loss(about))
+
+
+@dataclass(frozen=True, eq=False)
+class _ByHand:
+    """Vectors that somebody augmented, the lengths of their items, and by which line most biases are stored in them.
+
+    alike: which items have the bias of the correction, by that line.
+    """
+
+    rows: Float32
+    scale: Float64
+    ratio: float
+    shift: float
+    alike: NDArray[np.bool_]
+
+    @staticmethod
+    def of(rows: Float32, fitted: Bias, rounding: float) -> _ByHand:
+        """Look for the biases of a correction beside its items; rounding: of what is stored, see `rounding_of`."""
+        dimensions = fitted.source.dimensions or 0
+        held = rows[:, dimensions].astype(np.float64)
+        scale = np.linalg.norm(rows[:, :dimensions], axis=1).astype(np.float64)
+        if vector_similarity(fitted) == "cosine":
+            held /= np.where(scale > 0, scale, 1.0)
+        ratio, shift = _line(held, fitted.bias)
+        # A shift makes what is stored longer than the biases.
+        tolerance = 1e-4 * np.abs(fitted.bias).max() + rounding * np.abs(held).max() / ratio
+        alike = np.isclose(shift - held / ratio, fitted.bias, rtol=1e-3, atol=tolerance)
+        return _ByHand(rows, scale, ratio, shift, alike)
 
 
 def _line(held: Float64, bias: Float64) -> tuple[float, float]:
@@ -320,8 +355,10 @@ def _line(held: Float64, bias: Float64) -> tuple[float, float]:
 
     1 and 0 where they are the biases themselves, or no line at all.
     """
-    if np.median(np.abs(held + bias)) <= 1e-4 * np.abs(bias).max(initial=0.0) or np.ptp(bias) == 0:
+    if np.median(np.abs(held + bias)) <= 1e-4 * np.abs(bias).max(initial=0.0):
         return 1.0, 0.0
+    if np.ptp(bias) == 0:
+        return 1.0, float(np.median(held + bias))
     near = np.ones(len(bias), np.bool_)
     for _ in range(LINE_ROUNDS):
         slope, start = np.polyfit(-bias[near], held[near], 1)
@@ -330,6 +367,24 @@ def _line(held: Float64, bias: Float64) -> tuple[float, float]:
         if np.ptp(bias[near]) == 0:
             return 1.0, 0.0
     return (float(slope), float(start / slope)) if slope > 0 else (1.0, 0.0)
+
+
+def _scaled(ratio: float, form: Form, items: Vectors, fitted: Bias) -> Iterator[Finding]:
+    """Find fault with biases that are stored smaller or larger than any layout of these items has them.
+
+    Under dot a layout of fewer items, made before the correction was extended, may have had another ratio.
+    """
+    similarity = vector_similarity(fitted)
+    if form == "ip":
+        usual, _ = bias_place(items, fitted.bias, similarity)
+    else:
+        usual = bias_ratio(form, items, fitted.bias, similarity)
+    if not np.isclose(ratio, (1.0, usual), rtol=1e-2).any():
+        yield Finding(
+            False if similarity == "cosine" else None,
+            f"the biases are stored {ratio:.3g} times as large as they are",
+            f"Unless clients divide the strength by {ratio:.3g}, store them again, by a layout of this correction.",
+        )
 
 
 def _in_order(vectors: Vectors, fitted: Bias) -> Vectors:

@@ -110,9 +110,10 @@ def measure(
 
 
 def effort_needed(index: StoreIndex, sample: Sample, measured: Measured) -> int | None:
-    """Return the least effort at which the corrected search finds enough; None if there is none, or no such thing.
+    """Return the least effort at which the corrected search finds enough; None for the engine's default.
 
-    That is with something to spare; where no effort has, the least that finds about as much as any.
+    Enough is with something to spare; where no effort has, as much as is promised and about as much as any effort
+    finds. The default stays where it finds that, or where no effort does.
     """
     allowed = measured.allowed_loss or 0.0
     found: dict[int, float] = {}
@@ -121,10 +122,10 @@ def effort_needed(index: StoreIndex, sample: Sample, measured: Measured) -> int 
         found[effort] = sample.recall(searcher.search(sample.queries, sample.k).ids, sample.corrected)
         if replace(measured, corrected_recall=found[effort]).has_spare:
             return effort
-    most = max(found.values(), default=0.0)
-    if most < measured.plain_recall - allowed:
+    enough = max(measured.plain_recall - allowed, max(found.values(), default=0.0) - allowed / 10)
+    if measured.corrected_recall >= enough:
         return None
-    return min(effort for effort, recall in found.items() if recall >= most - allowed / 10)
+    return min((effort for effort, recall in found.items() if recall >= enough), default=None)
 
 
 def _milliseconds(search: Callable[[Float32], Any], queries: Float32) -> float:

@@ -124,6 +124,12 @@ def differing(first: Float32, second: Float32) -> NDArray[np.bool_]:
     return np.asarray(np.linalg.norm(first - second, axis=1) > SAME_SHARE * np.linalg.norm(second, axis=1))
 
 
+def rounding_of(stored: Float32) -> float:
+    """Return by which share of itself a stored number may be rounded: less if not all of them are float16 numbers."""
+    with np.errstate(over="ignore"):
+        return SAME_SHARE if (stored == stored.astype(np.float16)).all() else 1e-6
+
+
 def own_payload(payload: Payload) -> Payload:
     """Return a payload without the fields that a deployment wrote."""
     return {name: value for name, value in payload.items() if not name.startswith(FIELD_PREFIX)}
@@ -175,32 +181,33 @@ def _compared(ordered: Vectors, correction: Bias, store: Store | None, items: Ve
     if items is not None:
         _check_cosines(ordered, items.gather(Names(items.ids).positions(correction.ids, "items")), similarity)
         return ()
-    differ = int((inspect(ordered, "items", similarity).hashes != correction.item_hashes).sum())
-    if not differ:
+    differ = inspect(ordered, "items", similarity).hashes != correction.item_hashes
+    if not differ.any():
         return ()
+    share = f"{int(differ.sum()):,} of {len(ordered):,} items"
     if store is not None:  # engines scale and round vectors, some even while they search
-        return (f"{differ:,} of {len(ordered):,} items in the store {_resemblance(ordered, correction, store)}",)
-    raise ArgumentError(
-        "items", f"has {differ:,} of {len(ordered):,} items whose numbers are not those of the fit", "refit"
-    )
+        return (f"{share} in the store {_resemblance(ordered, differ, correction, store)}",)
+    raise ArgumentError("items", f"has {share} whose numbers are not those of the fit", "refit")
 
 
-def _resemblance(ordered: Vectors, correction: Bias, store: Store) -> str:
+def _resemblance(ordered: Vectors, differ: NDArray[np.bool_], correction: Bias, store: Store) -> str:
     """Say how far items that have not the numbers of the fit are like it; raise if they are of another model."""
     witness = correction.source.witness
-    if witness is None or store.describe().codes != "none" or not len(witness.places):
+    seen = witness is not None and bool(differ[witness.places].any())
+    if witness is None or not seen or store.describe().codes not in ("none", "float16"):
         return (
             "have not the very numbers of the fit: the engine scaled or rounded them, or they changed. They were "
             "matched by id alone; give the items of the fit to compare them."
         )
-    cosines = witness.cosines(ordered, vector_similarity(correction))
+    similarity = vector_similarity(correction)
+    cosines, length = witness.cosines(ordered, similarity), " or another length" if similarity == "dot" else ""
     other, compared = int((cosines < SAME_COSINE).sum()), len(cosines)
     unlike = ordered.ids[witness.places[cosines.argmin()]].item()
     if other > compared / 2:
         raise ArgumentError(
             "store",
             f"has other vectors than the correction was fitted on ({store.address}): of {compared:,} compared, "
-            f"{other:,} have a cosine below {SAME_COSINE}, for example {unlike!r}",
+            f"{other:,} have a cosine below {SAME_COSINE}{length}, for example {unlike!r}",
             "embed both with one model, or refit",
         )
     if other:

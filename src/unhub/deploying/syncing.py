@@ -16,7 +16,15 @@ from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
 from unhub.deploying.deployment import Deployment, Live, made_of
 from unhub.deploying.live import live_of, place_of
-from unhub.deploying.source import SAME_SHARE, Meanwhile, SourceItems, as_deployable, differing, own_payload
+from unhub.deploying.source import (
+    SAME_SHARE,
+    Meanwhile,
+    SourceItems,
+    as_deployable,
+    differing,
+    own_payload,
+    rounding_of,
+)
 from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
 from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems, joined_ids
@@ -130,8 +138,10 @@ def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, b
     """Return which items have another vector; raise if an item has the same vector and another bias."""
     moved = differing(layout.originals(stored), ready)
     held, right = layout.biases(stored), layout.stored_biases(bias)
-    rounding = 1e-6 * np.linalg.norm(ready, axis=1)  # of float32, in a dimension beside those of the item
-    refitted = int((np.abs(held - right) > SAME_SHARE * np.abs(right).max(initial=0.0) + rounding)[~moved].sum())
+    # Of the biases, not of what is stored for them, which a shift makes longer.
+    tolerance = SAME_SHARE * layout.ratio * np.abs(bias).max(initial=0.0)
+    rounding = rounding_of(stored) * (np.linalg.norm(ready, axis=1) + np.abs(right))
+    refitted = int((np.abs(held - right) > tolerance + rounding)[~moved].sum())
     if refitted:
         raise target.failed(
             f"{refitted} items have other biases in this correction than in what is stored, so it was refitted",

@@ -235,6 +235,12 @@ class Store(ABC):
         self.check_switched(records)
         return self
 
+    def source(self) -> Store:
+        """Return the collection that what is live under its name was made of; any other store is its own."""
+        record = self.record(f"{LIVE}{self.name}")
+        source = self if record is None else self.source_of(record["now"])
+        return source if source.exists() else self
+
     def check_switched(self, records: Mapping[str, Record]) -> None:
         """Raise if it has the live name of a deployment that nobody has switched to."""
         made = [one for key, one in records.items() if key.startswith((MADE, FIELD)) and one["live"] == self.name]
