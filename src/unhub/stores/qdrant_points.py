@@ -410,8 +410,15 @@ class PointStore(Store):
         chosen = self.choose(where, keys)
         found: list[list[PointFound]] = []
         for start, stop in spans(len(asked), _rows_of_a_request(vector.dimensions)):
-            found += [[]] * (stop - start) if keys == [] else self.find(asked[start:stop], chosen)
+            found += [[]] * (stop - start) if keys == [] else self._found(asked[start:stop], chosen)
         return found
+
+    def _found(self, asked: list[PointQuery], chosen: Chosen) -> list[list[PointFound]]:
+        try:
+            return self.find(asked, chosen)
+        except ArgumentError:
+            self.vector(fresh=True)  # raises in our words if what was known of the collection is not true any more
+            raise
 
     def _sorted(self, found: list[list[PointFound]], k: int, metric: Metric) -> Nearest:
         """Return what was found as arrays, best first; Qdrant's Euclid is the root of a squared distance."""
