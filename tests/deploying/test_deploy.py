@@ -404,6 +404,17 @@ def check_live(address: str, live_address: str) -> None:
     assert share(unhub.searcher(live, correction).search(queries).ids, right.ids) >= 0.99
 
 
+def test_an_index_that_cannot_be_made_again_is_said(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    for factory, said in (("NSG16,Flat", True), ("HNSW16", False)):
+        index = faiss.index_factory(DIMENSIONS, factory, faiss.METRIC_INNER_PRODUCT)
+        index.add(gallery())
+        faiss.write_index(index, str(tmp_path / "photos.index"))
+        place = unhub.store(f"faiss:{tmp_path}/photos.index")
+        done = unhub.deploy(unhub.fit(place, asking(100, 1), method="nnn:k=16"), place)
+        assert any("of the kind flat: another of the source's kind, other," in note for note in done.notes) is said
+
+
 def test_a_live_faiss_file_takes_its_ids_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
     faiss = pytest.importorskip("faiss", reason="faiss is not installed")
     index = faiss.IndexFlatIP(DIMENSIONS)

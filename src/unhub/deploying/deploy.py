@@ -149,7 +149,8 @@ class _Work:
         meanwhile = Meanwhile()
         with making(self.place, done, target):
             self._write(target, layout, like, meanwhile)
-            done = self._measured(replace(done, notes=(*done.notes, *meanwhile.notes)))
+            notes = (*done.notes, *meanwhile.notes, *_of_another_kind(about, target))
+            done = self._measured(replace(done, notes=notes))
             self.place.put_record(done.key, done.to_json())
         return done
 
@@ -280,3 +281,11 @@ class _Work:
         )
         measured = measure(replace(index, effort=effort), plain, self.sample, loss)
         return replace(done, measured=measured, effort=effort, notes=(*done.notes, note))
+
+
+def _of_another_kind(about: Description | None, made: Store) -> tuple[str, ...]:
+    """Return a note where an engine could not make the kind of index that the source has."""
+    if about is None or made.describe().index == about.index:
+        return ()
+    kind = made.describe().index
+    return (f"Its index is of the kind {kind}: another of the source's kind, {about.index}, could not be made.",)
