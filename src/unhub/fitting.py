@@ -236,7 +236,7 @@ def _correction(
         passes,
         workers.seconds,
         workers.peak_memory,
-        (choose_here(workers.kernel.NAME) if method.stays_here else workers.kernel).NAME,
+        kernel_of(method, workers),
         outcome.kept,
         outcome.iterations,
         outcome.row_error,
@@ -252,6 +252,11 @@ def _correction(
         # Without this call's cached hashes: the array may change while the correction lives on.
         return dataclasses.replace(correction, items=Vectors(sets.items.ids, sets.items.rows))
     return correction
+
+
+def kernel_of(method: Method, workers: Workers) -> str:
+    """Return the name of the kernel that computes a method with these workers."""
+    return (choose_here(workers.kernel.NAME) if method.stays_here else workers.kernel).NAME
 
 
 def centred(h: Float64) -> tuple[Float64, float]:

@@ -10,16 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.passes import Found, Want, reduce
+from unhub.compute.precision import SHORT_MULTIPLY, notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, Source, check_correction
-from unhub.data.bank import vector_bank
+from unhub.data.bank import Bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.ids import join_ids, positions_of
 from unhub.data.kept_arrays import per_item
 from unhub.data.similarity import Dot
 from unhub.data.vectors import HasSource, Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_whole
-from unhub.fitting import centred
+from unhub.fitting import centred, kernel_of
+from unhub.kernels import name_of
 from unhub.matching import (
     check_dimensions,
     checked_new_items,
@@ -45,6 +47,8 @@ def extend(
     items: VectorsLike | None = None,
     warm: int = 0,
     threads: int | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     progress: Progress | None = None,
 ) -> Correction:
     """Return the correction with more items; only those are computed. `bank` is the one it was fitted on.
@@ -52,11 +56,12 @@ def extend(
     Equal to a refit, up to one constant, for every method except sn and dbsn, whose new rows follow the old queries'
     alpha. For those, `warm` iterations over all items (which need the old `items` too) restore the balance. New items
     may copy old ones; the notes of the cost name one. Of a store, the items are added that the correction does not have
-    yet, by their ids; the notes say how many were skipped. Under a live name they are those of the source.
+    yet, by their ids; the notes say how many were skipped. Under a live name they are those of the source. device,
+    precision: where and how to multiply, as in `fit`.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
-    workers = Workers(threads, progress=progress)
+    workers = Workers(threads, progress=progress, device=name_of(device, precision))
     notes: tuple[str, ...] = ()
     if isinstance(new_items, HasSource):
         held = new_items.source().vectors()
@@ -72,6 +77,7 @@ def extend(
     queries, targets = same_bank(fitted, bank, bank_items)
     new = vector_bank(added, queries, targets, kind_of(fitted))
     outcome = _method(fitted).extended(fitted.arrays, new, workers)
+    notes += _precise(fitted, new, workers)
     h = np.concatenate([fitted.bias, cast("Float64", outcome.h) - fitted.offset])
     grown = dataclasses.replace(
         fitted,
@@ -140,15 +146,18 @@ def merge(
     *,
     bank_items: VectorsLike | None = None,
     threads: int | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     progress: Progress | None = None,
 ) -> Correction:
     """Return the correction as if `more_bank` had followed its bank; `items` are those it was fitted on.
 
     Equal to a refit with the parameters of the fit (a clipped k stays clipped), except for sn and dbsn: they balance
-    the new queries separately and average h. csls, nnn and dualis must be fitted with mergeable=True.
+    the new queries separately and average h. csls, nnn and dualis must be fitted with mergeable=True. device,
+    precision: where and how to multiply, as in `fit`.
     """
     fitted = _bias(correction, "merge into")
-    workers = Workers(threads, progress=progress)
+    workers = Workers(threads, progress=progress, device=name_of(device, precision))
     gallery = same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
     check_dimensions(fitted, more, "more_bank")
@@ -173,7 +182,7 @@ def merge(
         source=dataclasses.replace(fitted.source, bank=old_bank.followed_by(hashes)),
         arrays={**fitted.arrays, **outcome.arrays, "bias": bias},
         offset=offset,
-        cost=_cost(workers, fitted, outcome),
+        cost=_cost(workers, fitted, outcome, _precise(fitted, new, workers)),
     )
 
 
@@ -248,6 +257,12 @@ def _method(fitted: Bias) -> Method:
     return cast("Method", fitted.method)
 
 
+def _precise(fitted: Bias, new: Bank, workers: Workers) -> tuple[str, ...]:
+    """Return a note on the precision of the multiply, if there was one."""
+    multiplied = workers.passes and not _method(fitted).stays_here
+    return notes_on(workers.kernel, new.queries) if multiplied else ()
+
+
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return the cost of the change; it reports the convergence only if the balance was run again."""
     done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
@@ -256,9 +271,16 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         passes=workers.passes,
         seconds=workers.seconds,
         peak_memory=workers.peak_memory,
+        kernel=kernel_of(_method(fitted), workers),
         kept=done.kept,
         iterations=done.iterations,
         row_error=done.row_error,
         column_error=done.column_error,
-        notes=(*(one for one in fitted.cost.notes if not one.endswith(SKIPPED)), *notes),  # of this change alone
+        notes=(*_lasting(fitted.cost.notes, notes), *notes),
     )
+
+
+def _lasting(before: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the notes that still hold; what was skipped is of one change alone, and bf16 is noted once."""
+    replaced = any(one.startswith(SHORT_MULTIPLY) for one in now)
+    return tuple(one for one in before if not (one.endswith(SKIPPED) or (replaced and one.startswith(SHORT_MULTIPLY))))

@@ -88,12 +88,32 @@ def test_commands_compute_on_a_device(folder: Path) -> None:
     hubs = ("hubs", *asked, "--correction", "out.unhub", "--json")
     assert succeed(folder, *hubs) == succeed(folder, *hubs, "--device", "cpu")
     assert succeed(folder, *search, "--device", "auto")  # without a GPU, the exact index
+    fitted = ("--correction", "out.unhub", "-o", "changed.unhub", "--device", "cpu", "--precision", "bf16", "--json")
+    np.save(folder / "new.npy", ITEMS[:3] * 0.5)
+    np.save(folder / "more.npy", BANK[:3] * 0.5)
+    for change in (
+        ("extend", "--new-items", "new.npy", "--bank", "bank.npy"),
+        ("merge", "--items", "items.npy", "--more-bank", "more.npy"),
+    ):
+        assert json.loads(succeed(folder, *change, *fitted))["cost"]["kernel"] == "torch:cpu/bf16"
+    sets = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "queries.npy")
+    tuned = succeed(folder, "tune", *sets, "--methods", "nnn:k=2", "--device", "cpu", "-o", "tuned.unhub", "--json")
+    assert unhub.load(folder / "tuned.unhub").cost.kernel == "torch:cpu"
+    assert json.loads(tuned)["path"] == "tuned.unhub"
 
 
 def test_a_wrong_device_is_one_line_that_names_the_option(folder: Path) -> None:
     assert fail(folder, *FIT, "--device", "gpu").startswith("--device 'gpu' is unknown; did you mean 'cpu'?")
     assert fail(folder, *FIT, "--precision", "bf16").startswith("--precision is 'bf16', which needs a device")
     succeed(folder, *FIT)
+    kept = ("--correction", "out.unhub", "-o", "changed.unhub", "--device", "gpu")
+    for command in (
+        ("extend", "--new-items", "queries.npy", "--bank", "bank.npy", *kept),
+        ("merge", "--items", "items.npy", "--more-bank", "queries.npy", *kept),
+        ("tune", "--items", "items.npy", "--bank", "bank.npy", *kept[2:]),
+    ):
+        assert fail(folder, *command).startswith("--device 'gpu' is unknown; did you mean 'cpu'?")
+        assert not (folder / "changed.unhub").exists()
     search = ("search", "--items", "items.npy", "--queries", "queries.npy", "--correction", "out.unhub")
     both = fail(folder, *search, "--device", "cpu", "--index", "exact")
     assert both == "--device and --index both say where to search; give one of them"

@@ -27,8 +27,10 @@ from unhub.data.similarity import Dense, Dot
 from unhub.data.tensors import TensorRows
 from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
+from unhub.evaluation.placing import Placed, place
 from unhub.kernels import torch_device
 from unhub.kernels.torch_kernel import TorchKernel
+from unhub.tuning import trials
 
 pytestmark = pytest.mark.once
 
@@ -281,6 +283,81 @@ def test_a_bad_tensor_is_one_clear_line(tensor: torch.Tensor, problem: str, ther
     with pytest.raises(ArgumentError, match=problem) as raised:
         unhub.fit(TensorRows(tensor) if there and strided else tensor, rows(5, 0, 2))
     assert "\n" not in str(raised.value)
+
+
+# What comes after a fit, and before it.
+
+
+@pytest.mark.parametrize("kind", ["cosine", "dot"])
+@pytest.mark.parametrize("spec", [*BIASES, *GATED])
+def test_extending_and_merging_on_a_device_are_those_of_numpy(spec: str, kind: Kind) -> None:
+    new, more = rows(40, 5), rows(60, 6)
+    (fitted,) = fits("numpy", [spec], kind, mergeable=True)
+    for here, there in zip(*(_changes(fitted, new, more, device) for device in ("numpy", "cpu")), strict=True):
+        assert_alike(here, there)
+        on_numpy = fitted.method.name in ("dn", "cent")
+        assert there.cost.kernel == (kernels.choose().NAME if on_numpy else "torch:cpu")
+
+
+def _changes(fitted: Correction, new: Float32, more: Float32, device: str) -> tuple[Correction, Correction]:
+    """Return a correction with more items and with more bank queries."""
+    warm = 3 if fitted.method.name in ("sn", "dbsn") else 0
+    given: dict[str, Any] = {"bank_items": BANK_ITEMS, "device": device}
+    return unhub.extend(fitted, new, BANK, items=ITEMS, warm=warm, **given), unhub.merge(fitted, ITEMS, more, **given)
+
+
+def test_a_change_in_bf16_says_what_it_does_once() -> None:
+    (fitted,) = fits("cpu", ["is"], precision="bf16")
+    short: dict[str, Any] = {"device": "cpu", "precision": "bf16"}
+    grown = unhub.extend(unhub.extend(fitted, rows(5, 6), BANK, **short), rows(5, 7), BANK, **short)
+    merged = unhub.merge(fits("cpu", ["is"])[0], ITEMS, rows(9, 8), **short)
+    for changed in (grown, merged, unhub.extend(fitted, rows(5, 6), BANK)):
+        assert len([note for note in changed.cost.notes if "bf16" in note]) == 1
+    exact = unhub.extend(fits("cpu", ["is"])[0], rows(5, 6), BANK)
+    assert not any("bf16" in note for note in exact.cost.notes)
+    assert isinstance(grown, Bias) and isinstance(exact, Bias)
+    assert_allclose(grown.bias[:315] + grown.offset, exact.bias + exact.offset, atol=BF16_BOUND)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_tuning_on_a_device_is_that_of_numpy(labelled: bool) -> None:
+    relevance = relevant([(query, query) for query in range(len(QUERIES))]) if labelled else None
+    given: dict[str, Any] = {"methods": "is,nnn:k=9,dis:k=2,sn", "bank_items": BANK_ITEMS, "threads": 2}
+    here, there = (unhub.tune(ITEMS, BANK, QUERIES, relevance, device=device, **given) for device in ("numpy", "cpu"))
+    assert here.reason == there.reason
+    assert_alike(here.best, there.best)
+    assert {one.spec for one in here.table} == {one.spec for one in there.table}
+    transport = {one.spec: one.transport for one in here.table}
+    for one in there.table:
+        assert one.transport == pytest.approx(transport[one.spec], abs=1e-6)
+
+
+def test_tuning_fits_in_bf16_and_compares_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked_by = []
+
+    def placing(*given: Any) -> list[Placed]:
+        ranked_by.append(given[3].kernel.NAME)
+        return place(*given)
+
+    monkeypatch.setattr(trials, "place", placing)
+    tuning = unhub.tune(ITEMS, BANK, methods="is:tau=0.05", device="cpu", precision="bf16")
+    assert tuning.table and set(ranked_by) == {"torch:cpu"}
+    assert tuning.best.method.name == "raw" or tuning.best.cost.kernel == "torch:cpu/bf16"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda given: unhub.extend(unhub.fit(ITEMS, BANK), rows(3, 5), BANK, **given),
+        lambda given: unhub.merge(unhub.fit(ITEMS, BANK), ITEMS, rows(3, 5), **given),
+        lambda given: unhub.tune(ITEMS, BANK, **given),
+    ],
+)
+def test_a_change_on_no_device_is_one_clear_line(work: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(ArgumentError, match=r"^device 'gpu' is unknown; did you mean 'cpu'\?[^\n]*$"):
+        work({"device": "gpu"})
+    with pytest.raises(ArgumentError, match=r"^precision is 'bf16', which needs a device of torch[^\n]*$"):
+        work({"precision": "bf16"})
 
 
 # Evaluation and search.

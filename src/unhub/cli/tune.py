@@ -16,6 +16,7 @@ from unhub.cli.options import (
     Bank,
     BankItems,
     CompareBy,
+    Device,
     ExcludeSelf,
     ItemIds,
     Items,
@@ -24,6 +25,7 @@ from unhub.cli.options import (
     OptionalRelevance,
     Output,
     Overwrite,
+    Precision,
     QueryIds,
     Quiet,
     Seed,
@@ -56,6 +58,8 @@ def tune(
     seed: Seed = 0,
     threads: Threads = None,
     memory: Memory = None,
+    device: Device = None,
+    precision: Precision = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -97,6 +101,8 @@ def tune(
             seed=seed,
             threads=threads,
             memory=memory,
+            device=device,
+            precision=precision,
             progress=advance,
         )
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time

@@ -11,7 +11,19 @@ from unhub.cli.display import progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import save
 from unhub.cli.inputs import address_in, check_outputs, read_followed, read_given, read_optional, read_or_open
-from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, vectors, whole_number
+from unhub.cli.options import (
+    VECTORS,
+    Device,
+    ItemIds,
+    Json,
+    Overwrite,
+    Precision,
+    Quiet,
+    Saved,
+    Threads,
+    vectors,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
@@ -41,6 +53,8 @@ def extend(
     item_ids: ItemIds = None,
     warm: Warm = 0,
     threads: Threads = None,
+    device: Device = None,
+    precision: Precision = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -58,6 +72,8 @@ def extend(
             items=None if items is None else read_followed(items, item_ids, fitted),
             warm=warm,
             threads=threads,
+            device=device,
+            precision=precision,
             progress=advance,
         )
     save(changed, output, quiet, as_json)
@@ -78,6 +94,8 @@ def merge(
     item_ids: ItemIds = None,
     bank_items: FitBankItems = None,
     threads: Threads = None,
+    device: Device = None,
+    precision: Precision = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -93,6 +111,8 @@ def merge(
             read_given(more_bank, "--more-bank"),
             bank_items=read_optional(bank_items, "--bank-items"),
             threads=threads,
+            device=device,
+            precision=precision,
             progress=advance,
         )
     save(changed, output, quiet, as_json)

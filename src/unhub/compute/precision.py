@@ -14,6 +14,7 @@ from unhub.data.similarity import Dot, Similarity
 from unhub.kernels import BF16, Kernel
 
 BF16_BOUND = 3 * 2.0**-9
+SHORT_MULTIPLY = "the multiply was in bf16"
 SAMPLE_ROWS = 256  # of the items and of the bank, evenly spaced
 
 
@@ -23,7 +24,7 @@ def notes_on(kernel: Kernel, similarity: Similarity) -> tuple[str, ...]:
         return ()
     of = "" if similarity.kind == "cosine" else " of the product of the lengths"
     return (
-        f"the multiply was in bf16: scores, and h with them, are within {BF16_BOUND:.4f}{of} of those in fp32; "
+        f"{SHORT_MULTIPLY}: scores, and h with them, are within {BF16_BOUND:.4f}{of} of those in fp32; "
         f"{_measured(kernel, similarity):.2g} was the most in a sample of scores",
     )
 

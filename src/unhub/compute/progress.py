@@ -7,6 +7,7 @@ import time
 
 from unhub.compute.workers import Progress, Workers
 from unhub.errors import ArgumentError
+from unhub.kernels import name_of
 
 STEP_UNITS = 1000  # how finely the progress of one step is shown
 UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -47,10 +48,14 @@ class Clock:
         progress: Progress | None = None,
         threads: int | None = None,
         memory: int | str | None = None,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> None:
+        """Check the device, before any step. Fits multiply in the precision, rankings in fp32."""
         self.limit, self.reserved = seconds, 0.0
         self._started = time.perf_counter()
         self.threads, self.memory, self._progress = threads, memory, progress
+        self.ranking_kernel, self.fitting_kernel = name_of(device), name_of(device, precision)
         self._steps = Steps(progress, 1)
 
     @property
@@ -67,12 +72,22 @@ class Clock:
         if self._progress is not None:
             self._progress(1, 1)
 
-    def workers(self, limited: bool = True) -> Workers:
-        """Return the workers of the next step; without `limited`, they continue when the time is up."""
-        return Workers(self.threads, self.memory, self.watch(limited))
+    def fitters(self) -> Workers:
+        """Return the workers of the next step, which fits."""
+        return Workers(self.threads, self.memory, self.watch(), self.fitting_kernel)
+
+    def rankers(self) -> Workers:
+        """Return the workers of the next step, which ranks."""
+        return Workers(self.threads, self.memory, self.watch(), self.ranking_kernel)
+
+    def without_limit(self) -> Clock:
+        """Return a clock for work of the same kind that is neither shown nor limited."""
+        clock = Clock(threads=self.threads, memory=self.memory)
+        clock.ranking_kernel, clock.fitting_kernel = self.ranking_kernel, self.fitting_kernel
+        return clock
 
     def watch(self, limited: bool = True) -> Progress:
-        """Return the progress of the next step."""
+        """Return the progress of the next step; without `limited`, it goes on when the time is up."""
         show = self._steps.next()
 
         def look(done: int, total: int) -> None:

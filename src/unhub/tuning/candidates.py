@@ -88,7 +88,7 @@ def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Method], list
 
 def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
     began = clock.seconds
-    streamed = stream(methods, bank, False, clock.workers())
+    streamed = stream(methods, bank, False, clock.fitters())
     took = clock.seconds - began
     again = 2 * took / len({method.name for method in methods})  # more settings of a method cost little
     for method in methods:
@@ -101,7 +101,7 @@ def _balanced(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[C
     """Yield the candidates of Sinkhorn; neighbours that differ only in strength share one fit."""
     for whole, several in itertools.groupby(methods, lambda method: method.at_full_strength()[0]):
         began = clock.seconds
-        h = cast("Float64", whole.solve(bank, clock.workers()).h)
+        h = cast("Float64", whole.solve(bank, clock.fitters()).h)
         took, sharing = clock.seconds - began, list(several)
         for method in sharing:
             yield Candidate(method, _additive(method.at_full_strength()[1] * h), took / len(sharing), 2 * took)
@@ -128,5 +128,6 @@ def fit_whole(method: Method, sets: FittingSets, clock: Clock, limited: bool = T
         similarity=sets.kind,
         threads=clock.threads,
         memory=clock.memory,
+        device=clock.fitting_kernel,
         progress=clock.watch(limited),
     )

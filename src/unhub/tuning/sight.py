@@ -22,7 +22,13 @@ PRECISION = 1e-4  # of log(tau), finer than the three digits that are used
 
 
 def temperatures(
-    items: Vectors, bank: Vectors, seen: Sequence[float], similarity: Kind, seed: int = 0, threads: int | None = None
+    items: Vectors,
+    bank: Vectors,
+    seen: Sequence[float],
+    similarity: Kind,
+    seed: int = 0,
+    threads: int | None = None,
+    device: str | None = None,
 ) -> list[float]:
     """Return for each number of items the temperature at which the bank queries see that many, by geometric mean.
 
@@ -33,7 +39,7 @@ def temperatures(
         asked = bank.gather(random_positions(len(bank), SAMPLE_QUERIES, seed))
     ready = asked.unit_block(0, len(asked), similarity)
     best = min(BEST_ITEMS, len(items))
-    scores, _ = nearest(BiasedQueries(ready), items, similarity, best, Resources(threads))
+    scores, _ = nearest(BiasedQueries(ready), items, similarity, best, Resources(threads, device=device))
     below = scores.astype(np.float64) - scores[:, :1]
     range_ = float(-below.min())
     if range_ == 0:  # every item is equally near, and every temperature sees them all

@@ -15,7 +15,13 @@ ROBUST_K, ROBUST_ALPHA = 32, 0.5  # of 'nnn': kept most of the best gain in all 
 
 
 def spread(
-    items: VectorsLike, bank: VectorsLike, *, similarity: Kind = "cosine", seed: int = 0, threads: int | None = None
+    items: VectorsLike,
+    bank: VectorsLike,
+    *,
+    similarity: Kind = "cosine",
+    seed: int = 0,
+    threads: int | None = None,
+    device: str | None = None,
 ) -> float:
     """Return how far the best item of a bank query stands out: its score minus the mean of the ten best, averaged.
 
@@ -25,7 +31,8 @@ def spread(
     if len(asked) > SAMPLE_QUERIES:
         asked = asked.gather(random_positions(len(asked), SAMPLE_QUERIES, seed))
     ready: Float32 = asked.unit_block(0, len(asked), similarity)
-    scores, _ = nearest(BiasedQueries(ready), gallery, similarity, min(BEST_ITEMS, len(gallery)), Resources(threads))
+    best, resources = min(BEST_ITEMS, len(gallery)), Resources(threads, device=device)
+    scores, _ = nearest(BiasedQueries(ready), gallery, similarity, best, resources)
     apart = float((scores[:, 0] - scores.mean(axis=1, dtype=np.float64)).mean())
     # Items with equal scores have no spread, but a temperature must be above 0.
     return apart if apart > 0 else float(np.finfo(np.float32).eps)

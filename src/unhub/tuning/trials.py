@@ -55,7 +55,7 @@ class TrialQueries:
     def place(self, rankings: Sequence[Ranking], sets: FittingSets, clock: Clock) -> list[Placed]:
         """Return where each ranking puts the answers and the best items of these queries."""
         best = min(COUNTED_PLACES, len(sets.items))
-        return place(self.pairs(sets), self.truth, rankings, clock.workers(), best, sets.copies, self.left_out)
+        return place(self.pairs(sets), self.truth, rankings, clock.rankers(), best, sets.copies, self.left_out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,8 @@ def tune(
     seed: int = 0,
     threads: int | None = None,
     memory: int | str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Try many methods and settings on a bank and return the one to use, or `raw` if no gain is certain.
@@ -70,6 +72,7 @@ def tune(
     methods: "all", or names, each tried over its grid, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
     exclude: items that are not ranked for a query: "self", the item with its own id, or an entry for each query.
     time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
+    device, precision: where and how to multiply, as in `fit`; settings are compared in fp32.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():
@@ -79,7 +82,7 @@ def tune(
         raise ArgumentError("queries", "must be given with relevance, which says what answers each of them")
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
-    clock = Clock(seconds_of(time), progress, threads, memory)
+    clock = Clock(seconds_of(time), progress, threads, memory, device, precision)
     matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
     sets = _sets(matched)
     notes = [*matched.notes]
@@ -382,7 +385,7 @@ def _fall_of_items(method: Method, matched: Matched, sets: FittingSets, seed: in
 
 def _fall_of_one(method: Method, rounds: Sequence[Round], clock: Clock) -> Fall:
     """Return the fall from raw to one method, without a limit of time."""
-    trials = try_all([method], rounds, Clock(threads=clock.threads, memory=clock.memory), refits=0.0)
+    trials = try_all([method], rounds, clock.without_limit(), refits=0.0)
     return _fall(trials, len(trials.tried) - 1)
 
 
@@ -392,8 +395,9 @@ def _fall(trials: Trials, row: int) -> Fall:
 
 
 def _scale(sets: FittingSets, seed: int, clock: Clock) -> DataScale:
-    apart = spread(sets.items, sets.bank, similarity=sets.kind, seed=seed, threads=clock.threads)
-    seen = temperatures(sets.items, sets.bank, ITEMS_SEEN, sets.kind, seed, clock.threads)
+    threads, device = clock.threads, clock.ranking_kernel
+    apart = spread(sets.items, sets.bank, similarity=sets.kind, seed=seed, threads=threads, device=device)
+    seen = temperatures(sets.items, sets.bank, ITEMS_SEEN, sets.kind, seed, threads, device)
     return DataScale(apart, len(sets.bank), len(sets.items), sets.bank_items is not None, tuple(seen))
 
 
