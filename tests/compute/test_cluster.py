@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
+from pyarrow import parquet
 
 import unhub
 from tests.bank_cases import drawn
@@ -159,6 +161,18 @@ def test_rows_in_files_never_pass_through_this_process(runner: Cluster, tmp_path
     for one, other in zip(here, there, strict=True):
         assert_allclose(other.arrays["bias"], one.arrays["bias"], rtol=0, atol=1e-6)
     assert runner.sent - before < 250_000 < bank.nbytes  # the jobs, and the vectors of Sinkhorn
+
+
+def test_a_folder_of_shards_is_read_by_the_workers(runner: Cluster, tmp_path: Path) -> None:
+    for number in range(4):
+        table = pyarrow.table({"embedding": list(rows_of(400, 64, number))})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    items, bank = unhub.read_vectors(tmp_path), rows_of(300, 64, 9)
+    here, before = unhub.fit(items, bank, threads=1), runner.sent
+    with workers_of(runner, 2):
+        there = unhub.fit(items, bank, threads=1)
+    assert_allclose(there.arrays["bias"], here.arrays["bias"], rtol=0, atol=1e-6)
+    assert runner.sent - before < bank.nbytes + 50_000 < items.rows[:].nbytes
 
 
 def test_rows_in_memory_are_sent_once(runner: Cluster) -> None:

@@ -27,7 +27,7 @@ from unhub.data.similarity import Dense, Dot
 from unhub.data.tensors import TensorRows
 from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
-from unhub.evaluation.placing import place
+from unhub.evaluation.placing import Placed, place
 from unhub.kernels import torch_device
 from unhub.kernels.torch_kernel import TorchKernel
 from unhub.tuning import trials
@@ -334,7 +334,12 @@ def test_tuning_on_a_device_is_that_of_numpy(labelled: bool) -> None:
 
 def test_tuning_fits_in_bf16_and_compares_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     ranked_by = []
-    monkeypatch.setattr(trials, "place", lambda *given: ranked_by.append(given[3].kernel.NAME) or place(*given))
+
+    def placing(*given: Any) -> list[Placed]:
+        ranked_by.append(given[3].kernel.NAME)
+        return place(*given)
+
+    monkeypatch.setattr(trials, "place", placing)
     tuning = unhub.tune(ITEMS, BANK, methods="is:tau=0.05", device="cpu", precision="bf16")
     assert tuning.table and set(ranked_by) == {"torch:cpu"}
     assert tuning.best.method.name == "raw" or tuning.best.cost.kernel == "torch:cpu/bf16"

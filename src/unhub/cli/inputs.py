@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GivenPath(type(Path())):  # type: ignore[misc]  # the class of paths depends on the system
-    """A path that keeps the text it was given as: it may be the address of a store, which is no path."""
+    """A path that keeps the text it was given as: it may be the address of a store or of remote files."""
 
     def __new__(cls, text: str) -> GivenPath:
         made: GivenPath = super().__new__(cls, text)
@@ -57,12 +57,13 @@ def _check_apart(path: Path, target: Path, given: Path | None) -> None:
     """Refuse to write onto an input; in an input's folder only a file that unhub saved may be replaced."""
     from unhub import files
 
-    if given is None or not given.exists() or not target.exists():
+    if given is None or not target.exists():
         return
-    if given.samefile(target):
-        raise ValueError(f"{path} is an input of this command; name another file")
     from unhub.files.clip_retrieval import EMBEDDINGS
+    from unhub.files.shards import found_by
 
+    if any(found.samefile(target) for found in found_by(given)):
+        raise ValueError(f"{path} is an input of this command; name another file")
     folder = given.resolve()
     if folder.name in EMBEDDINGS:  # clip-retrieval keeps the ids beside this folder
         folder = folder.parent
@@ -89,15 +90,24 @@ def check_methods(specs: Iterable[str], option: str) -> None:
 
 
 def address_in(path: Path) -> str | None:
-    """Return the address of a store, if an option was given one; None if it names a file."""
+    """Return the address of a store, if an option was given one; None if it names files, here or remote."""
     text = path.text if isinstance(path, GivenPath) else ""
     if ":" not in text or path.exists():
         return None
+    from unhub.files.remote import PROTOCOLS, is_remote
     from unhub.stores.engines import STORES, is_store
 
+    if is_remote(text):
+        return None
     if ("://" in text or "#" in text) and not is_store(text):
-        raise unknown("address", text.partition(":")[0], STORES, "engines")  # the rest may hold a password
+        # The rest of the text may hold a password.
+        raise unknown("address", text.partition(":")[0], (*STORES, *PROTOCOLS), "engines and object stores")
     return text if is_store(text) else None
+
+
+def place_of(path: Path) -> str:
+    """Return where an option says that vectors are; a path would lose a slash of a remote address."""
+    return path.text if isinstance(path, GivenPath) else str(path)
 
 
 def open_given_store(address: str, option: str) -> Store:
@@ -121,7 +131,7 @@ def read_given(path: Path, option: str) -> Vectors:
 
     address = address_in(path)
     with argument(option, "store"):
-        held = files.read_vectors(path) if address is None else open_given_store(address, option).vectors()
+        held = files.read_vectors(place_of(path)) if address is None else open_given_store(address, option).vectors()
         return checked_once(held, option)
 
 
@@ -144,7 +154,7 @@ def read_named(
     with argument(ids_option):
         names = files.read_ids(ids, text=text)
     with argument(option):
-        rows = files.read_rows(path)
+        rows = files.read_rows(place_of(path))
     with argument(ids_option):
         return checked_once(files.name_rows(rows, names, str(ids)), option)
 
@@ -160,4 +170,4 @@ def read_followed(
     if address_in(path) is not None:
         return read_given(path, option)
     with argument(option):
-        return files.read_as_held(path)
+        return files.read_as_held(place_of(path))

@@ -12,7 +12,7 @@ import typer
 from unhub.cli.inputs import GivenPath
 from unhub.errors import nearest_name
 
-VECTORS = ".npy, .npz, .parquet, .safetensors, a folder or a store"
+VECTORS = ".npy, .npz, .parquet, .safetensors, a folder, a pattern of names, s3://, gs://, https://, or a store"
 TABLES = ".csv, .tsv, .jsonl or .parquet"
 MEASURES = "R@1,R@5,R@10,MdR,MnR"
 

@@ -12,7 +12,15 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_methods, check_outputs, read_given, read_named, read_optional, write_picture
+from unhub.cli.inputs import (
+    GivenPath,
+    check_methods,
+    check_outputs,
+    read_given,
+    read_named,
+    read_optional,
+    write_picture,
+)
 from unhub.cli.options import (
     BankItems,
     CompareBy,
@@ -137,8 +145,9 @@ def _banks(given: list[str], several: bool) -> dict[str, Path]:
     banks: dict[str, Path] = {}
     for one in given:
         name, equals, path = one.partition("=")
-        named = bool(equals) and not Path(one).exists()
-        name, file = (name, Path(path)) if named else (Path(one).stem, Path(one))
+        named = bool(equals) and "://" not in name and not Path(one).exists()
+        file = GivenPath(path if named else one)
+        name = name if named else file.stem
         if name in banks:
             remedy = f"give each a name, for example --bank first={file}"
             raise ArgumentError("--bank", f"names two banks {name!r}", remedy)

@@ -206,7 +206,7 @@ class Cluster:
         """Put rows that are no array, such as a folder of shards, into the object store as they pickle themselves."""
         if id(rows) not in self._put:
             file = io.BytesIO()
-            pickler = _Sender(file, self, within=rows)
+            pickler = _Sender(file, self, describing=True)
             pickler.dump(rows)
             self.sent += len(file.getbuffer())
             self._put[id(rows)] = rows, self._ray.put((file.getvalue(), pickler.references))
@@ -309,9 +309,9 @@ class KeptThere:
 class _Sender(pickle.Pickler):
     """Pickles for the workers of a cluster; `references` are to what it left in the object store."""
 
-    def __init__(self, file: io.BytesIO, home: Cluster, within: object = None) -> None:
+    def __init__(self, file: io.BytesIO, home: Cluster, describing: bool = False) -> None:
         super().__init__(file, protocol=5)
-        self._home, self._within = home, within
+        self._home, self._describing = home, describing  # rows that consist of others, which may share what they keep
         self.references: list[Any] = []
 
     def persistent_id(self, value: Any) -> object:
@@ -321,7 +321,7 @@ class _Sender(pickle.Pickler):
                 return None
             return _place_in_file(value) or self._refer(self._home.put(value))
         shape = getattr(value, "shape", None)
-        if value is self._within or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
+        if self._describing or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
             return None
         return self._refer(self._home.described(value))
 

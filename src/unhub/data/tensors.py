@@ -42,7 +42,7 @@ class TensorRows:
         torch: Any = sys.modules["torch"]
         return self.tensor[torch.from_numpy(np.ascontiguousarray(positions)).to(self.tensor.device)]
 
-    def take(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+    def take_rows(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
         """Copy the rows at these positions, in this order."""
         return cast("NDArray[np.generic]", self.gather(positions).float().cpu().numpy())
 

@@ -50,15 +50,26 @@ class Stacked:
         start, stop, step = key.indices(self.shape[0])
         if step != 1:
             return take(self, np.arange(start, stop, step))
+        if stop <= start:
+            return self.parts[0][0:0]
+        first, last = np.searchsorted(self.starts, (start, stop - 1), side="right") - 1
         pieces = [
-            part[max(start - int(first), 0) : stop - int(first)]
-            for part, first in zip(self.parts, self.starts[:-1], strict=True)
-            if start < first + part.shape[0] and stop > first
+            part[max(start - before, 0) : stop - before]
+            for part, before in zip(self.parts[first : last + 1], self.starts[first : last + 1].tolist(), strict=True)
+            if part.shape[0]
         ]
-        return np.concatenate(pieces) if pieces else self.parts[0][0:0]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return _in_memory(self, dtype, copy)
+
+
+@runtime_checkable
+class TakesRows(Protocol):
+    """Rows that can be read at many positions at once, faster than one by one."""
+
+    def take_rows(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+        """Copy the rows at these positions, in this order."""
 
 
 class Gathered:
@@ -91,8 +102,8 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
         return cast("NDArray[np.generic]", rows[positions])
     if isinstance(rows, Gathered):
         return take(rows.rows, rows.positions[positions])
-    if isinstance(rows, TensorRows):
-        return rows.take(positions)
+    if isinstance(rows, TakesRows):
+        return rows.take_rows(positions)
     out = np.empty((len(positions), rows.shape[1]), rows.dtype)
     if isinstance(rows, Stacked):
         owner = np.searchsorted(rows.starts, positions, side="right") - 1

@@ -39,18 +39,16 @@ def read_clip_folder(path: Path) -> FoundRows:
     return FoundRows(_stacked(folder, maps), lambda: _metadata_ids(folder.parent / "metadata", lengths))
 
 
+def is_clip_folder(path: Path) -> bool:
+    """Return whether a folder is named, or holds folders named, as those of clip-retrieval."""
+    return path.resolve().name in EMBEDDINGS or any((path / name).is_dir() for name in EMBEDDINGS)
+
+
 def _embedding_folder(path: Path) -> Path:
     held = [name for name in EMBEDDINGS if (path / name).is_dir()]
     if len(held) == 2:
         raise ValueError(f"{path}: holds both img_emb and text_emb; name one of them: {path / 'img_emb'}")
-    if held:
-        return path / held[0]
-    if path.resolve().name in EMBEDDINGS:
-        return path.resolve()
-    raise ValueError(
-        f"{path}: a folder is read if it holds img_emb or text_emb, as clip-retrieval writes them, or if "
-        "`unhub embed` finished it"
-    )
+    return path / held[0] if held else path.resolve()
 
 
 def _parts(folder: Path, pattern: str) -> dict[int, Path]:

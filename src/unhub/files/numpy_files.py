@@ -58,7 +58,7 @@ MOST_DEFLATE_RATIO = 1100  # bytes of an array for each byte in its archive: def
 
 
 @contextmanager
-def readable(path: Path, kind: str) -> Iterator[None]:
+def readable(path: object, kind: str) -> Iterator[None]:
     """Turn what numpy raises for a damaged or foreign file into a ValueError that names it.
 
     An error of the system, such as a missing file or a denied permission, is raised as it is.

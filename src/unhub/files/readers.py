@@ -1,7 +1,8 @@
-"""The one reader of vector files, chosen by the suffix; a folder is of `unhub embed` or of clip-retrieval."""
+"""The one reader of vector files, chosen by the suffix; folders, patterns and remote files have their own."""
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from unhub.data.ids import as_ids, read_lines
 from unhub.data.vectors import Rows, Vectors, as_plain, as_texts, as_vectors
 from unhub.errors import naming_file
 from unhub.files.numpy_files import FoundRows, Reader, map_npy, read_npy, read_npz, read_safetensors
+from unhub.files.remote import shown
 
 
 def read_parquet(path: Path) -> FoundRows:
@@ -32,29 +34,32 @@ READERS: Mapping[str, Reader] = {
 
 @naming_file()
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
-    """Read ids and rows from a file or folder; .npy, .safetensors and folders stay on disk, mapped.
+    """Read ids and rows from a file, a folder, a pattern such as `items/*.parquet`, or a remote address.
+
+    .npy, .safetensors and folders stay on disk, mapped. Of several .npy or .parquet files, and of remote ones (s3://,
+    gs://, https://), rows are read when they are asked for.
 
     `ids` is a file of ids (see `read_ids`), which takes precedence over those of the file itself. Without ids, rows
     are numbered from 0.
     """
     if ids is not None:
         return name_rows(read_rows(path), read_ids(ids), str(ids))
-    return as_vectors(read_as_held(path), str(path))
+    return as_vectors(read_as_held(path), shown(path))
 
 
 @naming_file()
 def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
-    """Read a file or folder: ids and rows, or only rows, which the caller may number."""
-    found = _read(Path(path))
-    rows = as_vectors(found.rows, str(path))
+    """Read vectors as `read_vectors` does: ids and rows, or only rows, which the caller may number."""
+    found = _read(os.fspath(path))
+    rows = as_vectors(found.rows, shown(path))
     named = found.ids()
-    return rows.rows if named is None else name_rows(rows, named, str(path))
+    return rows.rows if named is None else name_rows(rows, named, shown(path))
 
 
 @naming_file()
 def read_rows(path: str | os.PathLike[str]) -> Vectors:
     """Read only the rows, numbered from 0 whatever ids the file holds."""
-    return as_vectors(_read(Path(path)).rows, str(path))
+    return as_vectors(_read(os.fspath(path)).rows, shown(path))
 
 
 @naming_file()
@@ -63,7 +68,16 @@ def name_rows(rows: Vectors, ids: NDArray[np.generic], source: str) -> Vectors:
     return Vectors(as_ids(ids, len(rows), source), rows.rows)
 
 
-def _read(path: Path) -> FoundRows:
+def _read(place: str) -> FoundRows:
+    if "://" in place:
+        from unhub.files.shards import read_remote  # here: most files do not need it
+
+        return read_remote(place)
+    path = Path(place)
+    if glob.has_magic(place) and not path.exists():
+        from unhub.files.shards import read_pattern
+
+        return read_pattern(place)
     if path.is_dir():
         return _read_folder(path)
     if path.suffix.lower() in READERS:
@@ -71,16 +85,23 @@ def _read(path: Path) -> FoundRows:
     path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
     named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
     raise ValueError(
-        f"{path}: no reader for {named}; there are {', '.join(READERS)} and the folders of `unhub embed` and "
-        "clip-retrieval"
+        f"{path}: no reader for {named}; there are {', '.join(READERS)}, and folders of .npy or .parquet files, of "
+        "`unhub embed` and of clip-retrieval"
     )
 
 
 def _read_folder(path: Path) -> FoundRows:
-    from unhub.files.clip_retrieval import read_clip_folder  # here: most files do not need it
-    from unhub.files.embedded import is_embedded, read_embedded
+    from unhub.files.clip_retrieval import is_clip_folder, read_clip_folder  # here: most files do not need it
+    from unhub.files.embedded import UNFINISHED, is_embedded, read_embedded
+    from unhub.files.shards import read_folder_of_shards
 
-    return read_embedded(path) if is_embedded(path) else read_clip_folder(path)
+    if is_embedded(path):
+        return read_embedded(path)
+    if is_clip_folder(path):
+        return read_clip_folder(path)
+    if path.resolve().name.endswith(UNFINISHED):
+        raise ValueError(f"{path}: `unhub embed` has not finished this folder; run it again")
+    return read_folder_of_shards(path)
 
 
 def kind_of(path: Path) -> str:

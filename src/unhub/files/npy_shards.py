@@ -1,0 +1,80 @@
+"""The rows of one .npy file of several: mapped where it is here, read in ranges where it is not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.numpy_files import HEADERS, map_npy, readable
+from unhub.files.pieces import PIECE_BYTES
+from unhub.files.remote import RemoteFile
+
+
+class MappedNpy:
+    """A .npy file by its path and its sizes, mapped when it is first read; so it is in another process."""
+
+    def __init__(self, path: Path) -> None:
+        mapped = map_npy(path)
+        _check_matrix(path, mapped.shape)
+        self.path, self.dtype = path.absolute(), mapped.dtype
+        self.shape = (mapped.shape[0], mapped.shape[1])
+        self._mapped: NDArray[np.generic] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mapped": None}
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        return self._rows()[key]
+
+    def take_rows(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+        """Copy the rows at these positions, in this order."""
+        return self._rows()[positions]
+
+    def _rows(self) -> NDArray[np.generic]:
+        if self._mapped is None:
+            mapped = map_npy(self.path)
+            if (mapped.shape, mapped.dtype) != (self.shape, self.dtype):
+                raise ValueError(f"{self.path}: has changed since it was found; read it again")
+            self._mapped = mapped
+        return self._mapped
+
+
+class NpyPieces:
+    """A remote .npy file as pieces, each read in one range."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.file = file
+        with file.open() as stream, readable(file, "a .npy file"):
+            version = np.lib.format.read_magic(stream)
+            if version not in HEADERS:
+                raise ValueError(f"it is of version {version}, which is for arrays with named fields")
+            shape, by_columns, self.dtype = HEADERS[version](stream)
+            self._first_byte = stream.tell()
+            if self.dtype.hasobject:
+                raise ValueError("it holds objects of Python")
+            if self._first_byte + math.prod(shape) * self.dtype.itemsize > file.size:
+                raise ValueError(f"it should hold {shape} numbers and has {file.size} bytes")
+        _check_matrix(file, shape)
+        if by_columns and min(shape) > 1:
+            raise ValueError(f"{file}: is stored column by column; save it with numpy.ascontiguousarray")
+        self.shape = (int(shape[0]), int(shape[1]))
+        rows = max(1, PIECE_BYTES // max(1, self._row_bytes))
+        self.starts: NDArray[np.int64] = np.append(np.arange(0, self.shape[0], rows), self.shape[0])
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.shape[1] * self.dtype.itemsize
+
+    def read_piece(self, number: int) -> NDArray[np.generic]:
+        """Read the rows of a piece."""
+        start, stop = (self._first_byte + int(row) * self._row_bytes for row in self.starts[number : number + 2])
+        return np.frombuffer(self.file.read(start, stop), self.dtype).reshape(-1, self.shape[1])
+
+
+def _check_matrix(file: Path | RemoteFile, shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ValueError(f"{file}: must be a matrix (rows, dimensions), got shape {shape}")

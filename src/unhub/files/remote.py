@@ -1,0 +1,250 @@
+"""Remote files: s3://, gs:// and https:// by fsspec, read in ranges, within a time limit; each error is one line."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from unhub.errors import optional
+
+# What fsspec needs for each protocol.
+PROTOCOLS: Mapping[str, str] = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "https": "aiohttp",
+    "http": "aiohttp",
+    "memory": "fsspec",
+}
+WEB = ("https", "http")
+TIME_LIMIT_SECONDS = 60.0  # for one answer, of at most a piece
+ATTEMPTS = 3  # at a range of a file that was there
+BUFFER_BYTES = 1 << 20
+DENIED, NOT_FOUND = (401, 403), 404  # answers of a server
+
+
+class RemoteFailure(OSError):
+    """A remote file that cannot be reached or read."""
+
+
+class RemoteDenied(RemoteFailure, PermissionError):
+    """A remote file that the store does not give to us."""
+
+
+def is_remote(text: str) -> bool:
+    """Return whether a text is the address of remote files."""
+    scheme, mark, rest = text.partition("://")
+    return bool(mark and rest) and scheme in PROTOCOLS
+
+
+def shown(place: str | os.PathLike[str]) -> str:
+    """Return a path, or an address without what may be secret in it: a user, a password, a signature."""
+    text = os.fspath(place)
+    if "://" not in text:
+        return text
+    parts = urlsplit(text)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A remote file by its address and its size; it is opened as a Path is, and prints as its address."""
+
+    url: str
+    size: int
+
+    def __str__(self) -> str:
+        return shown(self.url)
+
+    @property
+    def suffix(self) -> str:
+        return suffix_of(self.url)
+
+    def stat(self) -> None:
+        """Do nothing: the file was found."""
+
+    def open(self, mode: str = "rb") -> io.BufferedReader:
+        """Return a stream that reads ranges as it is read."""
+        return io.BufferedReader(_Ranges(self), BUFFER_BYTES)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return some bytes of the file."""
+        for attempt in range(ATTEMPTS):
+            try:
+                found: bytes = _ask(self.url, "cat_file", self.url, start, stop)
+                break
+            except (RemoteDenied, FileNotFoundError):
+                raise
+            except RemoteFailure:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        if len(found) != stop - start:
+            raise RemoteFailure(
+                f"{self}: sent {len(found)} bytes for {stop - start}; it has changed since it was found"
+            )
+        return found
+
+
+class _Ranges(io.RawIOBase):
+    """A remote file as a stream."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        if origin + offset < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._at = origin + offset
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        stop = min(self._at + len(buffer), self._file.size)
+        if stop <= self._at:
+            return 0
+        found = self._file.read(self._at, stop)
+        buffer[: len(found)] = found
+        self._at = stop
+        return len(found)
+
+
+def suffix_of(url: str) -> str:
+    """Return the suffix of the file that an address names."""
+    return PurePosixPath(urlsplit(url).path).suffix.lower()
+
+
+def find_remote(url: str, suffixes: tuple[str, ...]) -> list[RemoteFile]:
+    """Return the files that an address names, sorted by name: one file, those of a folder, or those a pattern finds."""
+    filesystem = _filesystem(url.partition("://")[0], os.getpid())
+    filesystem.invalidate_cache()  # files may have come since it was last looked at
+    if has_pattern(url):
+        return [_file(one) for one in _listed(url, _ask(url, "glob", url))]
+    if suffix_of(url) in suffixes:
+        about = _ask(url, "info", url)
+        if about["type"] != "directory":
+            return [_file(url)]
+    names = [one["name"] for one in _ask(url, "ls", url.rstrip("/") + "/", detail=True) if one["type"] == "file"]
+    return [_file(one) for one in _listed(url, names) if suffix_of(one) in suffixes]
+
+
+def has_pattern(text: str) -> bool:
+    """Return whether a text is a pattern of names; `?` begins the query of a web address."""
+    marks = "*[" if text.startswith(WEB) else "*[?"
+    return any(mark in text for mark in marks)
+
+
+def _listed(url: str, names: Any) -> list[str]:
+    filesystem = _filesystem(url.partition("://")[0], os.getpid())
+    return sorted(str(filesystem.unstrip_protocol(name)) for name in names)
+
+
+def _file(url: str) -> RemoteFile:
+    size = _ask(url, "info", url).get("size")
+    if size is None:
+        raise RemoteFailure(f"{shown(url)}: the server does not say how large the file is; download it")
+    if url.startswith(WEB):
+        _check_ranges(url)
+    return RemoteFile(url, int(size))
+
+
+def _check_ranges(url: str) -> None:
+    """Raise if a server sends only whole files, before one comes."""
+    filesystem = _filesystem(url.partition("://")[0], os.getpid())
+    opened = filesystem.open(url, size=2)
+
+    async def fetch() -> None:
+        try:
+            await opened.async_fetch_range(1, 2)
+        except ValueError:
+            raise RemoteFailure(f"{shown(url)}: the server does not send parts of a file; download it") from None
+
+    _within_limit(url, filesystem, fetch)
+
+
+def _ask(url: str, name: str, *given: Any, **more: Any) -> Any:
+    """Call a function of the file system within the time limit."""
+    filesystem = _filesystem(url.partition("://")[0], os.getpid())
+    if filesystem.async_impl:
+        return _within_limit(url, filesystem, getattr(filesystem, f"_{name}"), *given, **more)
+    with _reaching(url):
+        return getattr(filesystem, name)(*given, **more)
+
+
+def _within_limit(url: str, filesystem: Any, function: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    from fsspec.asyn import sync
+
+    with _reaching(url):
+        return sync(filesystem.loop, function, *given, timeout=TIME_LIMIT_SECONDS, **more)
+
+
+@functools.cache
+def _filesystem(protocol: str, process: int) -> Any:
+    """Return the file system of a protocol; a forked process needs one of its own."""
+    fsspec = optional("fsspec", "remote", f"reading {protocol}://")
+    try:
+        return fsspec.filesystem(protocol)
+    except ImportError:
+        package = PROTOCOLS[protocol]
+        raise ImportError(f"reading {protocol}:// needs {package}: pip install {package}") from None
+
+
+@contextmanager
+def _reaching(url: str) -> Iterator[None]:
+    """Turn what the libraries of object stores raise into one line that names the file."""
+    place = shown(url)
+    try:
+        yield
+    except (RemoteFailure, ImportError):
+        raise
+    except TimeoutError:
+        raise RemoteFailure(f"{place}: no answer within {TIME_LIMIT_SECONDS:g} seconds") from None
+    except Exception as raised:  # each library has its own kinds
+        error = _cause(raised)
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place) from None
+        why = _reason(error).replace(url, place)
+        if _denied(error):
+            package = PROTOCOLS[place.partition("://")[0]]
+            remedy = f"give {package} credentials that may read it, as its documentation says"
+            raise RemoteDenied(f"{place}: access is denied ({why}); {remedy}") from None
+        raise RemoteFailure(f"{place}: cannot be read ({why})") from None
+
+
+def _cause(error: Exception) -> Exception:
+    """Return why a file was not found: whatever a web server answers, fsspec says that it is not there."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _status(cause) != NOT_FOUND:
+        return cause
+    return error
+
+
+def _status(error: Exception) -> object:
+    """Return the number in the answer of a server, if the error has one."""
+    return error.status if hasattr(error, "status") else getattr(error, "code", None)
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error; that of a server without the address, which may hold a signature."""
+    message = getattr(error, "message", None)
+    if _status(error) and message:
+        return f"{_status(error)} {message}"
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _denied(error: Exception) -> bool:
+    named = "credential" in f"{type(error).__name__} {error}".lower()
+    return isinstance(error, PermissionError) or named or _status(error) in DENIED

@@ -1,0 +1,142 @@
+"""Shards: one set of vectors in several files, of a folder or of a pattern, here or remote.
+
+Only sizes are read at first, and rows when they are asked for. The rows can be sent to another process, as names and
+sizes, and are opened anew there.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.data.vectors import Rows, Stacked
+from unhub.errors import unknown
+from unhub.files.npy_shards import MappedNpy, NpyPieces
+from unhub.files.numpy_files import FoundRows
+from unhub.files.pieces import PieceCache, PieceRows
+from unhub.files.remote import PROTOCOLS, RemoteFile, find_remote, is_remote, shown
+
+File: TypeAlias = Path | RemoteFile
+Opener: TypeAlias = Callable[[File], Rows]
+T = TypeVar("T")
+
+SUFFIXES = (".npy", ".parquet")
+NAMED = "*.npy or *.parquet"
+OPENED_AT_ONCE = 16  # remote files: their footers are small, and each is a wait
+
+
+def read_folder_of_shards(path: Path) -> FoundRows:
+    """Read the .npy or .parquet files of a folder in the order of their names."""
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
+        raise ValueError(
+            f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
+            "writes them, or if `unhub embed` finished it"
+        )
+    return _read(files, str(path))
+
+
+def read_pattern(pattern: str) -> FoundRows:
+    """Read the files that a pattern such as `items/*.parquet` finds, in the order of their names."""
+    files = found_by(Path(pattern))
+    if not files:
+        raise ValueError(f"{pattern}: finds no files")
+    return _read(files, pattern)
+
+
+def found_by(path: Path) -> list[Path]:
+    """Return the paths that a path names: itself if it is there, else what it finds as a pattern, sorted by name."""
+    return [path] if path.exists() else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+
+
+def read_remote(url: str) -> FoundRows:
+    """Read a remote file, or those of a folder or of a pattern."""
+    if not is_remote(url):
+        raise unknown("path", url.partition("://")[0], PROTOCOLS, "protocols")
+    files = find_remote(url, SUFFIXES)
+    if not files:
+        raise ValueError(f"{shown(url)}: finds no files named {NAMED}")
+    return _read(files, shown(url))
+
+
+def _read(files: Sequence[File], source: str) -> FoundRows:
+    suffixes = {file.suffix.lower() for file in files}
+    for file in files:
+        if file.suffix.lower() not in SUFFIXES:
+            raise ValueError(f"{file}: is not {NAMED}, of which several files can be read as one set")
+    if len(suffixes) > 1:
+        raise ValueError(f"{source}: finds both .npy and .parquet files; name one kind, such as {source}/*.npy")
+    opener = OPENERS[suffixes.pop()]()
+    shards = [shard for shard in zip(files, _each(opener, files), strict=True) if shard[1].shape[0]]
+    if not shards:
+        raise ValueError(f"{source}: holds no rows")
+    _check_alike(shards)
+    return FoundRows(Stacked([rows for _, rows in shards]), lambda: _ids([file for file, _ in shards]))
+
+
+def _each(function: Callable[[File], T], files: Sequence[File]) -> list[T]:
+    """Apply a function to every file; to several at a time where each is a wait."""
+    if isinstance(files[0], Path):
+        return [function(file) for file in files]
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        return list(pool.map(function, files))
+
+
+def _npy_opener() -> Opener:
+    cache = PieceCache()
+
+    def open_npy(file: File) -> Rows:
+        return MappedNpy(file) if isinstance(file, Path) else PieceRows(NpyPieces(file), file.url, cache)
+
+    return open_npy
+
+
+def _parquet_opener() -> Opener:
+    from unhub.files.parquet_pieces import OpenFiles, ParquetPieces  # here: most files do not need it
+
+    cache, open_files = PieceCache(), OpenFiles()
+
+    def open_parquet(file: File) -> Rows:
+        name = str(file.absolute()) if isinstance(file, Path) else file.url
+        return PieceRows(ParquetPieces(file, open_files), name, cache)
+
+    return open_parquet
+
+
+OPENERS: Mapping[str, Callable[[], Opener]] = {".npy": _npy_opener, ".parquet": _parquet_opener}
+
+
+def _check_alike(shards: Sequence[tuple[File, Rows]]) -> None:
+    """Raise unless all shards have as many dimensions, and numbers of the same type, as the first."""
+    first, rows = shards[0]
+    for file, other in shards:
+        if other.shape[1] != rows.shape[1]:
+            problem = f"has {other.shape[1]} dimensions, {first} {rows.shape[1]}"
+            raise ValueError(f"{file}: {problem}; embed all with one model")
+        if other.dtype != rows.dtype:
+            raise ValueError(f"{file}: holds {other.dtype}, {first} {rows.dtype}; save all in one type")
+
+
+def _ids(files: Sequence[File]) -> NDArray[np.generic] | None:
+    """Return the ids of all shards, or None if they have none."""
+    if files[0].suffix.lower() != ".parquet":
+        return None
+    from unhub.files.parquet import read_parquet_ids
+
+    found = list(zip(files, _each(read_parquet_ids, files), strict=True))
+    parts = []
+    for file, ids in found:
+        if (ids is None) != (found[0][1] is None):
+            which = ("no column `id`", "one") if ids is None else ("a column `id`", "none")
+            raise ValueError(f"{file}: has {which[0]}, and {files[0]} has {which[1]}; give all of them ids, or none")
+        if ids is not None:
+            parts.append(ids)
+        if parts and ids is not None and ids.dtype.kind != parts[0].dtype.kind:
+            raise ValueError(f"{file}: has ids of another type than {files[0]}; give all of them numbers, or texts")
+    return np.concatenate(parts) if parts else None

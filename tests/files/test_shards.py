@@ -1,0 +1,566 @@
+"""Shards: several files, local or remote, are one set, of which only the rows that are asked for are read."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+import unhub
+from tests.command import BANK, FIT, ITEMS, fail, succeed, write_inputs
+from tests.file_server import FileServer, served
+from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_clip, write_parquet
+from unhub.compute.workers import anonymous_memory
+from unhub.data.vectors import Stacked, Vectors, take
+from unhub.files import npy_shards, parquet_pieces, read_vectors, remote
+from unhub.files.pieces import PieceCache
+from unhub.files.remote import RemoteFailure
+
+pytestmark = pytest.mark.once
+
+SPANS = [slice(0, 5), slice(5, 6), slice(6, 13)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder of folders of shards, which hold ROWS."""
+    (tmp_path / "npy").mkdir()
+    (tmp_path / "parquet").mkdir()
+    for number, span in enumerate(SPANS):
+        np.save(tmp_path / "npy" / f"part-{number}.npy", ROWS[span])
+        write_parquet(tmp_path / "parquet" / f"part-{number}.parquet", id=NAMES[span], embedding=fixed(ROWS[span]))
+    (tmp_path / "parquet" / "_SUCCESS").touch()  # as Spark leaves it
+    return tmp_path
+
+
+@pytest.fixture
+def memory(folder: Path) -> Iterator[str]:
+    """Return the address of a copy of the folder in fsspec's memory."""
+    there = fsspec.filesystem("memory")
+    for file in folder.rglob("part-*"):
+        there.pipe_file(f"/shards/{file.relative_to(folder)}", file.read_bytes())
+    yield "memory://shards"
+    there.rm("/shards", recursive=True)
+
+
+@pytest.fixture
+def web(folder: Path) -> Iterator[FileServer]:
+    """Return the server of the folder."""
+    with served(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pieces of two rows, so that row groups of three are cut and those of one are joined."""
+    monkeypatch.setattr(parquet_pieces, "PIECE_BYTES", 2 * ROWS[0].nbytes)
+    monkeypatch.setattr(npy_shards, "PIECE_BYTES", 2 * ROWS[0].nbytes)
+
+
+def assert_holds(vectors: Vectors, rows: NDArray[np.float32] = ROWS) -> None:
+    """Compare rows in blocks, in steps, all at once and by position."""
+    assert_array_equal(np.concatenate([block for _, block in vectors.blocks(4)]), rows)
+    assert_array_equal(np.asarray(vectors.rows), rows)
+    assert_array_equal(vectors.rows[1:9:3], rows[1:9:3])
+    assert vectors.rows[4:4].shape == (0, rows.shape[1])
+    positions = np.random.default_rng(0).permutation(len(rows))
+    assert_array_equal(vectors.gather(positions).block(0, len(rows)), rows[positions])
+
+
+# What is read.
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/*", "{}/part-?.*", "{}/part-[012].*"])
+@pytest.mark.parametrize("place", ["here", "memory", "web"])
+def test_folders_and_patterns_are_one_set_wherever_they_are(
+    folder: Path, memory: str, web: FileServer, place: str, kind: str, form: str, small_pieces: None
+) -> None:
+    if form == "{}/*":
+        form = f"{{}}/*.{kind}"
+    if place == "web" and "?" in form:
+        form = form.replace("?", "*")  # in a web address it begins the query
+    root = {"here": str(folder), "memory": memory, "web": web.url}[place]
+    vectors = read_vectors(f"{root}/{form.format(kind)}")
+    assert vectors.ids.tolist() == (NAMES if kind == "parquet" else list(range(13)))
+    assert_holds(vectors)
+
+
+@pytest.mark.parametrize("place", ["memory", "web"])
+@pytest.mark.parametrize("name", ["npy/part-2.npy", "parquet/part-2.parquet"])
+def test_a_single_remote_file_is_read(memory: str, web: FileServer, place: str, name: str, small_pieces: None) -> None:
+    vectors = read_vectors(f"{memory if place == 'memory' else web.url}/{name}")
+    assert vectors.ids.tolist() == (NAMES[6:] if "parquet" in name else list(range(7)))
+    assert_holds(vectors, ROWS[6:])
+
+
+def test_a_remote_folder_may_be_named_as_a_file(folder: Path) -> None:
+    there = fsspec.filesystem("memory")
+    there.pipe_file("/spark/items.parquet/part-0.parquet", (folder / "parquet" / "part-0.parquet").read_bytes())
+    assert_holds(read_vectors("memory://spark/items.parquet"), ROWS[:5])
+
+
+def test_names_decide_the_order_and_empty_shards_are_passed_over(tmp_path: Path) -> None:
+    for name, span in {"b": slice(5, 13), "a-10": slice(0, 2), "a-9": slice(2, 5)}.items():
+        np.save(tmp_path / f"{name}.npy", ROWS[span])
+    np.save(tmp_path / "a-11.npy", ROWS[:0])
+    assert_holds(read_vectors(tmp_path))
+
+
+def test_ids_of_all_shards_must_differ_and_may_come_from_a_file(folder: Path) -> None:
+    (folder / "ids.txt").write_text("\n".join(map(str, NUMBERS)))
+    assert read_vectors(folder / "npy", ids=folder / "ids.txt").ids.tolist() == NUMBERS
+    write_parquet(folder / "parquet" / "part-1.parquet", id=NAMES[:1], embedding=fixed(ROWS[5:6]))
+    with pytest.raises(ValueError, match=r"parquet has repeated ids, for example 'image 0\.jpg'"):
+        read_vectors(folder / "parquet")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
+def test_the_type_of_the_numbers_is_kept(folder: Path, memory: str, dtype: type[np.generic]) -> None:
+    there, rows = fsspec.filesystem("memory"), (10 * ROWS).astype(dtype)
+    np.save(folder / "one.npy", rows)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 4)
+    write_parquet(folder / "one.parquet", embedding=lists)
+    for name in ("one.npy", "one.parquet"):
+        there.pipe_file(f"/shards/{name}", (folder / name).read_bytes())
+        found = read_vectors(f"{memory}/{name}").rows
+        assert found.dtype == dtype
+        assert_array_equal(np.asarray(found), rows)
+
+
+@pytest.mark.parametrize(
+    "embedding",
+    [
+        pa.array(ROWS.tolist(), pa.list_(pa.float32())),
+        pa.array(ROWS.tolist(), pa.large_list(pa.float32())),
+        pa.array(ROWS.tolist(), pa.list_(pa.float64())),
+    ],
+)
+def test_lists_of_every_kind_are_read_lazily(tmp_path: Path, embedding: pa.Array, small_pieces: None) -> None:
+    write_parquet(tmp_path / "a.parquet", embedding=embedding)
+    assert_holds(read_vectors(tmp_path))
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_however_rows_are_cut_they_are_the_same(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 60))
+    rows = np.arange(3 * count, dtype=np.float32).reshape(count, 3)
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=4)))
+    group, most = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 20))
+    there = fsspec.filesystem("memory")
+    if there.exists("/cut"):
+        there.rm("/cut", recursive=True)
+    kind = data.draw(st.sampled_from(["npy", "parquet"]))
+    for number, (start, stop) in enumerate(zip([0, *cuts], [*cuts, count], strict=True)):
+        with there.open(f"/cut/{number}.{kind}", "wb") as file:
+            if kind == "npy":
+                np.save(file, rows[start:stop])
+            else:
+                pq.write_table(pa.table({"embedding": fixed(rows[start:stop])}), file, row_group_size=group)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_pieces, "PIECE_BYTES", 12 * most)
+        patch.setattr(npy_shards, "PIECE_BYTES", 12 * most)
+        found = read_vectors("memory://cut")
+    start, stop = sorted(data.draw(st.tuples(st.integers(0, count), st.integers(0, count))))
+    assert_array_equal(found.rows[start:stop], rows[start:stop])
+    positions = np.array(data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=80)))
+    assert_array_equal(take(found.rows, positions), rows[positions])
+
+
+def test_fits_and_searches_are_those_of_the_array(folder: Path, web: FileServer, small_pieces: None) -> None:
+    for name in ("parquet/*.parquet", "npy"):
+        items = read_vectors(f"{web.url}/{name}")
+        plain = Vectors(items.ids, ROWS)
+        found, expected = (unhub.fit(one, ROWS[::-1] + 1, method="nnn:k=3") for one in (items, plain))
+        assert_array_equal(found.arrays["bias"], expected.arrays["bias"])
+        hits, known = (unhub.searcher(one, found).search(ROWS[:4], k=3) for one in (items, plain))
+        assert_array_equal(hits.ids, known.ids)
+
+
+# How little is read.
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npy_shards, "PIECE_BYTES", 4096)
+    rows = np.random.default_rng(0).standard_normal((10_000, 16)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    with served(tmp_path) as web:
+        vectors = read_vectors(f"{web.url}/rows.npy")
+        web.sent.clear()
+        assert_array_equal(vectors.rows[5000:5010], rows[5000:5010])
+        assert_array_equal(vectors.rows[5010:5020], rows[5010:5020])  # which came with the others
+        assert web.sent == [4096]
+
+
+def test_a_parquet_file_sends_the_row_groups_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "BUFFER_BYTES", 4096)
+    monkeypatch.setattr("unhub.files.parquet.BUFFER_BYTES", 4096)
+    monkeypatch.setattr(parquet_pieces, "PIECE_BYTES", 100 * 64)
+    rows = np.random.default_rng(0).standard_normal((10_000, 16)).astype(np.float32)
+    pq.write_table(pa.table({"embedding": fixed(rows)}), tmp_path / "rows.parquet", row_group_size=100)
+    with served(tmp_path) as web:
+        vectors = read_vectors(f"{web.url}/rows.parquet")
+        vectors.rows[0:1]  # which opens the file
+        web.sent.clear()
+        assert_array_equal(vectors.rows[5000:5050], rows[5000:5050])
+        assert sum(web.sent) < 0.1 * rows.nbytes
+
+
+@pytest.mark.parametrize("group", [1 << 20, 2000])
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_memory_does_not_grow_with_the_files(
+    tmp_path: Path, kind: str, group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_pieces, "PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(npy_shards, "PIECE_BYTES", 1 << 20)
+    rows = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)
+    for number in range(6):  # 92 MB in six files
+        if kind == "npy":
+            np.save(tmp_path / f"{number}.npy", rows)
+        else:
+            table = pa.table({"embedding": fixed(rows)})
+            pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=group, compression="none")
+    del rows
+    pool = pa.default_memory_pool()
+    pool.release_unused()
+    with served(tmp_path) as web:
+        vectors = read_vectors(web.url if kind == "npy" else tmp_path)
+        before, most, total = anonymous_memory(), 0, 0.0
+        for _, block in vectors.blocks(4096):
+            most = max(most, anonymous_memory() - before)
+            total += float(block[:, 0].sum())
+        assert total != 0
+        # 16 pieces of 1 MB, a few blocks, and what the allocators keep; of the file here, the server's copy of 15 MB.
+        assert most < 60 << 20
+
+
+def test_threads_that_want_the_same_piece_read_it_once() -> None:
+    asked, reads = threading.Barrier(8), []
+
+    def read() -> NDArray[np.generic]:
+        reads.append(1)
+        return ROWS
+
+    cache = PieceCache()
+
+    def get(_: int) -> NDArray[np.generic]:
+        asked.wait()
+        return cache.get(("a", 0), read)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found is ROWS for found in pool.map(get, range(8)))
+    assert len(reads) == 1
+
+
+def test_a_piece_that_failed_is_read_again() -> None:
+    cache = PieceCache()
+    with pytest.raises(ValueError, match="broken"):
+        cache.get(("a", 0), lambda: int("broken"))  # type: ignore[arg-type, return-value]
+    assert cache.get(("a", 0), lambda: ROWS) is ROWS
+
+
+def test_threads_read_parquet_shards_at_the_same_time(folder: Path, memory: str, small_pieces: None) -> None:
+    starts = [*range(10)] * 20
+    for place in (folder / "parquet", f"{memory}/parquet"):
+        vectors = read_vectors(place)
+        with ThreadPoolExecutor(6) as pool:
+            blocks = pool.map(vectors.block, starts, [start + 3 for start in starts])
+            for start, block in zip(starts, blocks, strict=True):
+                assert_array_equal(block, ROWS[start : start + 3])
+
+
+# In another process.
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize("place", ["here", "web"])
+def test_rows_are_small_when_pickled_and_opened_anew(
+    folder: Path, web: FileServer, place: str, kind: str, small_pieces: None
+) -> None:
+    vectors = read_vectors(f"{folder if place == 'here' else web.url}/{kind}/*.{kind}")
+    vectors.rows[0:13]  # what is open or kept here does not go along
+    sent = pickle.dumps(vectors.rows)
+    assert len(sent) < 2500
+    program = "import sys, pickle, numpy as np; rows = pickle.loads(sys.stdin.buffer.read()); print(rows[4:8].tolist())"
+    run = subprocess.run(
+        [sys.executable, "-c", program], input=sent, capture_output=True, timeout=60, check=True, cwd="/"
+    )
+    assert eval(run.stdout) == ROWS[4:8].tolist()
+
+
+def test_a_relative_path_is_kept_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for kind in ("npy", "parquet"):
+        sent = pickle.dumps(read_vectors(kind).rows)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir("/")
+            assert_array_equal(pickle.loads(sent)[:], ROWS)
+
+
+# What goes wrong.
+
+
+def wide(folder: Path, kind: str) -> None:
+    rows = np.ones((2, 5), np.float32)
+    if kind == "npy":
+        np.save(folder / "part-1.npy", rows)
+    else:
+        write_parquet(folder / "part-1.parquet", id=["x", "y"], embedding=fixed(rows))
+
+
+def longer(folder: Path, kind: str) -> None:
+    if kind == "npy":
+        np.save(folder / "part-1.npy", ROWS.astype(np.float64))
+    else:
+        lists = pa.array(ROWS[5:6].tolist(), pa.list_(pa.float64()))
+        write_parquet(folder / "part-1.parquet", id=NAMES[5:6], embedding=lists)
+
+
+def cut(folder: Path, kind: str) -> None:
+    path = folder / f"part-1.{kind}"
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flat(folder: Path, kind: str) -> None:
+    if kind == "npy":
+        np.save(folder / "part-1.npy", ROWS[0])
+    else:
+        write_parquet(folder / "part-1.parquet", id=NAMES[:1], embedding=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (wide, "has 5 dimensions, .*part-0.* 4; embed all with one model"),
+        (longer, "holds float64, .*part-0.* float32; save all in one type"),
+        (cut, "truncated or not a "),
+        (flat, "must be a matrix|lists of numbers are required"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize("place", ["here", "web"])
+def test_a_bad_shard_is_one_line_that_names_it(
+    folder: Path, web: FileServer, place: str, spoil: Callable[[Path, str], None], kind: str, words: str
+) -> None:
+    spoil(folder / kind, kind)
+    with pytest.raises(ValueError, match=rf"^\S+part-1\.{kind}: .*({words})[^\n]*$"):
+        read_vectors(f"{folder if place == 'here' else web.url}/{kind}")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"id": ["x"], "embedding": pa.array([None], pa.list_(pa.float32(), 4))}, "row 0 of .* is empty"),
+        ({"id": ["x"], "embedding": pa.array([[1, None, 2, 3]], pa.list_(pa.float32()))}, "has an empty place"),
+        ({"id": ["x", "y"], "embedding": pa.array([[1] * 3, [1] * 5], pa.list_(pa.float32()))}, "row 1 .* 5 numbers"),
+        ({"id": ["x", "y"], "embedding": pa.array([[1] * 3, [1] * 4], pa.list_(pa.float32()))}, "differ in length"),
+        ({"embedding": fixed(ROWS[:1])}, "has no column `id`, and .*part-0.* has one"),
+        ({"id": [7], "embedding": fixed(ROWS[:1])}, "has ids of another type than .*part-0"),
+        ({"key": ["x"], "embedding": fixed(ROWS[:1])}, "has no column `id` but `key`"),
+        ({"id": ["x"]}, "`embedding` is required"),
+        ({"id": ["x"], "embedding": pa.array([["a"] * 4])}, "lists of numbers are required"),
+    ],
+)
+def test_a_bad_parquet_shard_is_named_when_it_is_found_or_read(
+    folder: Path, columns: dict[str, Any], words: str
+) -> None:
+    write_parquet(folder / "parquet" / "part-1.parquet", **columns)
+    with pytest.raises(ValueError, match=rf"part-1\.parquet: .*{words}[^\n]*$"):
+        np.asarray(read_vectors(folder / "parquet").rows)
+
+
+def test_pages_that_are_damaged_are_named_when_they_are_read(folder: Path) -> None:
+    path = folder / "parquet" / "part-2.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"part-2\.parquet: truncated or not a Parquet file"):
+        np.asarray(read_vectors(folder / "parquet").rows)
+
+
+def test_a_shard_that_changes_is_noticed(folder: Path, web: FileServer) -> None:
+    here, there = read_vectors(folder / "npy"), read_vectors(f"{web.url}/npy")
+    np.save(folder / "npy" / "part-2.npy", ROWS[:3])
+    with pytest.raises(ValueError, match=r"part-2\.npy: has changed since it was found; read it again"):
+        np.asarray(here.rows)
+    with pytest.raises(RemoteFailure, match=r"part-2\.npy: sent \d+ bytes for 112; it has changed"):
+        np.asarray(there.rows)
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("{here}/nothing/*.npy", r"nothing/\*\.npy: finds no files$"),
+        ("{here}/empty", r"empty: a folder is read if it holds \.npy or \.parquet files"),
+        ("{here}/mixed", r"mixed: finds both \.npy and \.parquet files; name one kind"),
+        ("{here}/hollow", r"hollow: holds no rows$"),
+        ("{here}/npy/../*/_SUCCESS*", r"_SUCCESS: is not \*\.npy or \*\.parquet"),
+        ("{here}/photos.unfinished", r"photos\.unfinished: `unhub embed` has not finished this folder"),
+        ("{memory}/nothing/*.npy", r"memory://shards/nothing/\*\.npy: finds no files named \*\.npy or \*\.parquet"),
+        ("{web}/empty", r"/empty: finds no files named"),
+        ("{web}/part.csv", r"(part\.csv: finds no files|No such file)"),
+        ("s4://bucket/items", r"path 's4' is unknown; did you mean 's3'\?"),
+    ],
+)
+def test_a_place_with_nothing_to_read_is_one_line(
+    folder: Path, memory: str, web: FileServer, form: str, words: str
+) -> None:
+    for name in ("empty", "mixed", "hollow", "photos.unfinished"):
+        (folder / name).mkdir()
+    for file in (folder / "npy" / "part-0.npy", folder / "parquet" / "part-0.parquet"):
+        (folder / "mixed" / file.name).write_bytes(file.read_bytes())
+    np.save(folder / "hollow" / "a.npy", ROWS[:0])
+    np.save(folder / "photos.unfinished" / "embeddings.npy", ROWS)
+    with pytest.raises((ValueError, FileNotFoundError), match=words) as raised:
+        read_vectors(form.format(here=folder, memory=memory, web=web.url))
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_not_there_is_named(memory: str, web: FileServer) -> None:
+    for place in (f"{memory}/gone.npy", f"{web.url}/gone.parquet"):
+        with pytest.raises(FileNotFoundError) as raised:
+            read_vectors(place)
+        assert raised.value.filename == place
+
+
+def test_a_host_that_does_not_answer_has_a_time_limit(web: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "TIME_LIMIT_SECONDS", 0.3)
+    web.silent = True
+    with pytest.raises(RemoteFailure, match=r"^http://\S+part-0\.npy: no answer within 0\.3 seconds$"):
+        read_vectors(f"{web.url}/npy/part-0.npy")
+
+
+def test_a_host_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(RemoteFailure, match=r"^http://127\.0\.0\.1:1/a\.npy: cannot be read \([^\n]*\)$"):
+        read_vectors("http://127.0.0.1:1/a.npy")
+
+
+def test_a_server_that_wants_credentials_is_one_line_without_secrets(web: FileServer) -> None:
+    web.status = 403
+    address = web.url.replace("//", "//me:secret@")
+    with pytest.raises(
+        PermissionError, match=r"part-0\.npy: access is denied \(403 Forbidden\); give aiohttp"
+    ) as raised:
+        read_vectors(f"{address}/npy/part-0.npy?signature=secret")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_server_without_ranges_is_refused(web: FileServer) -> None:
+    web.ranges = False
+    with pytest.raises(RemoteFailure, match=r"part-0\.npy: the server does not send parts of a file; download it"):
+        read_vectors(f"{web.url}/npy/part-0.npy")
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(web: FileServer) -> None:
+    vectors = read_vectors(f"{web.url}/npy")
+    web.broken = 2
+    assert_array_equal(np.asarray(vectors.rows), ROWS)
+    again = read_vectors(f"{web.url}/npy")
+    web.broken = 100
+    with pytest.raises(RemoteFailure, match=r"part-0\.npy: cannot be read"):
+        np.asarray(again.rows)
+
+
+def test_a_remote_file_that_numpy_stored_by_columns_is_refused(folder: Path, web: FileServer) -> None:
+    np.save(folder / "npy" / "part-0.npy", np.asfortranarray(ROWS))
+    with pytest.raises(ValueError, match=r"part-0\.npy: is stored column by column"):
+        read_vectors(f"{web.url}/npy/part-0.npy")
+    assert_holds(read_vectors(f"{folder}/npy/part-0.*"))
+
+
+@pytest.mark.parametrize(
+    ("absent", "address", "words"),
+    [
+        ("fsspec", "s3://bucket/items", r"reading s3:// needs fsspec: .*\[remote\].*"),
+        ("s3fs", "s3://bucket/items", "reading s3:// needs s3fs: pip install s3fs"),
+        ("gcsfs", "gs://bucket/items", "reading gs:// needs gcsfs: pip install gcsfs"),
+        ("aiohttp", "https://host/items.npy", "reading https:// needs aiohttp: pip install aiohttp"),
+    ],
+)
+def test_what_is_not_installed_is_named(absent: str, address: str, words: str) -> None:
+    program = f"import sys; sys.modules['{absent}'] = None; import unhub; unhub.read_vectors('{address}')"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    last = run.stderr.strip().splitlines()[-1]
+    assert re.search(f"^ImportError: {words}$", last)
+
+
+def test_fsspec_is_imported_only_for_remote_files(folder: Path) -> None:
+    shown = "'fsspec' in sys.modules, 'pyarrow' in sys.modules"
+    program = f"import sys, unhub; unhub.read_vectors(r'{folder}/npy'); print({shown})"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == ["False", "False"]
+
+
+# Folders with a meaning of their own.
+
+
+def test_folders_of_other_programs_are_read_as_before(tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip")
+    rows = read_vectors(clip).rows
+    assert isinstance(rows, Stacked) and all(isinstance(part, np.memmap) for part in rows.parts)
+    assert_holds(read_vectors(clip))  # by number, not by name
+    assert_holds(read_vectors(clip / "img_emb"))
+
+
+# The command line.
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Return a folder with the usual inputs, and the items in shards."""
+    write_inputs(tmp_path)
+    (tmp_path / "shards").mkdir()
+    for number, start in enumerate(range(0, 40, 15)):
+        np.save(tmp_path / "shards" / f"{number}.npy", ITEMS[start : start + 15])
+    return tmp_path
+
+
+def test_commands_take_folders_patterns_and_addresses(inputs: Path) -> None:
+    expected = unhub.fit(ITEMS, BANK)
+    with served(inputs) as web:
+        for items in ("shards", "shards/*.npy", f"{web.url}/shards", f"{web.url}/shards/*.npy", f"{web.url}/items.npy"):
+            succeed(inputs, "fit", "--items", items, "--bank", f"{web.url}/bank.npy", "-o", "out.unhub", "--quiet")
+            assert_array_equal(unhub.load(inputs / "out.unhub").arrays["bias"], expected.arrays["bias"])
+            search = ("search", "--items", items, "--correction", "out.unhub", "--queries", f"{web.url}/queries.npy")
+            assert succeed(inputs, *search, "--format", "json")
+        new = ("extend", "--correction", "out.unhub", "--new-items", f"{web.url}/queries.npy", "--bank", "bank.npy")
+        succeed(inputs, *new, "-o", "grown.unhub")
+        assert len(unhub.load(inputs / "grown.unhub")) == 43
+        succeed(inputs, "fit", "--items", "shards", "--item-ids", "names.txt", *FIT[3:], "--quiet")
+
+
+def test_mistakes_on_the_command_line_are_one_line(inputs: Path) -> None:
+    np.save(inputs / "shards" / "1.npy", ITEMS[:, :3])
+    fit = ("fit", "--bank", "bank.npy", "-o", "out.unhub", "--items")
+    assert fail(inputs, *fit, "shards").startswith("--items: shards/1.npy: has 3 dimensions, shards/0.npy 8; ")
+    assert fail(inputs, *fit, "shards/*.parquet") == "--items: shards/*.parquet: finds no files"
+    assert "did you mean 's3'?" in fail(inputs, *fit, "s4://bucket/items")
+    with served(inputs) as web:
+        web.status = 401
+        said = fail(inputs, *fit, f"{web.url}/items.npy")
+        assert said.startswith(f"--items: {web.url}/items.npy: access is denied (401 Unauthorized); ")
+
+
+def test_a_file_that_a_pattern_finds_is_never_replaced(inputs: Path) -> None:
+    target = ("fit", "--items", "shards/*.npy", "--bank", "bank.npy", "--overwrite", "-o", "shards/1.npy")
+    said = fail(inputs, *target)
+    assert said == "--output: shards/1.npy is an input of this command; name another file"
+    assert os.listdir(inputs / "shards").count("1.npy") == 1
