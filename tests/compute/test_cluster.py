@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 import unhub
-from tests.bank_cases import drawn
+from tests.bank_cases import drawn, whole_h
 from tests.children import SOURCE, child
 from unhub.arrays import Float32
 from unhub.compute.cluster import ATTEMPTS, Cluster, KeptThere
@@ -73,6 +73,11 @@ def workers_of(runner: Cluster, count: int) -> Iterator[None]:
         runner.slots, runner.machines = kept
 
 
+def process_of(keeper: Any) -> int:
+    """Return the process that keeps an object."""
+    return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getpid())))
+
+
 def rows_of(n: int, d: int, seed: int) -> Float32:
     return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
 
@@ -109,8 +114,8 @@ def test_any_number_of_workers_has_the_numbers_of_one_machine(runner: Cluster, c
     with workers_of(runner, count):
         there = unhub.fit(sets.items, sets.bank, method=specs, bank_items=sets.bank_items, threads=1)
     for one, other in zip(here, there, strict=True):
-        scale = max(float(np.ptp(one.arrays["bias"])), 1e-3)
-        assert_allclose(other.arrays["bias"], one.arrays["bias"], rtol=0, atol=1e-5 * scale)
+        scale = max(float(np.ptp(whole_h(one))), 1e-3)
+        assert_allclose(whole_h(other), whole_h(one), rtol=0, atol=1e-5 * scale)
         assert other.source == one.source
         assert any("on Ray" in note for note in other.cost.notes)
         assert other.cost.passes >= one.cost.passes
@@ -159,7 +164,7 @@ def test_rows_in_files_never_pass_through_this_process(runner: Cluster, tmp_path
     with workers_of(runner, 2):
         there = [unhub.fit(items, bank, method, threads=1) for method in ("is", "dn", "sn:tau=0.1")]
     for one, other in zip(here, there, strict=True):
-        assert_allclose(other.arrays["bias"], one.arrays["bias"], rtol=0, atol=1e-6)
+        assert_allclose(whole_h(other), whole_h(one), rtol=0, atol=1e-6)
     assert runner.sent - before < 250_000 < bank.nbytes  # the jobs, and the vectors of Sinkhorn
 
 
@@ -171,7 +176,7 @@ def test_a_folder_of_shards_is_read_by_the_workers(runner: Cluster, tmp_path: Pa
     here, before = unhub.fit(items, bank, threads=1), runner.sent
     with workers_of(runner, 2):
         there = unhub.fit(items, bank, threads=1)
-    assert_allclose(there.arrays["bias"], here.arrays["bias"], rtol=0, atol=1e-6)
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
     assert runner.sent - before < bank.nbytes + 50_000 < items.rows[:].nbytes
 
 
@@ -202,7 +207,7 @@ def test_a_worker_that_is_killed_changes_no_h(runner: Cluster, tmp_path: Path, s
     with workers_of(runner, 3):
         there = unhub.fit(trap, bank, spec, threads=1, memory="2MB")  # which keeps no K, so that items are read again
     assert len(list(tmp_path.iterdir())) == spared + 1
-    assert_allclose(there.arrays["bias"], here.arrays["bias"], rtol=0, atol=1e-6)
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
 
 
 def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +217,7 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
     def killing(self: KeptThere, method: str, *arguments: Any) -> list[Any]:
         asked.append(method)
         if len(asked) == 4:
-            os.kill(ray.get(self._workers[1].__ray_call__.remote(lambda worker: os.getpid())), signal.SIGKILL)
+            os.kill(process_of(runner.keeper(1)), signal.SIGKILL)
         return ask(self, method, *arguments)
 
     here = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
@@ -220,7 +225,7 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
     with workers_of(runner, 2):
         there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
     assert len(asked) == 11
-    assert_allclose(there.arrays["bias"], here.arrays["bias"], rtol=0, atol=1e-6)
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
 
 
 def test_work_that_always_kills_its_worker_is_given_up(runner: Cluster, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import os
 import pickle
 import socket
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -133,6 +134,7 @@ class Cluster:
         self.machines = [int(node["Resources"]["CPU"]) for node in nodes]
         self.slots = sum(self.machines)
         self.sent = self.received = 0
+        self._keepers: dict[int, Any] = {}
         self._put: dict[int, tuple[object, Any]] = {}  # what is in the object store, by its id here
         self._at = optional("ray.util.scheduling_strategies", "ray", on).NodeAffinitySchedulingStrategy
         self._work = ray.remote(max_retries=0, num_cpus=1, scheduling_strategy="SPREAD")(_work)
@@ -158,18 +160,29 @@ class Cluster:
 
     @contextmanager
     def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> Iterator[KeptThere]:
-        """Keep an object on each machine; one whose worker died is made anew."""
+        """Keep an object on each machine; one whose worker died is made anew. The workers stay for the next time."""
         kept = KeptThere(self, [self._packed(maker) for maker in makers], tick)
         try:
             yield kept
-        finally:
-            kept.end()
+        except BaseException:
+            for number in range(len(makers)):
+                self.end_keeper(number)
+            raise
+        kept.forget()
 
-    def start(self, number: int, packed: tuple[bytes, list[Any]]) -> Any:
-        """Start a worker that keeps an object, if possible on the machine of this number."""
-        where = self._at(self._nodes[number % len(self._nodes)], soft=True)
-        # It asks for no processor, so that it can move to a machine where another one already is.
-        return self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=where)(_Keeper).remote(*packed)
+    def keeper(self, number: int) -> Any:
+        """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
+        if number not in self._keepers:
+            where = self._at(self._nodes[number % len(self._nodes)], soft=True)
+            # It asks for no processor, so that it can move to a machine where another one already is.
+            start = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=where)(_Keeper)
+            self._keepers[number] = start.remote()
+        return self._keepers[number]
+
+    def end_keeper(self, number: int) -> None:
+        """End a worker that keeps an object, whatever it does."""
+        with suppress(Exception):  # one that is gone need not be ended
+            self._ray.kill(self._keepers.pop(number))
 
     def lend(self, array: NDArray[np.generic]) -> Any:
         """Put an array into the object store, for as long as the reference lives."""
@@ -184,11 +197,6 @@ class Cluster:
         if id(array) not in self._put:
             self._put[id(array)] = array, self.lend(array)
         return self._put[id(array)][1]
-
-    def end(self, worker: Any) -> None:
-        """End a worker that keeps an object."""
-        with suppress(Exception):
-            self._ray.kill(worker)
 
     def _packed(self, value: object) -> tuple[bytes, list[Any]]:
         """Return something as bytes, and what they refer to in the object store."""
@@ -279,31 +287,30 @@ class Cluster:
 
 
 class KeptThere:
-    """Objects that are kept by workers, each on a machine."""
+    """Objects that the keepers of a cluster keep, each on a machine."""
 
     def __init__(self, home: Cluster, makers: Sequence[tuple[bytes, list[Any]]], tick: Tick) -> None:
         self._home, self._makers, self._tick = home, makers, tick
-        self._workers = [home.start(number, maker) for number, maker in enumerate(makers)]
+        self._name = uuid.uuid4().hex  # tells these objects from those of another time
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every object with the same arrays."""
-        sent = [self._home.lend(one) for one in arguments]
-        fresh = [True] * len(self._workers)
+        lent = [self._home.lend(one) for one in arguments]
+        asked: set[int] = set()
 
         def call(number: int) -> Any:
-            if not fresh[number]:
-                self._home.end(self._workers[number])
-                self._workers[number] = self._home.start(number, self._makers[number])
-            fresh[number] = False
-            return self._workers[number].call.remote(method, *sent)
+            if number in asked:  # and it died
+                self._home.end_keeper(number)
+            asked.add(number)
+            return self._home.keeper(number).call.remote(self._name, *self._makers[number], method, *lent)
 
-        asks = [functools.partial(call, number) for number in range(len(self._workers))]
+        asks = [functools.partial(call, number) for number in range(len(self._makers))]
         return self._home.gather(asks, [], self._tick)
 
-    def end(self) -> None:
-        """End the workers."""
-        for worker in self._workers:
-            self._home.end(worker)
+    def forget(self) -> None:
+        """Let the objects go."""
+        for number in range(len(self._makers)):
+            self._home.keeper(number).forget.remote()
 
 
 class _Sender(pickle.Pickler):
@@ -411,11 +418,16 @@ def _ignore(amount: int) -> None:
 class _Keeper:
     """A worker that keeps an object."""
 
-    def __init__(self, data: bytes, references: Sequence[Any]) -> None:
-        self._given, self._kept = (data, references), None
+    def __init__(self) -> None:
+        self._name, self._kept = "", None
 
-    def call(self, method: str, *arguments: object) -> bytes:
-        """Call a method of the object, which is made when it is first asked: its errors then reach the user."""
-        if self._kept is None:
-            self._kept = _Receiver(*self._given).load()()
+    def call(self, name: str, data: bytes, references: Sequence[Any], method: str, *arguments: object) -> bytes:
+        """Call a method of the object of this name, which is made when it is first asked."""
+        if name != self._name:
+            self._kept = None  # before there is another
+            self._name, self._kept = name, _Receiver(data, references).load()()
         return pickle.dumps(getattr(self._kept, method)(*arguments), protocol=5)
+
+    def forget(self) -> None:
+        """Let the object go."""
+        self._name, self._kept = "", None

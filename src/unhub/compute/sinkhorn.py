@@ -53,13 +53,16 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """h = -tau * log beta, (items,), log alpha, (queries,), and how the iterations went."""
+    """h = -tau * log beta, (items,), log alpha, (queries,), and how the iterations went.
+
+    row_error: not a number if it was not measured.
+    """
 
     h: Float64
     log_alpha: Float64
     iterations: int
     kept: str
-    row_error: float | None
+    row_error: float
     column_error: float | None
 
 

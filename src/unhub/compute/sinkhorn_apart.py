@@ -142,7 +142,7 @@ class _Apart:
             log_alpha = self._log_alpha(self.turned, h, self.log_shares)
             h = column_potentials(self.similarity, self.tau, log_alpha, self.n, self.workers)
             h = with_held(h, self.tau, held, self.rows.total)
-        return Solution(h, log_alpha, self.schedule.iterations, "recomputed", None, None)
+        return Solution(h, log_alpha, self.schedule.iterations, "recomputed", math.nan, None)
 
 
 def _by_threads(count: int, machines: Sequence[int]) -> list[tuple[Span, int]]:
