@@ -72,7 +72,8 @@ METHOD_NAMES = {
 SEES_EVERYTHING = "__init__"
 
 ENGINES = ("chromadb", "lancedb", "psycopg", "pymilvus", "qdrant_client", "qdrant_edge", "usearch")
-OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", "fsspec", *ENGINES)
+LIBRARIES = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", "fsspec", "ray")
+OPTIONAL = (*LIBRARIES, *ENGINES)
 
 
 def layer_of(module: str) -> str:

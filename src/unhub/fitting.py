@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.cluster import on_machines
 from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
@@ -37,6 +38,7 @@ def fit(
     memory: int | str | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -53,10 +55,12 @@ def fit(
     memory: int | str | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> list[Correction]: ...
+@on_machines
 def fit(
     items: VectorsLike | Dense,
     bank: VectorsLike | None = None,
@@ -68,6 +72,7 @@ def fit(
     memory: int | str | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     mergeable: bool = False,
     progress: Progress | None = None,
     **parameters: Value,
@@ -79,7 +84,8 @@ def fit(
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
     much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
     "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
-    multiplies there, "fp32" (the default) or "bf16". mergeable: keep what `merge` needs besides h. progress: called
+    multiplies there, "fp32" (the default) or "bf16". on: machines to do it, "ray" for the Ray cluster at hand, else a
+    local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs besides h. progress: called
     with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
@@ -178,18 +184,23 @@ class _Sets:
         sets = {"items": gallery, "bank": queries, "bank_items": gallery if targets is None else targets}
         check_widths(sets, against="items")
         self.items, self.ids = gallery, gallery.ids
-        self.item_hashes, unit_length = inspect(gallery, "items", similarity, workers.map)
+        self.item_hashes, unit_length = inspect(gallery, "items", similarity, workers.spread)
         gallery = gallery.seen(unit_length)
         target_print = None
         if targets is not None:
-            hashes, unit_length = inspect(targets, "bank_items", similarity, workers.map)
+            hashes, unit_length = inspect(targets, "bank_items", similarity, workers.spread)
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
         if bank is not None:
-            queries = self._bank = ReadOnce(queries, "bank", similarity)
-            if len(queries) < len(gallery):  # every thread reads all of it, so inspect it once beforehand
-                self._bank.inspected(workers.map)
+            self._bank = ReadOnce(queries, "bank", similarity)
+            if workers.runner is not None:  # what is read elsewhere is not noted here
+                queries = queries.seen(self._bank.inspected(workers.spread).unit_length)
+            else:
+                queries = self._bank
+                if len(queries) < len(gallery):  # every thread reads all of it, so inspect it once beforehand
+                    self._bank.inspected(workers.map)
         self._source = Source(similarity, gallery.dimensions, None, target_print, Witness.of(gallery))
-        self.bank = vector_bank(gallery, queries, targets, similarity)
+        bank_of_both = vector_bank(gallery, queries, targets, similarity)
+        self.bank = bank_of_both if workers.runner is None else dataclasses.replace(bank_of_both, run=workers.spread)
 
     def source(self, workers: Workers) -> Source:
         """Return where the similarities come from; read the bank rows that no method has read."""
@@ -224,6 +235,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
             else 0.0
         )
         notes += precise if passes and not method.stays_here else ()
+        notes += () if workers.runner is None else (workers.runner.note,)
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
 

@@ -42,7 +42,7 @@ def checked_once(value: VectorsLike, name: str) -> CheckedOnce:
 def checked_now(value: VectorsLike, name: str, similarity: Kind, threads: int | None = None) -> CheckedOnce:
     """Return vectors as `checked_once` does, with every row already checked, so that parts are not checked again."""
     vectors = checked_once(value, name)
-    inspect(vectors, name, similarity, Workers(threads).map)
+    inspect(vectors, name, similarity, Workers(threads).spread)
     return vectors
 
 
@@ -90,7 +90,7 @@ def locate(
     places = _places(items.ids, correction.ids)
     unit_length = False
     if hashes is None:
-        hashes, unit_length = inspect(items, "items", similarity, Workers(threads).map)
+        hashes, unit_length = inspect(items, "items", similarity, Workers(threads).spread)
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
@@ -171,6 +171,11 @@ def kind_of(fitted: Bias) -> Kind:
     return cast("Kind", fitted.source.similarity)
 
 
+def inspected(fitted: Bias, vectors: Vectors, name: str) -> Hashes:
+    """Check vectors under the similarity of a fit, and return the hashes of their rows."""
+    return inspect(vectors, name, kind_of(fitted), Workers(1).spread).hashes
+
+
 def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
     """Raise unless the vectors have as many dimensions as those of the fit."""
     if vectors.dimensions != fitted.source.dimensions:
@@ -199,7 +204,7 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
                 "new_items", "has no ids, but the ids of the fitted items are strings", "give ids with the new items"
             )
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
-    return added, inspect(added, "new_items", kind_of(fitted)).hashes
+    return added, inspected(fitted, added, "new_items")
 
 
 def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:
@@ -230,7 +235,7 @@ def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
         )
     if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
         raise ArgumentError("items", "differs from the items of the fit in its ids or their order", GIVE_FITTED_REMEDY)
-    differ = np.flatnonzero(inspect(gallery, "items", kind_of(fitted)).hashes != fitted.item_hashes)
+    differ = np.flatnonzero(inspected(fitted, gallery, "items") != fitted.item_hashes)
     if len(differ):
         raise ArgumentError(
             "items",
@@ -263,7 +268,7 @@ def same_bank_items(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | N
 
 def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, name: str) -> None:
     check_dimensions(fitted, vectors, name)
-    given = Fingerprint.of(inspect(vectors, name, kind_of(fitted)).hashes)
+    given = Fingerprint.of(inspected(fitted, vectors, name))
     if stored is None:
         return  # 'raw' needs no bank
     if given.count != stored.count:
@@ -300,7 +305,7 @@ class Matched:
         sets = {name: checked_once(value, name) for name, value in given.items() if value is not None}
         check_widths(sets, against="items" if "items" in sets else "bank")
         workers = Workers(threads)
-        hashes = {name: inspect(vectors, name, similarity, workers.map).hashes for name, vectors in sets.items()}
+        hashes = {name: inspect(vectors, name, similarity, workers.spread).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), sets.get("bank_items"), hashes, similarity)
 
     @property

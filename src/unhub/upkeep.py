@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
+from unhub.compute.cluster import on_machines
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.precision import SHORT_MULTIPLY, notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, Source, check_correction
 from unhub.data.bank import Bank, vector_bank
-from unhub.data.fingerprint import Fingerprint, inspect
+from unhub.data.fingerprint import Fingerprint
 from unhub.data.ids import join_ids, positions_of
 from unhub.data.kept_arrays import per_item
 from unhub.data.similarity import Dot
@@ -26,6 +27,7 @@ from unhub.matching import (
     check_dimensions,
     checked_new_items,
     copies_among,
+    inspected,
     kind_of,
     not_yet_in,
     same_bank,
@@ -38,6 +40,7 @@ from unhub.methods.method import LookAgain, Outcome
 SKIPPED = "items in the store were skipped: the correction has them"
 
 
+@on_machines
 def extend(
     correction: Correction,
     new_items: VectorsLike,
@@ -49,6 +52,7 @@ def extend(
     threads: int | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Correction:
     """Return the correction with more items; only those are computed. `bank` is the one it was fitted on.
@@ -57,7 +61,7 @@ def extend(
     alpha. For those, `warm` iterations over all items (which need the old `items` too) restore the balance. New items
     may copy old ones; the notes of the cost name one. Of a store, the items are added that the correction does not have
     yet, by their ids; the notes say how many were skipped. Under a live name they are those of the source. device,
-    precision: where and how to multiply, as in `fit`.
+    precision, on: where and how to multiply, as in `fit`.
     """
     fitted = _bias(correction, "extend")
     warms = _warms(fitted, warm, items, bank)
@@ -139,6 +143,7 @@ def remove(
     return _warmed(smaller, left, queries, targets, warm, workers) if warms and left and queries else smaller
 
 
+@on_machines
 def merge(
     correction: Correction,
     items: VectorsLike,
@@ -148,20 +153,21 @@ def merge(
     threads: int | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Correction:
     """Return the correction as if `more_bank` had followed its bank; `items` are those it was fitted on.
 
     Equal to a refit with the parameters of the fit (a clipped k stays clipped), except for sn and dbsn: they balance
     the new queries separately and average h. csls, nnn and dualis must be fitted with mergeable=True. device,
-    precision: where and how to multiply, as in `fit`.
+    precision, on: where and how to multiply, as in `fit`.
     """
     fitted = _bias(correction, "merge into")
     workers = Workers(threads, progress=progress, device=name_of(device, precision))
     gallery = same_items(fitted, items)
     more = as_vectors(more_bank, "more_bank")
     check_dimensions(fitted, more, "more_bank")
-    hashes = inspect(more, "more_bank", kind_of(fitted)).hashes
+    hashes = inspected(fitted, more, "more_bank")
     old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # 'raw' needs no bank
     is_all = len(hashes) == old_bank.count
     # A single query may well be asked again, so it is no sign of the same bank.

@@ -25,6 +25,7 @@ from unhub.cli.options import (
     Json,
     Measures,
     NoNotes,
+    On,
     OptionalBank,
     Overwrite,
     Queries,
@@ -86,6 +87,7 @@ def evaluate(
     overwrite: Overwrite = False,
     threads: Threads = None,
     device: Device = None,
+    on: On = None,
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
@@ -101,7 +103,8 @@ def evaluate(
     parts = {"--bank-size": bank_size, "--seeds": seeds}
     _refuse({"--bank-items": bank_items}, not method, "there is no --method to fit")
     _refuse(parts, bank is None, "there is no --bank to draw from")
-    _refuse({"--device": device}, seeds is not None or bank_size is not None, "parts of the bank are fitted without it")
+    drawn = seeds is not None or bank_size is not None
+    _refuse({"--device": device, "--on": on}, drawn, "parts of the bank are fitted without it")
     if bank is not None:
         method = method or [DEFAULT_METHOD]
     inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items, *(correction or ()), *(run or ()))
@@ -159,6 +162,7 @@ def evaluate(
                     similarity=kind or "cosine",
                     threads=threads,
                     device=device,
+                    on=on,
                     progress=advance,
                 )
             corrections |= name_corrections(fitted)
@@ -174,6 +178,7 @@ def evaluate(
                 similarity=kind,
                 threads=threads,
                 device=device,
+                on=on,
                 progress=advance,
             )
     if output is not None:

@@ -17,6 +17,7 @@ from unhub.cli.options import (
     Items,
     Json,
     Memory,
+    On,
     OptionalBank,
     Output,
     Overwrite,
@@ -45,6 +46,7 @@ def fit(
     memory: Memory = None,
     device: Device = None,
     precision: Precision = None,
+    on: On = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -68,6 +70,7 @@ def fit(
             memory=memory,
             device=device,
             precision=precision,
+            on=on,
             mergeable=mergeable,
             progress=advance,
         )

@@ -20,6 +20,7 @@ from unhub.cli.options import (
     Items,
     ItemTexts,
     Json,
+    On,
     Queries,
     QueryIds,
     QueryTexts,
@@ -58,6 +59,7 @@ def hubs(
     similarity: CompareAsFitted = None,
     threads: Threads = None,
     device: Device = None,
+    on: On = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the hubs, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -83,6 +85,7 @@ def hubs(
             similarity=None if similarity is None else similarity.value,
             threads=threads,
             device=device,
+            on=on,
             progress=advance,
         )
     if as_json:

@@ -155,6 +155,13 @@ Device: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Device of torch that computes: cuda, cuda:1, mps, cpu, or auto (default: unhub's own kernels)."),
 ]
+On: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLUSTER",
+        help="Machines that compute: ray for the Ray cluster at hand, else a local one, or ray://HOST:PORT.",
+    ),
+]
 Precision: TypeAlias = Annotated[
     str | None, typer.Option(help="How --device multiplies: fp32 or bf16 (default: fp32).")
 ]

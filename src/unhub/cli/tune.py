@@ -22,6 +22,7 @@ from unhub.cli.options import (
     Items,
     Json,
     Memory,
+    On,
     OptionalRelevance,
     Output,
     Overwrite,
@@ -60,6 +61,7 @@ def tune(
     memory: Memory = None,
     device: Device = None,
     precision: Precision = None,
+    on: On = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -103,6 +105,7 @@ def tune(
             memory=memory,
             device=device,
             precision=precision,
+            on=on,
             progress=advance,
         )
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time

@@ -16,6 +16,7 @@ from unhub.cli.options import (
     Device,
     ItemIds,
     Json,
+    On,
     Overwrite,
     Precision,
     Quiet,
@@ -55,6 +56,7 @@ def extend(
     threads: Threads = None,
     device: Device = None,
     precision: Precision = None,
+    on: On = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -74,6 +76,7 @@ def extend(
             threads=threads,
             device=device,
             precision=precision,
+            on=on,
             progress=advance,
         )
     save(changed, output, quiet, as_json)
@@ -96,6 +99,7 @@ def merge(
     threads: Threads = None,
     device: Device = None,
     precision: Precision = None,
+    on: On = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -113,6 +117,7 @@ def merge(
             threads=threads,
             device=device,
             precision=precision,
+            on=on,
             progress=advance,
         )
     save(changed, output, quiet, as_json)

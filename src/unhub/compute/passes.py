@@ -32,6 +32,7 @@ FEWEST_ITEMS = 64  # at a time, whatever their size: with fewer, the multiply is
 MOST_EXPONENT = 80.0  # float32 can hold a tile's sums of exp(x) for |x| up to this
 STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
+PARTS_PER_SLOT = 4  # elsewhere: more show more progress and lose less with a worker that dies, fewer read less
 TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ def reduce(
         task.weights.check_whole()
     workers.total += similarity.shape[0] * similarity.shape[1]
     joined = _Joined(*similarity.shape, want)
-    for parts in plan(task, workers.slots):
+    for parts in plan(task, workers.slots) if workers.runner is None else [plan_apart(task, workers.slots)]:
         joined.add(parts, workers.run_jobs(parts))
     workers.passes += 1
     return joined.found()
@@ -146,8 +147,6 @@ class _Group:
 class Part:
     """One job of a pass: some items against some of the queries. It can be pickled, and run in any process.
 
-    A pickled part carries the vectors of its own queries and of its group of items, also those that are mapped from
-    disk, which another machine may not see. The group is carried whole, since rows are scaled block by block.
     share: the items, as a span within the group. Parts with the short tile first run out of step with parts that have
     it last, so that their threads do not all reduce at the same time.
     """
@@ -157,11 +156,6 @@ class Part:
     share: Span
     queries: Span
     short_first: bool
-
-    def __reduce__(self) -> tuple[type[Part], tuple[object, ...]]:
-        similarity = self.task.similarity.only(self.queries, self.group.span)
-        task, group = dataclasses.replace(self.task, similarity=similarity), _Group(similarity, self.group.span)
-        return Part, (task, group, self.share, self.queries, self.short_first)
 
     @property
     def items(self) -> Span:
@@ -211,14 +205,16 @@ class Part:
             heavy = np.where(places >= 0, weights.values[places], 0)
         if weights is not None:
             sums += np.log(weights.unit)
-        return Reduced(sums, values, best.items, best.scores, heavy)
+        reduced = Reduced(sums, values, best.items, best.scores, heavy)
+        return reduced.finished(want) if m == similarity.shape[0] and want.top else reduced
 
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
     """What a part found: log-sums, (betas, items); top values, (items, k), unsorted; best items, (queries, k).
 
-    top_weights: the weights of the top values, if queries have weights.
+    top_weights: the weights of the top values, if queries have weights. top_means: if the part saw all queries, the
+    means that are wanted, (counts, items), and then `top` holds only the values that are wanted, largest first.
     """
 
     log_sums: Float64
@@ -226,6 +222,34 @@ class Reduced:
     best_items: NDArray[np.int32]
     best_scores: Float32
     top_weights: Float64 | None = None
+    top_means: Float64 | None = None
+
+    def finished(self, want: Want) -> Reduced:
+        """Return what is wanted of the top values of all queries, which is less to send than the values."""
+        means = np.empty((len(want.top_means), len(self.top)))
+        kept = np.empty((len(self.top), want.top_values), np.float32)
+        if self.top_weights is not None:
+            order = np.argsort(-self.top, axis=1, kind="stable")
+            values = np.take_along_axis(self.top, order, axis=1)
+            weights = np.take_along_axis(self.top_weights, order, axis=1)
+            if want.top_values:
+                kept = repeated(values, weights, want.top_values)
+            if want.top_means:
+                means = top_means(values, weights, want.top_means)
+        else:
+            several = want.top_values or len(want.top_means) > 1
+            top = np.sort(self.top, axis=1)[:, ::-1] if several else self.top
+            kept = top[:, : want.top_values]
+            if want.top_means:
+                means = _means(top, want.top_means)
+        return dataclasses.replace(self, top=kept, top_weights=None, top_means=means)
+
+    def beside(self, other: Reduced) -> Reduced:
+        """Return this with the top values of the same items for other queries."""
+        if self.top_weights is None or other.top_weights is None:
+            return dataclasses.replace(self, top=_join_top(self.top, other.top))
+        weights = np.concatenate([self.top_weights, other.top_weights], axis=1)
+        return dataclasses.replace(self, top=np.concatenate([self.top, other.top], axis=1), top_weights=weights)
 
 
 def plan(task: Task, slots: int) -> Iterator[list[Part]]:
@@ -244,6 +268,20 @@ def plan(task: Task, slots: int) -> Iterator[list[Part]]:
             Part(task, group, share, part, short_first=number % 2 == 1)
             for number, (share, part) in enumerate(itertools.product(shares, parts))
         ]
+
+
+def plan_apart(task: Task, slots: int) -> list[Part]:
+    """Return the parts of a pass for processes that share no memory, to be run in any order.
+
+    Each part has items of its own and all queries, so that every row of the items is read once and a part's top values
+    need not be joined. If that leaves too few items for a part, the queries are cut as well as in `plan`.
+    """
+    m, n = task.similarity.shape
+    if n < slots * TILE_ROWS and m >= n:
+        return [part for group in plan(task, slots) for part in group]
+    most = min(_items_at_a_time(task, [(0, m)]), max(TILE_ROWS, -(-n // (slots * PARTS_PER_SLOT))))
+    shards = split(n, slots * -(-n // (slots * most)))
+    return [Part(task, _Group(task.similarity, span), (0, span[1] - span[0]), (0, m), False) for span in shards]
 
 
 class _Joined:
@@ -267,26 +305,12 @@ class _Joined:
                 self._add_best(slice(*part.queries), one)
             if want.betas:
                 self.log_sums[:, here] = functools.reduce(np.logaddexp, (one.log_sums for one in found))
-            if want.top and found[0].top_weights is not None:
-                self._add_weighted_top(here, found)
-            elif want.top:
-                top = functools.reduce(_join_top, (one.top for one in found))
-                if want.top_values or len(want.top_means) > 1:
-                    top = np.sort(top, axis=1)[:, ::-1]
+            if want.top:
+                top = functools.reduce(Reduced.beside, found)
+                top = top if top.top_means is not None else top.finished(want)
+                self.top_means[:, here] = top.top_means
                 if want.top_values:
-                    self.top_values[here] = top[:, : want.top_values]
-                if want.top_means:
-                    self.top_means[:, here] = _means(top, want.top_means)
-
-    def _add_weighted_top(self, here: slice, found: Sequence[Reduced]) -> None:
-        values = np.concatenate([one.top for one in found], axis=1)
-        weights = np.concatenate([one.top_weights for one in found if one.top_weights is not None], axis=1)
-        order = np.argsort(-values, axis=1, kind="stable")
-        values, weights = np.take_along_axis(values, order, axis=1), np.take_along_axis(weights, order, axis=1)
-        if self.want.top_values:
-            self.top_values[here] = repeated(values, weights, self.want.top_values)
-        if self.want.top_means:
-            self.top_means[:, here] = top_means(values, weights, self.want.top_means)
+                    self.top_values[here] = top.top
 
     def _add_best(self, queries: slice, found: Reduced) -> None:
         if not self.want.best_items:

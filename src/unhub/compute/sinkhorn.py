@@ -53,7 +53,10 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """h = -tau * log beta, (items,), log alpha, (queries,), and how the iterations went."""
+    """h = -tau * log beta, (items,), log alpha, (queries,), and how the iterations went.
+
+    row_error: not a number if it was not measured.
+    """
 
     h: Float64
     log_alpha: Float64
@@ -90,29 +93,40 @@ def balance(
     beta starts at 1, or at exp(-start / tau). With `held`, other rows, which are not available, keep their alpha and
     still count in the columns. With `weights`, (queries,), a is a query's share of their sum.
     """
+    rows = BalancedRows((0, similarity.shape[0]), held, None if weights is None else Weights(weights))
+    h = np.zeros(similarity.shape[1]) if start is None else start.astype(np.float64)
+    return balancing(similarity, schedule, workers, rows, h).run(schedule)
+
+
+def balancing(
+    similarity: Similarity, schedule: Schedule, workers: Workers, rows: BalancedRows, start: Float64
+) -> Balancing:
+    """Return the balancing of these rows, with K kept as there is room for it."""
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
     reach = math.inf if flat else tau * math.sqrt(schedule.iterations)
-    kept_as = _choose(schedule.keep, 4 * math.prod(similarity.shape), reach, workers.memory)
-    rows = _Rows(similarity.shape[0], held, None if weights is None else Weights(weights))
+    kept_as = _choose(schedule.keep, 4 * rows.count * similarity.shape[1], reach, workers.memory)
     for way in dict.fromkeys((kept_as, "recomputed")):
         try:
-            balancing = _Balancing(similarity, tau, workers, way, rows, flat, start)
+            return Balancing(similarity, tau, workers, way, rows, flat, start)
         except RuntimeError as error:
             if not workers.kernel.is_full(error):
                 raise
-        else:
-            return balancing.run(schedule)
     raise no_room(workers.kernel, "even if K is not kept")
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """The number of rows, those that are not available, and the weight of each row."""
+class BalancedRows:
+    """The rows that are balanced, those that are not available, and the weight of each row."""
 
-    count: int
-    held: Held | None
-    weights: Weights | None
+    span: Span
+    held: Held | None = None
+    weights: Weights | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.span[1] - self.span[0]
 
     @property
     def own(self) -> float:
@@ -129,24 +143,26 @@ class _Rows:
         return None if self.weights is None else self.weights.shares[here]
 
 
-class _Balancing:
+class Balancing:
+    """The rows of K that are kept, and the potentials of the columns, which the iterations move."""
+
     def __init__(
         self,
         similarity: Similarity,
         tau: float,
         workers: Workers,
         kept_as: str,
-        rows: _Rows,
+        rows: BalancedRows,
         flat: bool,
-        start: Float64 | None,
+        start: Float64,
     ) -> None:
         self.kernel = workers.kernel
         self.similarity = similarity.on(self.kernel.NAME)
         self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, kept_as, rows, rows.held
-        self.m, self.n = similarity.shape
+        self.m, self.n = rows.count, similarity.shape[1]
         with self.kernel.lane():
             self.items = self.similarity.items((0, self.n))
-        self.h = np.zeros(self.n) if start is None else start.astype(np.float64)
+        self.h = start
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
@@ -159,7 +175,7 @@ class _Balancing:
         self.backwards = False
         self.swept = np.zeros(self.m, np.bool_)  # which rows the last sweep covered
         self.parts = split(self.m, workers.lanes)
-        self.watched = _watched(self.m, self.n) if self.held is None else np.empty(0, np.int64)
+        self.watched = watched_columns(self.m, self.n) if self.held is None else np.empty(0, np.int64)
         self.watched_scores = np.empty((len(self.watched), self.m), np.float32)
 
     def run(self, schedule: Schedule) -> Solution:
@@ -261,7 +277,9 @@ class _Balancing:
         for span in (part for start, stop in pieces for part in spans(stop, rows, start=start)):
             here = slice(*span)
             room = own[: span[1] - span[0]] if self.full is None else self.full[here]
-            scores = self.similarity.ready_rows(self.similarity.queries(span), self.items, room)
+            first = self.rows.span[0]
+            queries = self.similarity.queries((first + span[0], first + span[1]))
+            scores = self.similarity.ready_rows(queries, self.items, room)
             self.watched_scores[:, here] = self.kernel.host(scores[:, self.watched]).T
             logs, weights = self.row_logs[here], self.rows.shares(here)
             if self.flat:
@@ -293,17 +311,57 @@ class _Balancing:
 
     def _move(self, totals: Float64) -> None:
         """Take the beta step: h = c + tau * log(items * totals / queries)."""
-        faint = np.flatnonzero(totals < LOST_SHARE * self.rows.own / self.sums.min())
+        faint = np.flatnonzero(totals < self._least())
         with np.errstate(divide="ignore"):
             logs = np.log(totals) - np.log(self.rows.total)
         h = self.centre + self.tau * (logs + np.log(self.n))
         if len(faint):
             h[faint] = self._exact(faint)
         if self.held is not None:
-            h = self.tau * np.logaddexp(h / self.tau, self.held.h / self.tau + np.log(self.held.rows / self.rows.total))
-        self.h = h
+            h = with_held(h, self.tau, self.held, self.rows.total)
+        self._set(h)
+
+    def _least(self) -> float:
+        """Return the column total, relative to the centre, below which lost entries would matter."""
+        return float(LOST_SHARE * self.rows.own / self.sums.min())
+
+    def _set(self, h: Float64) -> None:
+        """Move the columns to h; K becomes stale if that is too far from its centre."""
         moved = (h - self.centre) / self.tau
-        self.stale = bool(np.ptp(moved) > -math.log(LOST_SHARE * self.n) or np.abs(moved).max() > RANGE_TAUS)
+        far = np.ptp(moved) > -math.log(LOST_SHARE * self.n) or np.abs(moved).max() > RANGE_TAUS
+        self.h, self.stale = h, self.stale or bool(far)
+
+    def shares_at(self, h: Float64) -> Shares:
+        """Return what each column gets of the rows at these potentials, (columns,)."""
+        passes = self.workers.passes
+        self._set(h)
+        totals = self._sweep()
+        scale = np.exp((self.centre - h) / self.tau)
+        return Shares(scale * totals, scale * self._least(), self.kept_as, self.workers.passes - passes)
+
+    def rows_at(self, h: Float64) -> Float64:
+        """Return the potentials of the rows, -tau * log alpha, if the columns are at h."""
+        if self.stale or not np.array_equal(h, self.h):
+            self.shares_at(h)
+        return -self.tau * self._log_alpha()
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What each column gets of some rows, of 1 each; and below which total of it lost entries of K would matter.
+
+    kept: how K is kept. passes: how many multiplies it took.
+    """
+
+    totals: Float64
+    least: Float64
+    kept: str
+    passes: float
+
+
+def with_held(h: Float64, tau: float, held: Held, total: float) -> Float64:
+    """Return h of the columns with what the rows add that are not available."""
+    return cast("Float64", tau * np.logaddexp(h / tau, held.h / tau + np.log(held.rows / total)))
 
 
 def column_potentials(
@@ -337,7 +395,7 @@ def _choose(keep: str, whole: int, reach: float, memory: int) -> str:
     return "fp32" if whole <= memory else "recomputed"
 
 
-def _watched(m: int, n: int) -> NDArray[np.int64]:
+def watched_columns(m: int, n: int) -> NDArray[np.int64]:
     """Return the positions of the columns that the remaining error is measured on."""
     wanted = min(max(n // 100, FEWEST_WATCHED), MOST_WATCHED, max(1, WATCHED_BYTES // (4 * m)))
     return np.unique(np.linspace(0, n - 1, wanted).astype(np.int64))

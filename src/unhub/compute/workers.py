@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import itertools
 import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from unhub import kernels
@@ -38,6 +40,7 @@ UNIT_BYTES = {
     "ti": 1 << 40,
 }
 POLL_SECONDS = 0.05
+CALLS_PER_SLOT = 4  # jobs of many small calls: more balance better, fewer cost less to send
 
 
 class Stopped(Exception):
@@ -142,6 +145,16 @@ class Job(Protocol[Made]):
         """Do the work; call `tick` with each further amount that is done, up to the size."""
 
 
+class Kept(Protocol):
+    """Objects that live elsewhere, one on each machine."""
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every object with the same arrays and return the results in order.
+
+        An object that was lost is made anew and asked again, so a method must not depend on what was asked before.
+        """
+
+
 class Runner(Protocol):
     """Runs jobs outside the threads of this process: in other processes or on other machines."""
 
@@ -149,8 +162,44 @@ class Runner(Protocol):
     def slots(self) -> int:
         """How many jobs run at a time; work is cut into as many parts."""
 
+    @property
+    def machines(self) -> Sequence[int]:
+        """How many threads each machine runs."""
+
+    @property
+    def note(self) -> str:
+        """What was used so far, for the user."""
+
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
         """Run the jobs and return their results in order; call `tick` in this process as they are done."""
+
+    def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> AbstractContextManager[Kept]:
+        """Make an object on each machine and keep it there inside the `with` block; there is a maker per machine."""
+
+
+_elsewhere: contextvars.ContextVar[Runner | None] = contextvars.ContextVar("runner", default=None)
+
+
+@contextmanager
+def elsewhere(runner: Runner) -> Iterator[None]:
+    """Make this runner the default of all workers inside the `with` block."""
+    before = _elsewhere.set(runner)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(before)
+
+
+@dataclass(frozen=True, eq=False)
+class _Calls:
+    """A job that applies a function to some values; no part of the total work."""
+
+    function: Callable[[Any], Any]
+    values: Sequence[Any]
+    size: int = 0
+
+    def __call__(self, tick: Tick) -> list[Any]:
+        return [self.function(value) for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -159,7 +208,7 @@ class Resources:
 
     threads: how many; None means all. memory: bytes, or a text such as '2GB'. progress: called with (done, total).
     device: the name of the kernel that computes, or of a device of torch; None is the default, see `kernels.choose`.
-    runner: runs the parts of a pass; None means the threads of this process.
+    runner: runs the parts of a pass; None means the one of `elsewhere`, else the threads of this process.
     """
 
     threads: int | None = None
@@ -185,12 +234,13 @@ class Workers:
         runner: Runner | None = None,
     ) -> None:
         self.threads = thread_count(threads)
-        self._runner = runner
+        self.runner = runner or _elsewhere.get()
         self._device = kernels.check_name(device)
         limits = None if self._device is None else self.kernel.LIMITS
         self.lanes = self.threads if limits is None else min(self.threads, limits.threads)  # that compute at a time
         free = available_memory() if limits is None else min(available_memory(), limits.memory)
-        self.memory = byte_count(memory) if memory is not None else free // 2
+        self.asked_memory = None if memory is None else byte_count(memory)
+        self.memory = self.asked_memory or free // 2
         self.passes = 0.0
         self.total = 0
         self._progress = progress
@@ -215,7 +265,7 @@ class Workers:
     @property
     def slots(self) -> int:
         """How many self-contained jobs run at a time."""
-        return self.lanes if self._runner is None else self._runner.slots
+        return self.lanes if self.runner is None else self.runner.slots
 
     def tick(self, amount: int) -> None:
         """Record that `amount` of the total is done; workers call it after each tile, and stop there if told to."""
@@ -251,18 +301,27 @@ class Workers:
 
     def run_jobs(self, jobs: Sequence[Job[T]]) -> list[T]:
         """Run self-contained jobs, on the threads or by the runner, and return their results in order."""
-        if self._runner is None:
+        if self.runner is None:
             return self.run([functools.partial(job, self.tick) for job in jobs])
+        return self.runner.run(jobs, self.tick_here)
 
-        def tick(amount: int) -> None:
-            self.tick(amount)
-            self._look()
-
-        return self._runner.run(jobs, tick)
+    def tick_here(self, amount: int) -> None:
+        """Record that `amount` of the total is done, and show it; for the thread that called, not for a worker."""
+        self.tick(amount)
+        self._look()
 
     def map(self, function: Callable[[S], T], values: Iterable[S]) -> list[T]:
         """Apply the function to every value, on the threads."""
         return self.run([functools.partial(function, value) for value in values])
+
+    def spread(self, function: Callable[[S], T], values: Iterable[S]) -> list[T]:
+        """Apply a function that can be pickled to every value, on the threads or by the runner."""
+        if self.runner is None:
+            return self.map(function, values)
+        every = list(values)
+        edges = np.linspace(0, len(every), min(len(every), CALLS_PER_SLOT * self.slots) + 1).astype(int)
+        jobs = [_Calls(function, every[start:stop]) for start, stop in itertools.pairwise(edges.tolist())]
+        return [found for some in self.run_jobs(jobs) for found in some]
 
     def part(self, amount: int) -> Progress:
         """Return a progress function for work that is `amount` of the total; its `done` must not decrease."""
@@ -271,9 +330,8 @@ class Workers:
         def advance(done: int, total: int) -> None:
             nonlocal noted
             now = amount * done // total
-            self.tick(now - noted)
+            self.tick_here(now - noted)
             noted = now
-            self._look()
 
         return advance
 

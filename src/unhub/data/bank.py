@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float64, Kind
-from unhub.data.similarity import Dense, Dot, Similarity
+from unhub.data.similarity import Dense, Dot, Run, Similarity
 from unhub.data.vectors import Stacked, Vectors
 from unhub.errors import ArgumentError
 
@@ -20,13 +20,15 @@ class Bank:
     """What a method may use: (bank queries, items) and, for a dual bank, (bank items, items).
 
     `joint` is (bank queries, items and then bank items), the same as `queries` without bank items. `weights`,
-    (bank queries,), say how often each bank query counts; None means once.
+    (bank queries,), say how often each bank query counts; None means once. run: how to apply a function to spans of
+    rows, as `mean_scores` takes it.
     """
 
     queries: Similarity
     targets: Similarity | None
     joint: Similarity
     weights: Float64 | None = None
+    run: Run = map
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -57,6 +59,10 @@ class Bank:
     def whole_weight(self) -> int:
         """The sum of the weights, rounded down to a whole number but for rounding: ten times 0.1 is 1."""
         return math.floor(self.weight * (1 + ROUNDING_SHARE))
+
+    def mean_scores(self) -> Float64:
+        """Return each item's mean score over the bank queries, (items,)."""
+        return self.queries.mean_scores(self.weights, self.run)
 
     @property
     def items(self) -> int:

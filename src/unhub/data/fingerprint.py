@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -47,7 +48,8 @@ class Inspected(NamedTuple):
     unit_length: bool
 
 
-Run = Callable[[Callable[[Span], None], Iterable[Span]], Iterable[None]]
+Looked = tuple[Hashes, NDArray[np.bool_]]  # of some rows: the hash of each, and whether it has length one
+Run = Callable[[Callable[[Span], Looked], Iterable[Span]], Iterable[Looked]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +99,34 @@ class CheckedOnce(Vectors):
         return some.seen(self.unit_length)
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Checks and hashes some of the rows; it can be pickled, to do so in another process."""
+
+    vectors: Vectors
+    name: str
+    similarity: Kind
+
+    def __call__(self, span: Span) -> Looked:
+        """Read these rows and look at them."""
+        return self.at(self.vectors.block_there(*span), span[0])
+
+    def at(self, block: Any, first: int) -> Looked:
+        """Look at rows that were read, from row `first` on; raise if one cannot be used."""
+        keys = _keys(self.vectors.dimensions)
+        here = isinstance(block, np.ndarray)
+        hashes, squares = _hash_rows(block, keys) if here else _hash_tensor(block.float(), keys)
+        _check_block(squares, self.vectors.rows, first, self.name, self.similarity)
+        return hashes, np.abs(squares - 1) <= UNIT_SLACK
+
+
 class ReadOnce(Vectors):
     """Vectors whose rows are checked and hashed when they are first read, which saves a separate pass.
 
     A row may be read again, and by several threads at once. Rows that a CheckedOnce knows are not checked again.
     """
 
-    _name: str
-    _similarity: Kind
-    _keys: Hashes
+    _look: Look
     _record: RowRecord
     _trusts_lengths: bool
 
@@ -115,9 +136,7 @@ class ReadOnce(Vectors):
             ids=vectors.ids,
             rows=vectors.rows,
             unit_length=False,
-            _name=name,
-            _similarity=similarity,
-            _keys=_keys(vectors.dimensions),
+            _look=Look(vectors.bare(), name, similarity),
             _record=known or RowRecord.empty(len(vectors)),
             _trusts_lengths=True,
         )
@@ -125,20 +144,17 @@ class ReadOnce(Vectors):
     def block(self, start: int, stop: int) -> Float32:
         block = super().block(start, stop)
         if not self._record.read[start:stop].all():
-            self._note(start, stop, *_hash_rows(block, self._keys))
+            self._note(start, stop, self._look.at(block, start))
         return block
 
     def block_there(self, start: int, stop: int) -> Any:
         block = super().block_there(start, stop)  # which calls `block` if the rows are no tensor
         if not self._record.read[start:stop].all():
-            self._note(start, stop, *_hash_tensor(block.float(), self._keys))
+            self._note(start, stop, self._look.at(block, start))
         return block
 
-    def _note(self, start: int, stop: int, hashes: Hashes, squares: Float32) -> None:
-        """Check rows with these sums of squares, and keep what is known of them."""
-        _check_block(squares, self.rows, start, self._name, self._similarity)
-        self._record.hashes[start:stop] = hashes
-        self._record.unit[start:stop] = np.abs(squares - 1) <= UNIT_SLACK
+    def _note(self, start: int, stop: int, looked: Looked) -> None:
+        self._record.hashes[start:stop], self._record.unit[start:stop] = looked
         self._record.read[start:stop] = True
 
     def are_unit(self, start: int, stop: int) -> bool:
@@ -153,12 +169,10 @@ class ReadOnce(Vectors):
     def inspected(self, run: Run = map) -> Inspected:
         """Read the rows that have not been read, and return what was found in all rows."""
 
-        def read(span: Span) -> None:
-            self.block_there(*span)
-
         blocks = spans(len(self), rows_per_block(self.dimensions))
-        for _ in run(read, [span for span in blocks if not self._record.read[slice(*span)].all()]):
-            pass
+        unread = [span for span in blocks if not self._record.read[slice(*span)].all()]
+        for span, looked in zip(unread, run(self._look, unread), strict=True):
+            self._note(*span, looked)
         return Inspected(self._record.hashes, bool(self._record.unit.all()))
 
 
@@ -200,6 +214,7 @@ def _check_block(squares: Float32, source: Rows, first: int, name: str, similari
             )
 
 
+@functools.cache
 def _keys(dimensions: int) -> Hashes:
     """Return a fixed random number for each half of each pair of values, (2, pairs)."""
     keys = np.random.default_rng(0x756E687562).integers(1 << 64, size=dimensions + dimensions % 2, dtype=np.uint64)

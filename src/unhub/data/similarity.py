@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias, cast
 
@@ -13,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Ids, Kind, Span, spans
 from unhub.data.ids import as_ids
-from unhub.data.vectors import Vectors, Window, as_vectors, not_finite
+from unhub.data.vectors import Vectors, as_vectors, not_finite
 from unhub.errors import ArgumentError
 from unhub.kernels import Kernel
 
 BLOCK_ROWS = 4096  # vectors prepared at a time for a mean
 READ_BYTES = 4 << 20  # of a given matrix: still in cache when read again
+Run: TypeAlias = Callable[[Callable[[Span], Float64], Iterable[Span]], Iterable[Float64]]
 Block: TypeAlias = NDArray[np.generic]  # rows prepared for multiplying; a slice of a block is a block
 
 
@@ -60,14 +63,17 @@ class Similarity(Protocol):
     def rounding(self, items: Block, queries: Block) -> Float32:
         """Return how far a score may be from its steady product, (items, queries), or (1, 1) if that is one number."""
 
-    def mean_scores(self, weights: Float64 | None = None) -> Float64:
-        """Return each item's mean score over the queries, (items,), weighted if weights are given."""
+    def mean_scores(self, weights: Float64 | None = None, run: Run = map) -> Float64:
+        """Return each item's mean score over the queries, (items,), weighted if weights are given.
+
+        run: applies a function that can be pickled to spans of rows, perhaps on other machines.
+        """
 
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
 
-    def only(self, queries: Span, items: Span) -> Similarity:
-        """Return what can answer for these queries and items alone, by the same positions, to be sent elsewhere."""
+    def turned(self) -> Similarity:
+        """Return the same scores with queries and items exchanged."""
 
     def on(self, device: str | None) -> Similarity:
         """Return the same matrix, multiplied by the kernel of this name; None is the default kernel of each call."""
@@ -126,25 +132,20 @@ class Dot:
             return np.full((1, 1), share)
         return share * _lengths(items)[:, None] * _lengths(queries)
 
-    def mean_scores(self, weights: Float64 | None = None) -> Float64:
-        total, kernel = np.zeros(self.width), kernels.choose(self.device)
-        for span in spans(len(self.query_vectors), BLOCK_ROWS):
-            queries = cast("Float32", self.queries(span))
-            if weights is None:
-                total += queries.sum(axis=0, dtype=np.float64)
-            else:
-                total += _products(weights[None, slice(*span)], queries.T, kernel)[0]
-        mean = total / (len(self.query_vectors) if weights is None else weights.sum())
-        blocks = (self.items(span) for span in spans(len(self.item_vectors), BLOCK_ROWS))
-        return np.concatenate([_products(block, mean[None], kernel)[:, 0] for block in blocks])
+    def mean_scores(self, weights: Float64 | None = None, run: Run = map) -> Float64:
+        m, n = self.shape
+        total = functools.reduce(np.add, run(functools.partial(_total, self, weights), spans(m, BLOCK_ROWS)))
+        mean = total / (m if weights is None else weights.sum())
+        return np.concatenate(list(run(functools.partial(_scores_of_one, self, mean), spans(n, BLOCK_ROWS))))
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind, self.device)
 
-    def only(self, queries: Span, items: Span) -> Self:
-        return dataclasses.replace(
-            self, query_vectors=self.query_vectors.only(queries), item_vectors=self.item_vectors.only(items)
-        )
+    def turned(self) -> Self:
+        return dataclasses.replace(self, query_vectors=self.item_vectors, item_vectors=self.query_vectors)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        return type(self), (self.query_vectors.bare(), self.item_vectors.bare(), self.kind, self.device)
 
     def on(self, device: str | None) -> Self:
         return dataclasses.replace(self, device=device)
@@ -235,7 +236,7 @@ class Dense:
     def rounding(self, items: Block, queries: Block) -> Float32:
         return np.zeros((1, 1), np.float32)
 
-    def mean_scores(self, weights: Float64 | None = None) -> Float64:
+    def mean_scores(self, weights: Float64 | None = None, run: Run = map) -> Float64:
         self.check()
         if weights is None:
             return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
@@ -247,15 +248,26 @@ class Dense:
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions]).on(self._device)
 
-    def only(self, queries: Span, items: Span) -> Dense:
-        same = copy.copy(self)  # whole rows, since they are checked whole
-        same.__dict__.update(matrix=Window(self.matrix, queries), item_ids=self.item_ids[:0])
-        return same
+    def turned(self) -> Dense:
+        return Dense(self.matrix.T).on(self._device)
 
     def on(self, device: str | None) -> Dense:
         same = copy.copy(self)  # shares the record of which rows were read
         object.__setattr__(same, "_device", device)
         return same
+
+
+def _total(similarity: Dot, weights: Float64 | None, span: Span) -> Float64:
+    """Return the sum of some of the queries, (dimensions,), weighted if weights are given."""
+    queries = cast("Float32", similarity.queries(span))
+    if weights is None:
+        return np.asarray(queries.sum(axis=0, dtype=np.float64))
+    return np.asarray(_products(weights[None, slice(*span)], queries.T, kernels.choose(similarity.device))[0])
+
+
+def _scores_of_one(similarity: Dot, query: Float64, span: Span) -> Float64:
+    """Return the scores of one query with some of the items, (items,)."""
+    return np.asarray(_products(similarity.items(span), query[None], kernels.choose(similarity.device))[:, 0])
 
 
 def steady_products(left: Block, right: Block, kernel: Kernel) -> Float32:

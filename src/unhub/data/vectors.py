@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from unhub.arrays import Float32, Ids, Kind, Span, rows_per_block, spans, unit
+from unhub.arrays import Float32, Ids, Kind, rows_per_block, spans, unit
 from unhub.data.ids import as_ids, is_integer, join_ids
 from unhub.data.tensors import Exchangeable, TensorRows, as_host
 from unhub.errors import ArgumentError
@@ -85,20 +85,6 @@ class Gathered:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return _in_memory(self, dtype, copy)
-
-
-class Window:
-    """A span of the rows of a source, in memory, by the positions they have in the source; made to be pickled."""
-
-    def __init__(self, rows: Rows, span: Span) -> None:
-        self.first, self.held = span[0], np.asarray(rows[slice(*span)])
-        self.shape, self.dtype = (rows.shape[0], rows.shape[1]), rows.dtype
-
-    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
-        start, stop, _ = key.indices(self.shape[0])
-        if not self.first <= start <= stop <= self.first + len(self.held):
-            raise IndexError(f"rows {start} to {stop} are not among the {len(self.held)} from {self.first} on")
-        return self.held[start - self.first : stop - self.first]
 
 
 def _in_memory(rows: Rows, dtype: DTypeLike | None, copy: bool | None) -> NDArray[np.generic]:
@@ -213,11 +199,11 @@ class Vectors:
             rows = Gathered(self.rows, positions)
         return Vectors(self.ids[positions], rows).seen(self.unit_length)
 
-    def only(self, span: Span) -> Vectors:
-        """Return the same vectors with only these rows, in memory, and no ids; positions stay the same."""
-        known = copy.copy(self)
-        known.__dict__.update(ids=self.ids[:0], rows=Window(self.rows, span))  # the class is frozen
-        return known
+    def bare(self) -> Vectors:
+        """Return only the rows, without ids or what else is known of them, to be sent to another process."""
+        bare = object.__new__(Vectors)  # whose check would ask for an id for each row
+        bare.__dict__.update(ids=np.arange(0), rows=self.rows, unit_length=self.unit_length)
+        return bare
 
     def stack(self, other: Vectors) -> Vectors:
         """Return these vectors followed by the others, whose ids must all be new."""

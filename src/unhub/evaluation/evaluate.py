@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float64, Ids, Kind
+from unhub.compute.cluster import on_machines
 from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.runs import Run
@@ -122,6 +123,7 @@ class Evaluation:
         return "\n".join([as_text(*self.cells()), *self.notes])
 
 
+@on_machines
 def evaluate(
     queries: VectorsLike | Dense,
     items: VectorsLike | None,
@@ -138,6 +140,7 @@ def evaluate(
     seed: int = 0,
     threads: int | None = None,
     device: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Rank the items for each query, raw and with each correction, in one pass, and measure where the answers are.
@@ -147,8 +150,8 @@ def evaluate(
     answer is the same item, such as the captions of one picture, are drawn together. runs: what other systems returned,
     by name. exclude: items that are neither ranked for a query nor answers to it: "self", the item with the query's own
     id, or an entry per query, as in `Searcher.search`: an id, several, or None. It changes no score and no gate.
-    hubness_k: the number of best items in which hubness is counted; None leaves hubness out. device: where to rank, as
-    in `fit`.
+    hubness_k: the number of best items in which hubness is counted; None leaves hubness out. device, on:
+    where to rank, as in `fit`.
     """
     resources = Resources(threads, progress=progress, device=name_of(device))
     chosen = parse_measures(measures)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids, Kind
+from unhub.compute.cluster import on_machines
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.similarity import Dense
@@ -193,6 +194,7 @@ class Hubs:
         }
 
 
+@on_machines
 def hubness(
     queries: VectorsLike | Dense,
     items: VectorsLike | None = None,
@@ -204,11 +206,13 @@ def hubness(
     similarity: Kind | None = None,
     threads: int | None = None,
     device: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Hubness:
     """Return how often each item is among the k best of a query, raw or with a correction.
 
-    exclude: items to leave out of the ranking of each query, as in `evaluate`. device: where to rank, as in `fit`.
+    exclude: items to leave out of the ranking of each query, as in `evaluate`. device, on: where to rank, as in
+    `fit`.
     """
     inputs = EvaluationInputs.with_one(queries, items, correction, similarity, threads, exclude)
     resources = Resources(threads, progress=progress, device=name_of(device))
@@ -216,6 +220,7 @@ def hubness(
     return hubness_of(ranked.placed[0], inputs.item_ids, inputs.notes)
 
 
+@on_machines
 def worst_hubs(
     queries: VectorsLike | Dense,
     items: VectorsLike | None = None,
@@ -229,12 +234,13 @@ def worst_hubs(
     similarity: Kind | None = None,
     threads: int | None = None,
     device: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Hubs:
     """Return the items that most queries have among their k best, and how often a correction returns them.
 
     examples: how many queries to name for each hub, spread evenly from those that rank it first to those that rank it
-    last. exclude: items to leave out of the ranking of each query, as in `evaluate`. device: where to rank, as in
+    last. exclude: items to leave out of the ranking of each query, as in `evaluate`. device, on: where to rank, as in
     `fit`.
     """
     for name, number, least in (("count", count, 1), ("examples", examples, 0)):

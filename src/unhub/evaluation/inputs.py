@@ -76,8 +76,8 @@ class EvaluationInputs:
         check_widths({name: asked, "items": gallery}, against="items")
         kind = _kind(named, similarity)
         workers = Workers(threads)
-        asked_hashes = inspect(asked, name, kind, workers.map).hashes
-        hashes = inspect(gallery, "items", kind, workers.map).hashes
+        asked_hashes = inspect(asked, name, kind, workers.spread).hashes
+        hashes = inspect(gallery, "items", kind, workers.spread).hashes
         ranked = {name: (one, _ordered(one, gallery, hashes)) for name, one in named.items()}
         copies = Copies.among(gallery, hashes)
         left_out, notes = _left_out(exclude, asked.ids, gallery.ids, asked_hashes, hashes)

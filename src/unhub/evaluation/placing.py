@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Span, spans
-from unhub.compute.passes import TileSizes, with_room
-from unhub.compute.workers import Workers
+from unhub.compute.passes import PARTS_PER_SLOT, TileSizes, with_room
+from unhub.compute.workers import Tick, Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
@@ -23,7 +23,7 @@ from unhub.data.vectors import SAFE_SHIFT, check_range
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.measures import Places
-from unhub.kernels import choose_here, plain
+from unhub.kernels import choose, choose_here, plain, prefer
 from unhub.kernels.interface import Kernel
 from unhub.matching import not_weighed
 from unhub.search.whole_rows import whole_rows, work_of
@@ -175,24 +175,80 @@ def _stream(
     workers.total += m * n
     if kernel.ON_DEVICE:
         similarity = similarity.on(kernel.NAME)
-    ready = with_room(kernel, lambda sizes: ready_items(similarity))
+    asked = _Asked(similarity, truth, tuple(ranking for ranking, _ in rankings), copies, left_out, kernel.NAME)
+    outs, several = [out for _, out in rankings], 1 if workers.runner is None else PARTS_PER_SLOT
+    edges = np.linspace(0, m, min(several * workers.slots, m) + 1).astype(int).tolist()
+    parts = list(itertools.pairwise(edges))
+    if workers.runner is None:
+        ready = with_room(kernel, lambda sizes: ready_items(similarity))
+        workers.map(lambda part: asked.place(part, ready, outs, workers.tick), parts)
+    else:
+        jobs = [_PlacingPart(asked, part, outs[0].best.shape[1]) for part in parts]
+        for part, found in zip(parts, workers.run_jobs(jobs), strict=True):
+            mine = truth.span(*part)
+            for out, one in zip(outs, found, strict=True):
+                out.better[mine], out.equal[mine], out.best[slice(*part)] = one.better, one.equal, one.best
+    workers.passes += 1
 
-    def work(part: Span) -> None:
-        with_room(kernel, lambda sizes: work_in(part, sizes))
 
-    def work_in(part: Span, sizes: TileSizes) -> None:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What every part of the queries is ranked by."""
+
+    similarity: Similarity
+    truth: Truth
+    rankings: tuple[Additive | Rescore, ...]
+    copies: Copies
+    left_out: LeftOut | None
+    device: str
+
+    def place(self, part: Span, ready: list[Block] | None, outs: Sequence[Placed], tick: Tick) -> None:
+        """Place the answers of a span of queries under every ranking."""
+        kernel = choose(self.device)
+        with_room(kernel, lambda sizes: self._place(part, ready, outs, tick, kernel, sizes))
+
+    def _place(
+        self,
+        part: Span,
+        ready: list[Block] | None,
+        outs: Sequence[Placed],
+        tick: Tick,
+        kernel: Kernel,
+        sizes: TileSizes,
+    ) -> None:
+        n = self.similarity.shape[1]
         rows = max(1, tile_rows(n) // sizes.divisor)
         buffer = kernel.empty((min(rows, part[1] - part[0]), n))
         for span in spans(part[1], rows, start=part[0]):
             tile = buffer[: span[1] - span[0]]
-            multiply(similarity, span, ready, tile, copies)
-            for ranking, out in rankings:
-                place_tile(tile, span, ranking, truth, out, kernel, left_out)
-            workers.tick(len(tile) * n)
+            multiply(self.similarity, span, ready, tile, self.copies)
+            for ranking, out in zip(self.rankings, outs, strict=True):
+                place_tile(tile, span, ranking, self.truth, out, kernel, self.left_out)
+            tick(len(tile) * n)
 
-    edges = np.linspace(0, m, min(workers.lanes, m) + 1).astype(int).tolist()
-    workers.map(work, itertools.pairwise(edges))
-    workers.passes += 1
+
+@dataclass(frozen=True, eq=False)
+class _PlacingPart:
+    """A job that places the answers of some queries; it can be pickled, and run in any process."""
+
+    asked: _Asked
+    queries: Span
+    best: int
+
+    @property
+    def size(self) -> int:
+        """How many scores it ranks."""
+        return (self.queries[1] - self.queries[0]) * self.asked.similarity.shape[1]
+
+    def __call__(self, tick: Tick) -> list[Placed]:
+        """Return where each ranking puts the answers of these queries alone, and their best items."""
+        (m, n), truth = self.asked.similarity.shape, self.asked.truth
+        outs = [_empty(m, n, len(truth.positions), self.best) for _ in self.asked.rankings]
+        with prefer(self.asked.device):
+            ready = with_room(choose(self.asked.device), lambda sizes: ready_items(self.asked.similarity))
+            self.asked.place(self.queries, ready, outs, tick)
+        mine, here = truth.span(*self.queries), slice(*self.queries)
+        return [Placed(out.better[mine], out.equal[mine], out.best[here]) for out in outs]
 
 
 def tile_rows(items: int) -> int:

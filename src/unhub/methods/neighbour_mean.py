@@ -114,10 +114,10 @@ class DistributionNormalisation(Method):
         require_number(self, "weight", least=0)
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
-        return Outcome(self.weight * bank.queries.mean_scores(bank.weights))
+        return Outcome(self.weight * bank.mean_scores())
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
-        more = self.weight * new.queries.mean_scores(new.weights)
+        more = self.weight * new.mean_scores()
         return Outcome((old * h + new.weight * more) / (old + new.weight))
 
 
@@ -129,7 +129,7 @@ class Centring(Method):
     stays_here: ClassVar[bool] = True
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
-        return Outcome(bank.queries.mean_scores(bank.weights))
+        return Outcome(bank.mean_scores())
 
     def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
         return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, workers)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import Held, Schedule, Solution, balance, column_potentials
+from unhub.compute.sinkhorn import Held, Schedule, Solution, column_potentials
+from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
@@ -80,14 +81,14 @@ class Balanced(Method):
             raise ValueError(f"the array columns holds {columns}, expected more than the {targets} bank items")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
-        solution = balance(self.columns(bank), self.schedule, workers, weights=bank.weights)
+        solution = balance_anywhere(self.columns(bank), self.schedule, workers, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""
         start = np.concatenate([h / self.factor, cast("Float64", arrays["bank_item_h"])])
         more = Schedule(self.tau, iterations)
-        solution = balance(self.columns(bank), more, workers, start=start, weights=bank.weights)
+        solution = balance_anywhere(self.columns(bank), more, workers, start=start, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
 
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
@@ -106,10 +107,10 @@ class Balanced(Method):
         # If items were added or removed since the fit, each column's share of the mass has changed.
         before += self.tau * np.log(len(before) / int(cast("NDArray[np.int64]", arrays["columns"])[0]))
         columns = self.columns(new)
-        apart = balance(columns, self.schedule, workers, weights=new.weights)
+        apart = balance_anywhere(columns, self.schedule, workers, weights=new.weights)
         both = (old * before + new.weight * (apart.h - apart.h.mean() + before.mean())) / total
         held = Held(old, before)
-        step = balance(columns, Schedule(self.tau, 1), workers, start=both, held=held, weights=new.weights)
+        step = balance_anywhere(columns, Schedule(self.tau, 1), workers, start=both, held=held, weights=new.weights)
         level = float((both - step.h).mean()) / self.tau
         old_alpha = cast("Float64", arrays["log_alpha"]) + np.log(old / total)
         changed: dict[str, NDArray[np.generic]] = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Kind, random_positions
 from unhub.banks.judging import FEWEST_QUERIES, judge_bank
+from unhub.compute.cluster import on_machines
 from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
 from unhub.data.copies import Copies
@@ -45,6 +46,7 @@ MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compa
 SAME_KIND_COSINE = 0.95
 
 
+@on_machines
 def tune(
     items: VectorsLike,
     bank: VectorsLike,
@@ -62,6 +64,7 @@ def tune(
     memory: int | str | None = None,
     device: str | None = None,
     precision: str | None = None,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Try many methods and settings on a bank and return the one to use, or `raw` if no gain is certain.
@@ -72,7 +75,7 @@ def tune(
     methods: "all", or names, each tried over its grid, or specs such as `nnn:k=32,alpha=0.5`, tried as they are.
     exclude: items that are not ranked for a query: "self", the item with its own id, or an entry for each query.
     time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
-    device, precision: where and how to multiply, as in `fit`; settings are compared in fp32.
+    device, precision, on: where and how to multiply, as in `fit`; settings are compared in fp32.
     """
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():

@@ -1,0 +1,433 @@
+"""Cluster: run jobs and keep objects on the machines of a Ray cluster. Ray is imported when a cluster is asked for.
+
+What is sent is pickled here, so that rows are never sent twice: a mapped file goes as its path, and is mapped again
+where it is needed; an array that is only in memory goes once into Ray's object store, whoever refers to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import mmap
+import os
+import pickle
+import socket
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.compute.workers import POLL_SECONDS, Job, Tick, elsewhere, one_blas_thread, thread_count
+from unhub.errors import ArgumentError, optional
+
+AT_HAND = (
+    "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
+)
+LOCAL = "local"  # in RAY_ADDRESS: start one
+ANSWER_SECONDS = 20  # to wait for an address
+ATTEMPTS = 4  # of a job or an object whose worker died, before the cluster is given up
+SMALL_BYTES = 1 << 16  # arrays up to here are sent with what refers to them
+MOST_OPENED = 32  # sets of rows that a worker keeps open
+REINSTALL = "install the same version everywhere"
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+@contextmanager
+def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
+    """Let the workers inside the `with` block use what a user named, and leave nothing behind; None changes nothing.
+
+    on: "ray", or an address such as "ray://host:10001" or "host:6379". threads: of a cluster that is started here.
+    """
+    if on is None:
+        yield
+        return
+    given: object = on
+    if not isinstance(given, str) or not (given == AT_HAND or ":" in given):
+        raise ArgumentError("on", f"must be {AT_HAND!r} or an address such as 'ray://host:10001', got {given!r}")
+    ray = optional("ray", "ray", f"on={on!r}")
+    connected = ray.is_initialized()
+    if not connected:
+        _connect(ray, on, threads)
+    try:
+        with elsewhere(Cluster(ray, on)):
+            yield
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+def on_machines(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function that takes `on` and `threads` do its work in a `cluster`."""
+
+    @functools.wraps(function)
+    def there(*arguments: P.args, **named: P.kwargs) -> T:
+        with cluster(cast("str | None", named.get("on")), cast("int | None", named.get("threads"))):
+            return function(*arguments, **named)
+
+    return there
+
+
+def _connect(ray: Any, on: str, threads: int | None) -> None:
+    address = os.environ.get("RAY_ADDRESS", "auto") if on == AT_HAND else on
+    init = functools.partial(ray.init, log_to_driver=False, logging_level="ERROR")
+    if address not in ("auto", LOCAL):
+        _await_answer(address)
+        _within_time(address, functools.partial(init, address))
+        return
+    if address != LOCAL:
+        with suppress(ConnectionError):  # none runs here
+            init("auto")
+            return
+    init(LOCAL, num_cpus=thread_count(threads), include_dashboard=False)
+
+
+def _await_answer(address: str) -> None:
+    """Raise unless something listens at an address."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise _silent(address, str(error)) from None
+
+
+def _within_time(address: str, connect: Callable[[], object]) -> None:
+    """Call the function, in a thread that is left alone if it takes too long."""
+    errors: list[BaseException | None] = []
+
+    def call() -> None:
+        try:
+            connect()
+            errors.append(None)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(ANSWER_SECONDS)
+    if not errors:
+        raise _silent(address, f"no answer in {ANSWER_SECONDS} seconds")
+    if errors[0] is not None:
+        raise _silent(address, str(errors[0]).strip().partition("\n")[0]) from None
+
+
+def _silent(address: str, why: str) -> ArgumentError:
+    problem = f"names {address!r}, where no Ray cluster answers ({why})"
+    return ArgumentError("on", problem, "start it, or correct the address")
+
+
+class Cluster:
+    """A Ray cluster as a Runner; counts the bytes that leave this process and that come in."""
+
+    def __init__(self, ray: Any, on: str) -> None:
+        self._ray, self._on = ray, on
+        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+        if not nodes:
+            raise ArgumentError("on", f"is {on!r}, a cluster without processors", "add machines to it")
+        self._nodes = [node["NodeID"] for node in nodes]
+        self.machines = [int(node["Resources"]["CPU"]) for node in nodes]
+        self.slots = sum(self.machines)
+        self.sent = self.received = 0
+        self._keepers: dict[int, Any] = {}
+        self._put: dict[int, tuple[object, Any]] = {}  # what is in the object store, by its id here
+        self._at = optional("ray.util.scheduling_strategies", "ray", on).NodeAffinitySchedulingStrategy
+        self._work = ray.remote(max_retries=0, num_cpus=1, scheduling_strategy="SPREAD")(_work)
+        self._check_versions()
+
+    @property
+    def note(self) -> str:
+        """How many workers there are, and the bytes through this process."""
+        workers = f"{self.slots} processors of {len(self.machines)} machines"
+        return f"on Ray, {workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
+
+    def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
+        """Run the jobs, each on one processor; a job whose worker died is run again."""
+        asks = [functools.partial(self._work.remote, *self._packed(job)) for job in jobs]
+        pending: list[Any] = []
+        try:
+            return self.gather(asks, pending, tick, [job.size for job in jobs])
+        except BaseException:
+            for reference in pending:
+                with suppress(Exception):  # a worker that is gone has nothing to cancel
+                    self._ray.cancel(reference, force=True)
+            raise
+
+    @contextmanager
+    def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> Iterator[KeptThere]:
+        """Keep an object on each machine; one whose worker died is made anew. The workers stay for the next time."""
+        kept = KeptThere(self, [self._packed(maker) for maker in makers], tick)
+        try:
+            yield kept
+        except BaseException:
+            for number in range(len(makers)):
+                self.end_keeper(number)
+            raise
+        kept.forget()
+
+    def keeper(self, number: int) -> Any:
+        """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
+        if number not in self._keepers:
+            where = self._at(self._nodes[number % len(self._nodes)], soft=True)
+            # It asks for no processor, so that it can move to a machine where another one already is.
+            start = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=where)(_Keeper)
+            self._keepers[number] = start.remote()
+        return self._keepers[number]
+
+    def end_keeper(self, number: int) -> None:
+        """End a worker that keeps an object, whatever it does."""
+        with suppress(Exception):  # one that is gone need not be ended
+            self._ray.kill(self._keepers.pop(number))
+
+    def lend(self, array: NDArray[np.generic]) -> Any:
+        """Put an array into the object store, for as long as the reference lives."""
+        self.sent += array.nbytes
+        try:
+            return self._ray.put(array)
+        except self._ray.exceptions.RayError as error:
+            raise self._broken(error) from None
+
+    def put(self, array: NDArray[np.generic]) -> Any:
+        """Put an array into the object store once, until the end."""
+        if id(array) not in self._put:
+            self._put[id(array)] = array, self.lend(array)
+        return self._put[id(array)][1]
+
+    def _packed(self, value: object) -> tuple[bytes, list[Any]]:
+        """Return something as bytes, and what they refer to in the object store."""
+        file, pickler = io.BytesIO(), None
+        try:
+            pickler = _Sender(file, self)
+            pickler.dump(value)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            remedy = "give arrays, mapped files or what `read_vectors` returns"
+            raise ArgumentError("on", f"cannot be used with rows that cannot be sent ({error})", remedy) from None
+        self.sent += len(file.getbuffer())
+        return file.getvalue(), pickler.references
+
+    def described(self, rows: object) -> Any:
+        """Put rows that are no array, such as a folder of shards, into the object store as they pickle themselves."""
+        if id(rows) not in self._put:
+            file = io.BytesIO()
+            pickler = _Sender(file, self, describing=True)
+            pickler.dump(rows)
+            self.sent += len(file.getbuffer())
+            self._put[id(rows)] = rows, self._ray.put((file.getvalue(), pickler.references))
+        return self._put[id(rows)][1]
+
+    def gather(
+        self, asks: Sequence[Callable[[], Any]], pending: list[Any], tick: Tick, sizes: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Return the answers in order; ask again where a worker died. `pending` holds what has not been answered."""
+        ray = self._ray
+        owners = {ask(): (number, 1) for number, ask in enumerate(asks)}
+        found: list[Any] = [None] * len(asks)
+        while owners:
+            pending[:] = owners
+            ready, _ = ray.wait(pending, timeout=POLL_SECONDS)
+            tick(0)
+            for reference in ready:
+                number, attempts = owners.pop(reference)
+                try:
+                    answer = ray.get(reference)
+                except ray.exceptions.RayTaskError as error:
+                    raise self._broken(error.cause or error) from None
+                except ray.exceptions.OutOfMemoryError as error:
+                    raise self._broken(error) from None
+                except ray.exceptions.RayError as error:
+                    if attempts == ATTEMPTS:
+                        raise self._broken(error) from None
+                    owners[asks[number]()] = number, attempts + 1
+                else:
+                    self.received += len(answer)
+                    found[number] = pickle.loads(answer)
+                    tick(0 if sizes is None else sizes[number])
+        return found
+
+    def _broken(self, error: BaseException) -> BaseException:
+        """Return the error for the user: their own, or one line on what happened in the cluster."""
+        exceptions = self._ray.exceptions
+        full = (MemoryError, exceptions.OutOfMemoryError, exceptions.ObjectStoreFullError, exceptions.OutOfDiskError)
+        if isinstance(error, full):
+            remedy = "use machines with more of it, or fewer processors on each, or a lower limit for `memory`"
+            return ArgumentError("on", f"is {self._on!r}, where a worker is out of memory", remedy)
+        if not isinstance(error, exceptions.RayError):
+            return error
+        why = str(error).strip().partition("\n")[0]
+        problem = f"is {self._on!r}, where a worker died {ATTEMPTS} times at the same work ({why})"
+        return ArgumentError("on", problem, "look at the logs of Ray; a machine without memory kills its workers")
+
+    def _check_versions(self) -> None:
+        """Raise unless every machine has this version of unhub and of numpy."""
+
+        def versions() -> dict[str, str]:  # inside a function, so that Ray sends its code: unhub may not be there
+            from importlib import metadata
+
+            found = {}
+            for name in ("unhub", "numpy"):
+                try:
+                    found[name] = metadata.version(name)
+                except metadata.PackageNotFoundError:
+                    found[name] = "none"
+            return found
+
+        here = versions()
+        ask = self._ray.remote(num_cpus=0, max_retries=ATTEMPTS)(versions)
+        for node in self._nodes:
+            there = self._ray.get(ask.options(scheduling_strategy=self._at(node, soft=False)).remote())
+            for name, version in here.items():
+                if there[name] != version:
+                    problem = f"is {self._on!r}, where a worker has {name} {there[name]}, and this process {version}"
+                    raise ArgumentError("on", problem, REINSTALL)
+
+
+class KeptThere:
+    """Objects that the keepers of a cluster keep, each on a machine."""
+
+    def __init__(self, home: Cluster, makers: Sequence[tuple[bytes, list[Any]]], tick: Tick) -> None:
+        self._home, self._makers, self._tick = home, makers, tick
+        self._name = uuid.uuid4().hex  # tells these objects from those of another time
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every object with the same arrays."""
+        lent = [self._home.lend(one) for one in arguments]
+        asked: set[int] = set()
+
+        def call(number: int) -> Any:
+            if number in asked:  # and it died
+                self._home.end_keeper(number)
+            asked.add(number)
+            return self._home.keeper(number).call.remote(self._name, *self._makers[number], method, *lent)
+
+        asks = [functools.partial(call, number) for number in range(len(self._makers))]
+        return self._home.gather(asks, [], self._tick)
+
+    def forget(self) -> None:
+        """Let the objects go."""
+        for number in range(len(self._makers)):
+            self._home.keeper(number).forget.remote()
+
+
+class _Sender(pickle.Pickler):
+    """Pickles for the workers of a cluster; `references` are to what it left in the object store."""
+
+    def __init__(self, file: io.BytesIO, home: Cluster, describing: bool = False) -> None:
+        super().__init__(file, protocol=5)
+        self._home, self._describing = home, describing  # rows that consist of others, which may share what they keep
+        self.references: list[Any] = []
+
+    def persistent_id(self, value: Any) -> object:
+        """Return how to find a value that is not pickled itself: large arrays, mapped files, and other rows."""
+        if isinstance(value, np.ndarray):
+            if value.nbytes <= SMALL_BYTES or value.dtype.hasobject:
+                return None
+            return _place_in_file(value) or self._refer(self._home.put(value))
+        shape = getattr(value, "shape", None)
+        if self._describing or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
+            return None
+        return self._refer(self._home.described(value))
+
+    def _refer(self, reference: Any) -> int:
+        self.references.append(reference)
+        return len(self.references) - 1
+
+
+class _Receiver(pickle.Unpickler):
+    """Unpickles in a worker."""
+
+    def __init__(self, data: bytes, references: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._references = references
+
+    def persistent_load(self, place: Any) -> object:
+        """Return the value that stands at a place in a file or in the object store."""
+        return _opened(self._references[place]) if isinstance(place, int) else _map_again(*place)
+
+
+def _place_in_file(array: NDArray[np.generic]) -> tuple[object, ...] | None:
+    """Return where an array stands in a file that it is mapped from, or None."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and getattr(base, "_mmap", None) is None:
+        base = base.base
+    # A file without a name is gone when this process ends, and what was written to a private map is not in the file.
+    if not isinstance(base, np.memmap) or base.mode == "c" or not base.filename or not Path(base.filename).is_file():
+        return None
+    pages: Any = base
+    page = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
+    start = page + array.ctypes.data - np.frombuffer(pages._mmap, np.uint8).ctypes.data
+    about = Path(base.filename).stat()
+    known = str(Path(base.filename).resolve()), about.st_size, about.st_mtime_ns
+    return known, start, array.shape, array.strides, array.dtype
+
+
+def _map_again(
+    known: tuple[str, int, int],
+    start: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+) -> NDArray[np.generic]:
+    return np.ndarray(shape, dtype, _mapped(*known), start, strides)
+
+
+@functools.lru_cache(MOST_OPENED)
+def _mapped(path: str, size: int, written: int) -> NDArray[np.uint8]:
+    """Map a file; `written` tells a file from a later one at the same place."""
+    there = Path(path).stat().st_size if Path(path).is_file() else -1
+    if there != size:
+        problem = "does not have" if there < 0 else f"has with {there} bytes instead of {size}"
+        raise ArgumentError(
+            "on", f"needs {path} on every machine, which {socket.gethostname()} {problem}", "put it on a shared disk"
+        )
+    return np.memmap(path, np.uint8, "r")
+
+
+_open_rows: OrderedDict[str, object] = OrderedDict()
+
+
+def _opened(reference: Any) -> object:
+    """Return what a reference stands for; rows that describe themselves stay open in this process."""
+    import ray
+
+    key = reference.hex()
+    if key not in _open_rows:
+        value = ray.get(reference)
+        if isinstance(value, np.ndarray):
+            return value
+        _open_rows[key] = _Receiver(*value).load()
+        if len(_open_rows) > MOST_OPENED:
+            _open_rows.popitem(last=False)
+    return _open_rows[key]
+
+
+def _work(data: bytes, references: Sequence[Any]) -> bytes:
+    """Run a job in a worker."""
+    with one_blas_thread():
+        return pickle.dumps(_Receiver(data, references).load()(_ignore), protocol=5)
+
+
+def _ignore(amount: int) -> None:
+    """Show no progress: the process that asked shows it."""
+
+
+class _Keeper:
+    """A worker that keeps an object."""
+
+    def __init__(self) -> None:
+        self._name, self._kept = "", None
+
+    def call(self, name: str, data: bytes, references: Sequence[Any], method: str, *arguments: object) -> bytes:
+        """Call a method of the object of this name, which is made when it is first asked."""
+        if name != self._name:
+            self._kept = None  # before there is another
+            self._name, self._kept = name, _Receiver(data, references).load()()
+        return pickle.dumps(getattr(self._kept, method)(*arguments), protocol=5)
+
+    def forget(self) -> None:
+        """Let the object go."""
+        self._name, self._kept = "", None

@@ -1,0 +1,380 @@
+"""A Ray cluster of several raylets on this machine: one machine's numbers, rows by their files, workers that die."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+import unhub
+from tests.bank_cases import drawn, whole_h
+from tests.children import SOURCE, child
+from unhub.arrays import Float32
+from unhub.compute.cluster import ATTEMPTS, Cluster, KeptThere
+from unhub.compute.workers import elsewhere
+from unhub.data.similarity import Dot
+from unhub.data.vectors import Stacked, Vectors
+from unhub.errors import ArgumentError
+
+ray: Any = pytest.importorskip("ray", reason="ray is not installed: the extra ray has it")
+pytestmark = pytest.mark.once
+RAYLETS = 3
+STREAMED = ["is:tau=0.02", "dis", "csls", "nnn:k=32", "dualis", "dn", "cent"]
+BALANCED = ["sn:tau=0.05", "dbsn"]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Start a cluster of one-processor raylets, and return its address."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = f"{SOURCE}:{Path(__file__).parents[2]}"  # the workers import what this process tests
+    clusters: Any = pytest.importorskip("ray.cluster_utils", reason="ray is not installed: the extra ray has it")
+    sizes = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+    try:
+        for _ in range(RAYLETS - 1):
+            started.add_node(**sizes)
+        yield started.address
+    finally:
+        started.shutdown()
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="module")
+def runner(address: str) -> Iterator[Cluster]:
+    """Stay connected for several fits."""
+    ray.init(address, log_to_driver=False, logging_level="ERROR")
+    yield Cluster(ray, address)
+    ray.shutdown()
+
+
+@contextmanager
+def workers_of(runner: Cluster, count: int) -> Iterator[None]:
+    """Cut the work for this many one-thread workers, on the raylets that there are."""
+    kept = runner.slots, runner.machines
+    runner.slots, runner.machines = count, [1] * count
+    try:
+        with elsewhere(runner):
+            yield
+    finally:
+        runner.slots, runner.machines = kept
+
+
+def process_of(keeper: Any) -> int:
+    """Return the process that keeps an object."""
+    return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getpid())))
+
+
+def rows_of(n: int, d: int, seed: int) -> Float32:
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+
+
+class Trap:
+    """Rows that kill the process that reads them, or raise an error there: the reads from `spared` to `until`."""
+
+    def __init__(
+        self, rows: Float32, marks: Path, spared: int, until: int, error: type[Exception] | None = None
+    ) -> None:
+        self.rows, self.marks, self.home, self.error = rows, marks, os.getpid(), error
+        self.spared, self.until = spared, until
+        self.shape, self.dtype = rows.shape, rows.dtype
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        reads = len(list(self.marks.iterdir()))
+        if os.getpid() != self.home and reads < self.until:
+            (self.marks / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+            if reads >= self.spared and self.error is not None:
+                raise self.error
+            if reads >= self.spared:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.rows[key]
+
+
+# The same numbers.
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_any_number_of_workers_has_the_numbers_of_one_machine(runner: Cluster, count: int) -> None:
+    sets = drawn(50, items=700, bank=1900)
+    specs = [*STREAMED, *BALANCED] if count == 3 else ["is:tau=0.02", "sn:tau=0.05"]
+    here = unhub.fit(sets.items, sets.bank, method=specs, bank_items=sets.bank_items, threads=1)
+    with workers_of(runner, count):
+        there = unhub.fit(sets.items, sets.bank, method=specs, bank_items=sets.bank_items, threads=1)
+    for one, other in zip(here, there, strict=True):
+        scale = max(float(np.ptp(whole_h(one))), 1e-3)
+        assert_allclose(whole_h(other), whole_h(one), rtol=0, atol=1e-5 * scale)
+        assert other.source == one.source
+        assert any("on Ray" in note for note in other.cost.notes)
+        assert other.cost.passes >= one.cost.passes
+
+
+def test_rankings_are_those_of_one_machine(runner: Cluster) -> None:
+    sets = drawn(51, items=300, bank=700)
+    correction = unhub.fit(sets.items, sets.bank, threads=1)
+    answers = [(query, query % 300) for query in range(len(sets.queries))]
+    relevance = unhub.Relevance(*map(np.array, zip(*answers, strict=True)))
+    here = unhub.evaluate(sets.queries, sets.items, relevance, correction, threads=1)
+    counts = unhub.hubness(sets.queries, sets.items, correction, threads=1).counts
+    with workers_of(runner, 3):
+        there = unhub.evaluate(sets.queries, sets.items, relevance, correction, threads=1)
+        assert_array_equal(unhub.hubness(sets.queries, sets.items, correction, threads=1).counts, counts)
+    assert there.to_dict() == here.to_dict()
+
+
+@pytest.mark.parametrize("spec", ["is", "sn:tau=0.05"])
+def test_extending_and_merging_are_those_of_one_machine(runner: Cluster, spec: str) -> None:
+    sets = drawn(52, items=300, bank=700)
+    fitted = unhub.fit(sets.items[:250], sets.bank[:600], spec, threads=1, mergeable=True)
+
+    def changed() -> list[Any]:
+        extended = unhub.extend(fitted, sets.items[250:], sets.bank[:600], threads=1)
+        return [extended, unhub.merge(fitted, sets.items[:250], sets.bank[600:], threads=1)]
+
+    here = changed()
+    with workers_of(runner, 2):
+        for one, other in zip(here, changed(), strict=True):
+            assert_allclose(other.bias, one.bias, rtol=0, atol=1e-5 * np.ptp(one.bias))
+
+
+# What is sent.
+
+
+def test_rows_in_files_never_pass_through_this_process(runner: Cluster, tmp_path: Path) -> None:
+    rows = rows_of(6000, 64, 0)
+    np.save(tmp_path / "items.npy", rows[:3000].astype(np.float16))
+    np.save(tmp_path / "part.npy", rows[3000:4500])
+    np.save(tmp_path / "bank.npy", rows[4500:])
+    first, part, bank = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("items", "part", "bank"))
+    items = Vectors(np.arange(4400), Stacked([first[100:], np.asarray(part)]))  # a slice, and a view that is no memmap
+    here = [unhub.fit(items, bank, method, threads=1) for method in ("is", "dn", "sn:tau=0.1")]
+    before = runner.sent
+    with workers_of(runner, 2):
+        there = [unhub.fit(items, bank, method, threads=1) for method in ("is", "dn", "sn:tau=0.1")]
+    for one, other in zip(here, there, strict=True):
+        assert_allclose(whole_h(other), whole_h(one), rtol=0, atol=1e-6)
+    assert runner.sent - before < 250_000 < bank.nbytes  # the jobs, and the vectors of Sinkhorn
+
+
+def test_a_folder_of_shards_is_read_by_the_workers(runner: Cluster, tmp_path: Path) -> None:
+    for number in range(4):
+        table = pyarrow.table({"embedding": list(rows_of(400, 64, number))})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    items, bank = unhub.read_vectors(tmp_path), rows_of(300, 64, 9)
+    here, before = unhub.fit(items, bank, threads=1), runner.sent
+    with workers_of(runner, 2):
+        there = unhub.fit(items, bank, threads=1)
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+    assert runner.sent - before < bank.nbytes + 50_000 < items.rows[:].nbytes
+
+
+def test_rows_in_memory_are_sent_once(runner: Cluster) -> None:
+    items, bank = rows_of(9000, 64, 1), rows_of(2000, 64, 2)
+    before = runner.sent
+    with workers_of(runner, 3):
+        unhub.fit(items, bank, method=["is", "nnn"], threads=1)
+    assert items.nbytes + bank.nbytes <= runner.sent - before < 1.1 * (items.nbytes + bank.nbytes)
+
+
+def test_progress_is_shown_as_parts_are_done(runner: Cluster) -> None:
+    seen: list[tuple[int, int]] = []
+    with workers_of(runner, 2):
+        unhub.fit(rows_of(30_000, 8, 1), rows_of(300, 8, 2), threads=1, progress=lambda *done: seen.append(done))
+    assert len({done for done, _ in seen}) >= 4
+    assert seen[-1][0] == seen[-1][1] == 30_000 * 300
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(("spec", "spared"), [("is", 4), ("sn:tau=0.1", 25)])
+def test_a_worker_that_is_killed_changes_no_h(runner: Cluster, tmp_path: Path, spec: str, spared: int) -> None:
+    items, bank = rows_of(9000, 16, 3), rows_of(800, 16, 4)
+    trap: Any = Trap(items, tmp_path, spared, spared + 1)
+    here = unhub.fit(items, bank, spec, threads=1, memory="2MB")
+    with workers_of(runner, 3):
+        there = unhub.fit(trap, bank, spec, threads=1, memory="2MB")  # which keeps no K, so that items are read again
+    assert len(list(tmp_path.iterdir())) == spared + 1
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+
+
+def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, bank, asked = rows_of(900, 16, 3), rows_of(800, 16, 4), []
+    ask = KeptThere.ask
+
+    def killing(self: KeptThere, method: str, *arguments: Any) -> list[Any]:
+        asked.append(method)
+        if len(asked) == 4:
+            os.kill(process_of(runner.keeper(1)), signal.SIGKILL)
+        return ask(self, method, *arguments)
+
+    here = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
+    monkeypatch.setattr(KeptThere, "ask", killing)
+    with workers_of(runner, 2):
+        there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
+    assert len(asked) == 11
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+
+
+def test_work_that_always_kills_its_worker_is_given_up(runner: Cluster, tmp_path: Path) -> None:
+    trap: Any = Trap(rows_of(600, 16, 3), tmp_path, 0, 99)
+    with workers_of(runner, 1), pytest.raises(ArgumentError, match=f"a worker died {ATTEMPTS} times at the same work"):
+        unhub.fit(trap, rows_of(500, 16, 4), threads=1)
+
+
+def test_a_worker_out_of_memory_is_said_so(runner: Cluster, tmp_path: Path) -> None:
+    trap: Any = Trap(rows_of(600, 16, 3), tmp_path, 0, 99, MemoryError)
+    with (
+        workers_of(runner, 1),
+        pytest.raises(ArgumentError, match="where a worker is out of memory; use machines with"),
+    ):
+        unhub.fit(trap, rows_of(500, 16, 4), threads=1)
+
+
+def test_a_bad_row_is_reported_as_here(runner: Cluster) -> None:
+    items = rows_of(9000, 16, 3)
+    items[8123, 2] = np.nan
+    with workers_of(runner, 2), pytest.raises(ArgumentError, match=r"^items holds nan in row 8123; every number"):
+        unhub.fit(items, rows_of(500, 16, 4), threads=1)
+
+
+def test_rows_that_cannot_be_sent_are_refused(runner: Cluster) -> None:
+    class Local(Trap):
+        """Of this function, so that no other process can find it."""
+
+    rows: Any = Local(rows_of(600, 16, 3), Path(), 0, 0)
+    with workers_of(runner, 1), pytest.raises(ArgumentError, match=r"^on cannot be used with rows that cannot be sent"):
+        unhub.fit(rows, rows_of(500, 16, 4), threads=1)
+
+
+@pytest.mark.parametrize("package", ["unhub", "numpy"])
+def test_another_version_on_a_worker_is_named(runner: Cluster, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "9.9" if name == package else real(name))
+    named = rf"^on is 'ray', where a worker has {package} [0-9.]+, and this process 9\.9; install the same version"
+    with pytest.raises(ArgumentError, match=named):
+        Cluster(ray, "ray")
+
+
+@pytest.mark.parametrize("on", ["dask", "", 7, "nowhere"])
+def test_what_is_no_address_is_refused(on: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"^on must be 'ray' or an address such as"):
+        unhub.fit(rows_of(9, 4, 0), rows_of(9, 4, 1), on=on)
+
+
+def test_an_address_where_nothing_listens_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    process = child(f"""
+import numpy as np, unhub
+unhub.fit(np.eye(3), np.eye(3), on="ray://127.0.0.1:{port}")
+""")
+    _, errors = process.communicate(timeout=60)
+    assert f"on names 'ray://127.0.0.1:{port}', where no Ray cluster answers" in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_listener_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = child(f"""
+import os, numpy as np, unhub
+from unhub.compute import cluster
+from unhub.errors import ArgumentError
+cluster.ANSWER_SECONDS = 2
+try:
+    unhub.fit(np.eye(3), np.eye(3), on="{scheme}127.0.0.1:{server.getsockname()[1]}")
+except ArgumentError as error:
+    print(error, flush=True)
+    os._exit(3)
+""")
+        said, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert "where no Ray cluster answers" in said
+
+
+# From outside: a call that connects by itself, and one that is interrupted.
+
+
+def test_a_call_connects_by_itself_and_ctrl_c_frees_the_cluster(address: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "items.npy", rows_of(40_000, 32, 0))
+    process = child(f"""
+import numpy as np, unhub
+items = np.load({str(tmp_path / "items.npy")!r}, mmap_mode="r")
+small = unhub.fit(items[:500], items[:400], on={address!r})
+print(abs(small.bias - unhub.fit(items[:500], items[:400]).bias).max() < 1e-6, flush=True)
+def progress(done, total):
+    if done:
+        print("started", flush=True)
+unhub.fit(items, items, method="sn:iterations=200", memory="1MB", on={address!r}, progress=progress)
+""")
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["True\n", "started\n"]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert "KeyboardInterrupt" in errors and process.returncode != 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_cluster_is_free_again(runner: Cluster) -> None:
+    until = time.monotonic() + 30
+    while ray.available_resources().get("CPU", 0) < RAYLETS and time.monotonic() < until:
+        time.sleep(0.2)
+    assert ray.available_resources()["CPU"] == RAYLETS
+
+
+def test_similarities_are_sent_without_ids(runner: Cluster) -> None:
+    items = Vectors(np.array([f"item {place:099d}" for place in range(3000)]), rows_of(3000, 8, 0))
+    before = runner.sent
+    runner.run([_Shape(Dot(items, items))], lambda amount: None)
+    assert runner.sent - before < 2 * items.rows.nbytes  # type: ignore[attr-defined]
+
+
+class _Shape:
+    """A job that says how large a matrix is."""
+
+    size = 0
+
+    def __init__(self, similarity: Dot) -> None:
+        self.similarity = similarity
+
+    def __call__(self, tick: object) -> tuple[int, int]:
+        return self.similarity.shape
+
+
+def test_without_ray_the_extra_is_named() -> None:
+    process = child("""
+import sys
+sys.modules["ray"] = None
+import numpy as np, unhub
+unhub.fit(np.eye(3), np.eye(3), on="ray")
+""")
+    _, errors = process.communicate(timeout=60)
+    assert "ImportError: on='ray' needs ray: " in errors and "[ray]" in errors.splitlines()[-1]
+
+
+def test_a_cluster_is_started_for_the_call_and_ended_with_it() -> None:
+    process = child("""
+import os
+os.environ["RAY_ADDRESS"] = "local"
+import numpy as np, ray, unhub
+rows = np.random.default_rng(0).standard_normal((500, 8)).astype(np.float32)
+there = unhub.fit(rows, rows[:300], on="ray", threads=1)
+print(ray.is_initialized(), abs(there.bias - unhub.fit(rows, rows[:300]).bias).max() < 1e-6, there.cost.notes)
+""")
+    said, errors = process.communicate(timeout=120)
+    assert said.startswith("False True ('on Ray, 1 processors of 1 machines"), errors
