@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
 from unhub.compute.passes import Found, Want, reduce
+from unhub.compute.sinkhorn import OFF_BALANCE
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, Source, check_correction
 from unhub.data.bank import vector_bank
@@ -251,6 +252,7 @@ def _method(fitted: Bias) -> Method:
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return the cost of the change; it reports the convergence only if the balance was run again."""
     done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
+    lasting = (one for one in fitted.cost.notes if not one.endswith((SKIPPED, OFF_BALANCE)))  # others are of one change
     return dataclasses.replace(
         fitted.cost,
         passes=workers.passes,
@@ -260,5 +262,5 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         iterations=done.iterations,
         row_error=done.row_error,
         column_error=done.column_error,
-        notes=(*(one for one in fitted.cost.notes if not one.endswith(SKIPPED)), *notes),  # of this change alone
+        notes=(*lasting, *done.notes, *notes),
     )
