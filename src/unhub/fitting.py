@@ -253,7 +253,7 @@ def _correction(
         outcome.iterations,
         outcome.row_error,
         outcome.column_error,
-        notes,
+        notes + outcome.notes,
     )
     if outcome.h is not None:
         h, offset = centred(outcome.h)

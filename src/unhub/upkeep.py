@@ -12,6 +12,7 @@ from unhub.arrays import Float64
 from unhub.compute.cluster import on_machines
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.precision import SHORT_MULTIPLY, notes_on
+from unhub.compute.sinkhorn import OFF_BALANCE
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Cost, Plan, Source, check_correction
 from unhub.data.bank import Bank, vector_bank
@@ -282,11 +283,15 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         iterations=done.iterations,
         row_error=done.row_error,
         column_error=done.column_error,
-        notes=(*_lasting(fitted.cost.notes, notes), *notes),
+        notes=(*_lasting(fitted.cost.notes, notes), *done.notes, *notes),
     )
 
 
 def _lasting(before: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the notes that still hold; what was skipped is of one change alone, and bf16 is noted once."""
+    """Return the notes that still hold; what was skipped or off balance is of one change, and bf16 is noted once."""
     replaced = any(one.startswith(SHORT_MULTIPLY) for one in now)
-    return tuple(one for one in before if not (one.endswith(SKIPPED) or (replaced and one.startswith(SHORT_MULTIPLY))))
+    return tuple(
+        one
+        for one in before
+        if not (one.endswith((SKIPPED, OFF_BALANCE)) or (replaced and one.startswith(SHORT_MULTIPLY)))
+    )

@@ -615,6 +615,39 @@ def test_totals_of_many_rows_lose_little(name: str, short: bool) -> None:
     assert_allclose(totals, (wide / wide.sum(axis=1, keepdims=True)).sum(axis=0), rtol=2e-5)
 
 
+@both
+@given(seed=seeds, rows=st.integers(1, 9), columns=sizes, rise=st.sampled_from([0.1, 1.0, 30.0, 1e6]))
+@settings(max_examples=40)
+def test_shares_are_kept_where_they_rise_over_a_draw(
+    name: str, seed: int, rows: int, columns: int, rise: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    shares, rises = softened(rows, columns, rng), (rise * rng.uniform(0.5, 2, rows)).astype(np.float32)
+    draws, places = rng.random(columns + 50, np.float32), rng.integers(0, 50, rows)
+    counts, where, values = kernel(name).keep_shares(shares, rises, draws, places)
+    windows = np.stack([draws[place : place + columns] for place in places])
+    kept = shares * rises[:, None] > windows
+    assert_array_equal(counts, kept.sum(axis=1))
+    assert_array_equal(where, np.nonzero(kept)[1])
+    assert_allclose(values, np.maximum(shares, 1 / rises[:, None])[kept], rtol=1e-6)
+
+
+@both
+@given(seed=seeds, rows=st.integers(1, 9), columns=sizes)
+@settings(max_examples=40)
+def test_a_sweep_over_entries_is_that_over_a_matrix_of_them(name: str, seed: int, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = np.where(rng.random((rows, columns)) < 0.2, rng.random((rows, columns)), 0).astype(np.float32)
+    places = np.nonzero(matrix)
+    starts = np.concatenate([[0], np.cumsum((matrix > 0).sum(axis=1))]).astype(np.int64)
+    scale, rests, gains = np.exp(3 * rng.standard_normal(columns)), rng.random(rows) + 0.01, rng.random(rows)
+    totals, sums = np.ones(columns), np.empty(rows)
+    entries = starts, places[1].astype(np.int32), matrix[places]
+    kernel(name.replace("torch:cpu", "plain")).balance_entries(*entries, scale, rests, gains, totals, sums)
+    assert_allclose(sums, rests + matrix @ scale, rtol=1e-6)
+    assert_allclose(totals, 1 + (gains / sums) @ matrix, rtol=1e-6)
+
+
 def lengthened(bits: NDArray[np.uint16]) -> Float32:
     return np.asarray((bits.astype(np.uint32) << 14).view(np.float32))
 

@@ -26,6 +26,7 @@ KEPT = {
     "nothing": "",
     "fp32": "the matrix, in float32",
     "16-bit": "the matrix, in 16 bits a pair",
+    "sparse": "a part of the matrix",
     "recomputed": "nothing; the matrix was computed again for each iteration",
 }
 

@@ -5,6 +5,8 @@ potentials, P = exp((S - r - c) / tau) with rows that sum to 1. An iteration is 
 add its shares to the column totals while it is in cache. When the potentials have moved too far from c for the range of
 P, it is computed again from the current ones.
 
+If P does not fit in memory, passes keep a part of it, and h moves to where that part is in balance: see `kept_entries`.
+
 At a high temperature all of P is nearly 1 / items, and its rounding error, times tau, would exceed the differences
 between items. In that case n P - 1 is kept, so that no number near 1 is rounded to float32.
 """
@@ -12,6 +14,7 @@ between items. In that case n P - 1 is kept, so that no number near 1 is rounded
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import cast
@@ -20,11 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Span, spans
+from unhub.compute.kept_entries import ENTRY_BYTES, SETTLED_TAUS, Chunk, KeptEntries, Selection, rise_for
 from unhub.compute.passes import TileSizes, Want, no_room, reduce, split, with_room
 from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Similarity
 
+KEEPS = ("auto", "fp32", "16-bit", "sparse", "none")
+OFF_BALANCE = "off balance"  # how the note on a K that was kept in part ends
 MOST_FLOAT32_BYTES = 256 << 20  # K is kept in float32 up to here; beyond, in 16 bits, which are faster to read
 # 16 bits round by up to 2**-10. The errors add up along chains and trees of items that share queries: at
 # tau * sqrt(iterations) = 0.08, h was off by 1.6e-4 in the worst case found. So 16 bits are used up to half of that.
@@ -41,6 +47,16 @@ SWEEP_ROWS = 1024  # rows at a time
 FLAT_TAUS = 2.0  # if no absolute score is above this many tau, all of K is near 1
 # From this many rows on, the remaining row error is measured on one in four pieces of 256 rows.
 SAMPLED_FROM_ROWS, SAMPLE_ONE_IN, SAMPLE_ROWS = 16_384, 4, 256
+# If K is kept in part: how many of its entries for each row or column, whichever are more, and which share of all.
+FEWEST_KEPT, ENOUGH_KEPT, ENOUGH_SHARE = 32, 128, 0.005
+MEMORY_SHARE = 0.9  # of the memory, since the number of entries is estimated from a sample of rows
+RISE_ROWS, RISE_SHARES = 256, 4 << 20  # that sample: rows, and scores at most, but 16 rows
+MOST_PASSES, FEWEST_ITERATIONS = 3, 4  # passes over all of K; for fewer iterations it is computed again each time
+PILOT_ONE_IN = 8  # the rows that the first potentials come from
+# The rows that the last error is measured on: half, or 512 and more if that is less, but not below a sixteenth.
+FEWEST_MEASURED, MEASURE_ONE_IN = 512, 16
+FEWEST_PIECES, FEWEST_PIECE_ROWS = 1024, 8  # of such rows
+NEARER = 0.5  # passes end when h is this much nearer to balance than the iterations would bring it
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +80,14 @@ class Solution:
     kept: str
     row_error: float
     column_error: float | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Schedule:
     """The temperature and the number of iterations; with a tolerance, stop once the rows' L1 error is below it.
 
-    keep: how K is kept, "fp32", "16-bit" or "none"; "auto" decides by its size.
+    keep: how K is kept, one of KEEPS; "auto" decides by its size.
     """
 
     tau: float
@@ -95,17 +112,25 @@ def balance(
     """
     rows = BalancedRows((0, similarity.shape[0]), held, None if weights is None else Weights(weights))
     h = np.zeros(similarity.shape[1]) if start is None else start.astype(np.float64)
-    return balancing(similarity, schedule, workers, rows, h).run(schedule)
+    made = balancing(similarity, schedule, workers, rows, h, in_part=True)
+    return made.run_on_part(schedule) if made.kept_as == "sparse" else made.run(schedule)
 
 
 def balancing(
-    similarity: Similarity, schedule: Schedule, workers: Workers, rows: BalancedRows, start: Float64
+    similarity: Similarity,
+    schedule: Schedule,
+    workers: Workers,
+    rows: BalancedRows,
+    start: Float64,
+    in_part: bool = False,
 ) -> Balancing:
-    """Return the balancing of these rows, with K kept as there is room for it."""
+    """Return the balancing of these rows, with K kept as there is room for it; only a part of it where that will do."""
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
     reach = math.inf if flat else tau * math.sqrt(schedule.iterations)
-    kept_as = _choose(schedule.keep, 4 * rows.count * similarity.shape[1], reach, workers.memory)
+    kept_as = _choose(schedule, (rows.count, similarity.shape[1]), reach, workers.memory)
+    if kept_as == "sparse" and (flat or rows.held is not None or not in_part):
+        kept_as = "recomputed"  # flat and held rows need few iterations
     for way in dict.fromkeys((kept_as, "recomputed")):
         try:
             return Balancing(similarity, tau, workers, way, rows, flat, start)
@@ -168,7 +193,10 @@ class Balancing:
         self.sums = np.ones(self.m)  # K @ beta, relative to that
         self.full = self.kernel.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
         self.short = self.kernel.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
-        self.recomputes = kept_as == "recomputed"
+        self.recomputes = kept_as in ("recomputed", "sparse")
+        self.selection: Selection | None = None  # of the entries that a pass keeps
+        self.chunks: dict[int, list[Chunk]] = {}  # what it kept, by the first row of a thread
+        self.cold = not start.any()
         self.flat = flat and self.short is None
         self.level = 0.0  # of the centre; the shares of a row do not depend on it
         self.stale = True
@@ -192,12 +220,66 @@ class Balancing:
             self._move(totals)
             done += 1
         else:
-            self._sweep(
-                sampled=self.m >= SAMPLED_FROM_ROWS
-            )  # the remaining error needs K @ beta once more, for the last beta
+            # The remaining error needs K @ beta once more, for the last beta.
+            self._sweep(SAMPLE_ONE_IN if self.m >= SAMPLED_FROM_ROWS else 1)
         return Solution(
             self.h, log_alpha, done, self.kept_as, self._row_error(log_alpha), self._column_error(log_alpha)
         )
+
+    def run_on_part(self, schedule: Schedule) -> Solution:
+        """Move h to the balance of the entries that a pass kept, and pass again, until it is near the balance of all.
+
+        Near is nearer than the iterations would bring it, or with a tolerance, within that.
+        """
+        tolerance, most = schedule.tolerance, MOST_PASSES if schedule.tolerance is None else schedule.iterations
+        measured = max(2, min(MEASURE_ONE_IN, self.m // FEWEST_MEASURED))
+        self.workers.total += int(self.m * self.n * (most + 1 / PILOT_ONE_IN + 1 / measured))
+        piece = max(FEWEST_PIECE_ROWS, min(self.m // FEWEST_PIECES, SAMPLE_ROWS))
+        start = self.h
+        if self.cold:
+            totals = self._sweep(PILOT_ONE_IN, piece)
+            self.h = start + self.tau * np.log(np.maximum(totals, LOST_SHARE * totals.sum()))
+        for done in itertools.count(1):
+            before = self.h
+            entries = self._keep_entries(seed=done)
+            log_alpha, settled = self._log_alpha(), entries.settled()
+            left, kept = entries.left(settled), entries.count
+            iterated = settled if tolerance else entries.iterated(start - before, schedule.iterations)
+            near = max(NEARER * float(np.std(iterated - settled)), SETTLED_TAUS * self.tau)
+            if tolerance or done == most or left <= near:
+                self._sweep(measured, piece)
+                row_error = self._row_error(log_alpha)
+                if not tolerance or done == most or row_error <= tolerance:
+                    break
+            self.h = before + settled
+            del entries  # before others are kept
+        note = f"{kept:,} of {self.m * self.n:,} entries of K were kept; h is about {left:.2g} {OFF_BALANCE}"
+        return Solution(self.h, log_alpha, done, self.kept_as, row_error, self._column_error(log_alpha), (note,))
+
+    def _keep_entries(self, seed: int) -> KeptEntries:
+        """Do an iteration on all of K, and keep a part of it, relative to the potentials before."""
+        before = self.h
+        weights = np.ones(self.m) if self.rows.weights is None else self.rows.weights.values * self.m / self.rows.own
+        self.selection = Selection.of(self._rise(weights), weights, self.n, seed)
+        self._move(self._sweep())
+        chunks = [chunk for first in sorted(self.chunks) for chunk in self.chunks[first]]
+        entries = KeptEntries(chunks, self.selection, weights, self.h - before, self.tau, self.workers)
+        self.selection, self.chunks = None, {}
+        return entries
+
+    def _rise(self, weights: Float64) -> float:
+        """Return the rise of a selection that keeps as many entries as there is room for, or as are enough."""
+        entries = min(MEMORY_SHARE * self.workers.memory / ENTRY_BYTES, _enough_entries(self.m, self.n))
+        count = min(self.m, max(16, min(RISE_ROWS, RISE_SHARES // self.n)))
+        rows = np.linspace(0, self.m - 1, count).astype(np.int64)
+        shares, shift = np.empty((count, self.n), np.float32), self.h.astype(np.float32)
+        with self.kernel.lane():
+            room = self.kernel.empty((1, self.n), np.float32)
+            for place, row in enumerate(rows.tolist()):
+                scores = self.similarity.ready_rows(self.similarity.queries((row, row + 1)), self.items, room)
+                self.kernel.soften_rows(scores, shift, 1 / self.tau, room, np.zeros(self.n), np.zeros(1))
+                shares[place] = self.kernel.host(room)[0]
+        return rise_for(shares, weights[rows], entries / self.m)
 
     def _log_alpha(self) -> Float64:
         log_alpha = cast("Float64", -np.log(self.rows.total) - self.row_logs - np.log(self.sums))
@@ -238,8 +320,8 @@ class Balancing:
         self.workers.passes = passes + len(positions) / self.n
         return h
 
-    def _sweep(self, *, sampled: bool = False) -> Float64:
-        """Compute K @ beta and K^T alpha for the current h, of all rows or a sample; return the latter.
+    def _sweep(self, one_in: int = 1, piece: int = SAMPLE_ROWS) -> Float64:
+        """Compute K @ beta and K^T alpha for the current h, of all rows or one in so many pieces; return the latter.
 
         The result is relative to the centre.
         """
@@ -252,7 +334,7 @@ class Balancing:
         scale = np.exp((self.centre - self.h) / self.tau)
         shift = (self.centre - self.level).astype(np.float32)
         rows = min(self.similarity.rows_at_once, self._rows_per_tile()) if anew else SWEEP_ROWS
-        rows, one_in = (min(rows, SAMPLE_ROWS), SAMPLE_ONE_IN) if sampled else (rows, 1)
+        rows = rows if one_in == 1 else min(rows, piece)
         pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
 
@@ -272,7 +354,7 @@ class Balancing:
 
     def _compute(self, shift: Float32, rows: int, pieces: list[Span], sizes: TileSizes) -> Float64:
         """Multiply, and turn each row into its share of each item."""
-        totals, rows = np.zeros(self.n), max(1, rows // sizes.divisor)
+        totals, rows, chunks = np.zeros(self.n), max(1, rows // sizes.divisor), list[Chunk]()
         own = self.kernel.empty((rows, self.n), np.float32)
         for span in (part for start, stop in pieces for part in spans(stop, rows, start=start)):
             here = slice(*span)
@@ -289,8 +371,12 @@ class Balancing:
                 self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, logs, weights)
             else:
                 self.kernel.soften_short_rows(scores, shift, 1 / self.tau, self.short[here], totals, logs, weights)
+            if self.selection is not None:
+                chunks.append(self.selection.keep(room, span[0], self.kernel))
             self.sums[here], self.swept[here] = 1.0, True
             self.workers.tick(len(scores) * self.n)
+        if chunks:
+            self.chunks[chunks[0].first] = chunks
         return totals
 
     def _reuse(self, scale: Float64, pieces: list[Span], sizes: TileSizes) -> Float64:
@@ -384,15 +470,23 @@ def _is_flat(similarity: Similarity, most: float) -> bool:
     return float(np.abs(some).max()) <= most and similarity.reach() <= most
 
 
-def _choose(keep: str, whole: int, reach: float, memory: int) -> str:
-    """Return how to keep K, which takes `whole` bytes in float32; `reach` measures how its rounding adds up in h."""
+def _choose(schedule: Schedule, shape: Span, reach: float, memory: int) -> str:
+    """Return how to keep K, of this shape; `reach` measures how its rounding adds up in h."""
+    keep, whole = schedule.keep, 4 * math.prod(shape)
     if keep != "auto":
         return {"none": "recomputed"}.get(keep, keep)
     if whole <= min(MOST_FLOAT32_BYTES, memory):
         return "fp32"
     if reach <= MOST_SHORT_REACH and whole // 2 <= memory:
         return "16-bit"
-    return "fp32" if whole <= memory else "recomputed"
+    if whole <= memory:
+        return "fp32"
+    room = MEMORY_SHARE * memory >= ENTRY_BYTES * FEWEST_KEPT * max(shape)
+    return "sparse" if room and schedule.iterations >= FEWEST_ITERATIONS else "recomputed"
+
+
+def _enough_entries(m: int, n: int) -> float:
+    return max(ENOUGH_KEPT * max(m, n), ENOUGH_SHARE * m * n)
 
 
 def watched_columns(m: int, n: int) -> NDArray[np.int64]:

@@ -196,6 +196,31 @@ class Kernel(Protocol):
     ) -> None:
         """Do `balance_rows` on what `deviate_rows` wrote."""
 
+    def keep_shares(
+        self, shares: Float32, rises: Float32, draws: Float32, places: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], Float32]:
+        """Return the entries of a tile to keep: column j of row i where rise * share > draws[place + j].
+
+        `rises` and `places` are (rows,). What comes back: how many entries each row has, their columns, and their
+        shares divided by the chance, min(1, rise * share), that a draw between 0 and 1 keeps them.
+        """
+
+    def balance_entries(
+        self,
+        starts: NDArray[np.int64],
+        columns: NDArray[np.int32],
+        values: Float32,
+        scale: Float64,
+        rests: Float64,
+        gains: Float64,
+        totals: Float64,
+        sums: Float64,
+    ) -> None:
+        """Sweep over kept entries, numpy arrays: sums = rests + entries @ scale, totals += gains * entries / sums.
+
+        The entries of row i are at starts[i]:starts[i + 1].
+        """
+
     def hash_rows(
         self,
         block: Float32,

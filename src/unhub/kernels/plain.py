@@ -331,6 +331,33 @@ def balance_deviations(
         totals += (share.sum() + (share.astype(np.float32) @ kept[rows]).astype(np.float64)) / columns
 
 
+def keep_shares(
+    shares: Float32, rises: Float32, draws: Float32, places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Float32]:
+    """Return the entries to keep: column j of row i where rise * share > draws[place + j]; see `interface`."""
+    windows = np.lib.stride_tricks.sliding_window_view(draws, shares.shape[1])
+    kept = [np.flatnonzero(shares[i] * rises[i] > windows[places[i]]) for i in range(len(shares))]
+    values = [np.maximum(shares[i, some], 1 / rises[i]) for i, some in enumerate(kept)]
+    counts = np.array([len(some) for some in kept], np.int64)
+    return counts, np.concatenate(kept).astype(np.int32), np.concatenate(values).astype(np.float32)
+
+
+def balance_entries(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: Float32,
+    scale: Float64,
+    rests: Float64,
+    gains: Float64,
+    totals: Float64,
+    sums: Float64,
+) -> None:
+    """Sweep once over kept entries: sums = rests + entries @ scale, then totals += gains * entries / sums."""
+    rows = np.repeat(np.arange(len(sums)), np.diff(starts))
+    sums[:] = rests + np.bincount(rows, values * scale[columns], len(sums))
+    totals += np.bincount(columns, values * (gains / sums)[rows], len(totals))
+
+
 def hash_rows(
     block: Float32, words: NDArray[np.uint64], keys: NDArray[np.uint64], sums: NDArray[np.uint64], squares: Float32
 ) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from unhub.arrays import Float32, Float64, spans, unit
 from unhub.kernels import torch_device
 from unhub.kernels.interface import Limits
-from unhub.kernels.plain import FLAT_BETA, FLAT_MEAN, MOST_ROWS
+from unhub.kernels.plain import FLAT_BETA, FLAT_MEAN, MOST_ROWS, balance_entries
 from unhub.kernels.torch_top import add_to_reservoir, cut_reservoir, largest_columns
 
 Tensor: TypeAlias = Any  # a torch.Tensor, where the interface has the arrays of other kernels
@@ -296,6 +296,21 @@ class TorchKernel:
             share = (1 if weights is None else weights[rows].astype(np.float64)) / total
             over = self.host(self._on(share.astype(np.float32)) @ kept[rows]).astype(np.float64)
             totals += (share.sum() + over) / columns
+
+    def keep_shares(
+        self, shares: Tensor, rises: Float32, draws: Float32, places: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], Float32]:
+        """Return the entries to keep, on the host: column j of row i where rise * share > draws[place + j]."""
+        windows, counts, columns, values = self._on(draws).unfold(0, shares.shape[1], 1), [], [], []
+        for rows in self._slabs(shares):
+            slab, rise = shares[rows], self._on(rises[rows])[:, None]
+            kept = slab * rise > windows[self._on(places[rows])]
+            counts.append(self.host(kept.sum(dim=1)))
+            columns.append(self.host(kept.nonzero()[:, 1].to(torch.int32)))
+            values.append(self.host(torch.maximum(slab, 1 / rise)[kept]))
+        return np.concatenate(counts), np.concatenate(columns), np.concatenate(values)
+
+    balance_entries = staticmethod(balance_entries)  # these are on the host
 
     # Rows as they are read.
 

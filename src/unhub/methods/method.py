@@ -47,6 +47,7 @@ class Outcome:
     iterations: int = 0
     row_error: float | None = None
     column_error: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 class ItemByItem(Protocol):

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import Held, Schedule, Solution, column_potentials
+from unhub.compute.sinkhorn import KEEPS, Held, Schedule, Solution, column_potentials
 from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import BETA_ALIAS
-from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
+from unhub.methods.method import Arrays, Method, Outcome, require, require_count, require_number
 
 NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
@@ -28,7 +28,8 @@ class Balanced(Method):
     """What sn and dbsn share: a temperature, a number of iterations, and a strength that h is multiplied by.
 
     With a `tolerance`, they iterate until the L1 error of the row marginals is below it, at most `iterations` times
-    (by default 1,000). A small bank balances its own chance; a `strength` below 1 corrects less.
+    (by default 1,000). A small bank balances its own chance; a `strength` below 1 corrects less. `keep` says how the
+    matrix is kept, by default as its size allows: see `unhub.compute.sinkhorn`.
     """
 
     solves: ClassVar[bool] = True
@@ -39,6 +40,7 @@ class Balanced(Method):
     iterations: int | None = None
     tolerance: float | None = None
     strength: float | None = None
+    keep: str | None = None
 
     def __post_init__(self) -> None:
         require_number(self, "tau", above=0)
@@ -49,11 +51,12 @@ class Balanced(Method):
         if self.iterations is None:
             object.__setattr__(self, "iterations", self.default_iterations if self.tolerance is None else 1000)
         require_count(self, "iterations")
+        require(self.keep is None or self.keep in KEEPS, self, "keep", f"one of {', '.join(KEEPS)}")
 
     @property
     def schedule(self) -> Schedule:
         """The parameters in the form that the solver takes."""
-        return Schedule(self.tau, cast("int", self.iterations), self.tolerance)
+        return Schedule(self.tau, cast("int", self.iterations), self.tolerance, self.keep or KEEPS[0])
 
     @property
     def factor(self) -> float:
@@ -87,7 +90,7 @@ class Balanced(Method):
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""
         start = np.concatenate([h / self.factor, cast("Float64", arrays["bank_item_h"])])
-        more = Schedule(self.tau, iterations)
+        more = dataclasses.replace(self.schedule, iterations=iterations, tolerance=None)
         solution = balance_anywhere(self.columns(bank), more, workers, start=start, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
 
@@ -156,4 +159,5 @@ def outcome(solution: Solution, items: int, factor: float) -> Outcome:
         solution.iterations,
         solution.row_error,
         solution.column_error,
+        solution.notes,
     )

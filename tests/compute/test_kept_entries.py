@@ -1,0 +1,189 @@
+"""Sinkhorn on a part of K: nearer to balance than ten iterations in at most four multiplies, and it says how near."""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import unhub
+from tests import oracles
+from tests.bank_cases import Floats, drawn
+from tests.flickr8k import load
+from unhub.arrays import Float32
+from unhub.compute import sinkhorn as balancing
+from unhub.compute.kept_entries import ENTRY_BYTES, Selection, rise_for
+from unhub.compute.sinkhorn import Schedule, Solution, balance
+from unhub.compute.workers import Workers
+from unhub.correction import Bias
+from unhub.data.similarity import Dense
+
+MEMORY = 8 * 48 * 400  # 48 entries for each of 400 bank queries; K of 300 items takes three times as much
+FLOAT32_FLOOR = 1e-5  # of h: nearer than this, the rounding of the scores decides
+
+
+def clouds(rows: int, groups: int, seed: int) -> Float32:
+    """Unit vectors around one direction, in groups or, with none, not."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((max(groups, 1), 32)) * bool(groups)
+    vectors = centres[rng.integers(0, len(centres), rows)] + rng.standard_normal((rows, 32)) + 1.0
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def nearness(h: Floats, balanced: Floats) -> float:
+    return float(np.std(h - balanced))
+
+
+def stated(found: Solution) -> tuple[int, float]:
+    """The entries and the distance from balance that a note states."""
+    (note,) = found.notes
+    match = re.fullmatch(r"([\d,]+) of [\d,]+ entries of K were kept; h is about (\S+) off balance", note)
+    assert match is not None
+    return int(match[1].replace(",", "")), float(match[2])
+
+
+def in_balance(scores: Floats, tau: float) -> Floats:
+    """h of float64 iterations from near the balance, to which the kept K only shows the way."""
+    near = balance(Dense(scores.astype(np.float32)), Schedule(tau, 3000, 1e-6, "fp32"), Workers(1)).h
+    for _ in range(5):
+        log_alpha = -np.logaddexp.reduce((scores - near) / tau, axis=1)
+        after = tau * np.logaddexp.reduce(scores / tau + log_alpha[:, None], axis=0)
+        moved, near = float(np.std(after - near)), after
+    assert moved < 1e-7
+    return near
+
+
+def check_nearness(scores: Floats, tau: float, each: int = 48) -> None:
+    balanced, workers = in_balance(scores, tau), Workers(2, memory=ENTRY_BYTES * each * max(scores.shape))
+    found = balance(Dense(scores.astype(np.float32)), Schedule(tau, 10), workers)
+    cold = oracles.sn(scores, tau, 10)[0]
+    entries, off = stated(found)
+    true = nearness(found.h, balanced)
+    assert found.kept == "sparse"
+    assert workers.passes <= 4
+    assert true <= max(nearness(cold, balanced), FLOAT32_FLOOR)
+    assert off / 1.5 <= max(true, FLOAT32_FLOOR)
+    assert true <= max(1.5 * off, FLOAT32_FLOOR)
+    assert ENTRY_BYTES * entries <= workers.memory
+    rows, columns = oracles.marginal_errors(scores, found.log_alpha, found.h, tau)
+    assert columns < 1e-4
+    assert rows == pytest.approx(found.row_error, rel=0.4, abs=1e-5)
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("groups", [0, 12])
+@pytest.mark.parametrize(("items", "bank"), [(400, 700), (700, 400)])
+def test_h_is_nearer_to_balance_than_after_ten_iterations(tau: float, groups: int, items: int, bank: int) -> None:
+    check_nearness(clouds(bank, groups, 1).astype(np.float64) @ clouds(items, groups, 2).T.astype(np.float64), tau)
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("space", ["ridge", "vse_holdout"])
+def test_on_real_data_too(space: str, tau: float) -> None:
+    data = load(space)
+    check_nearness(oracles.cosine(data.bank_texts[::7], data.test_images), tau)
+
+
+def sets(items: int = 300, bank: int = 400) -> tuple[Float32, Float32]:
+    return clouds(items, 8, 3), clouds(bank, 8, 4)
+
+
+def fitted(method: str, memory: int = MEMORY, bank_items: Float32 | None = None, threads: int | None = None) -> Bias:
+    items, bank = sets()
+    found = unhub.fit(items, bank, method=method, bank_items=bank_items, memory=memory, threads=threads)
+    assert isinstance(found, Bias)
+    return found
+
+
+def test_a_fit_without_room_for_the_matrix_keeps_a_part_and_says_so() -> None:
+    items, bank = sets()
+    correction = fitted("sn:tau=0.02")
+    assert correction.cost.kept == "sparse"
+    assert correction.cost.passes <= 4
+    assert correction.cost.notes[-1].endswith(balancing.OFF_BALANCE)
+    grown = unhub.extend(correction, clouds(5, 8, 9), bank)
+    assert not any(note.endswith(balancing.OFF_BALANCE) for note in grown.cost.notes)
+    again = unhub.extend(correction, items[:7] * 2, bank)
+    assert isinstance(again, Bias)
+    assert_allclose(again.bias[-7:], correction.bias[:7], rtol=0, atol=2e-6)
+
+
+def test_a_fit_that_keeps_nothing_does_the_iterations_it_was_asked_for() -> None:
+    items, bank = sets()
+    scores = bank.astype(np.float64) @ items.astype(np.float64).T
+    correction = fitted("sn:tau=0.02,keep=none")
+    assert (correction.cost.kept, correction.cost.passes) == ("recomputed", 11)
+    assert_allclose(correction.bias + correction.offset, oracles.sn(scores, 0.02, 10)[0], rtol=0, atol=2e-6)
+
+
+def test_few_iterations_are_done_as_asked_for() -> None:
+    assert fitted("sn:tau=0.02,iterations=3").cost.kept == "recomputed"
+    assert fitted("sn:tau=0.02,iterations=4").cost.kept == "sparse"
+    assert fitted("sn:tau=0.02", memory=MEMORY // 2).cost.kept == "recomputed"
+
+
+def test_a_tolerance_is_reached() -> None:
+    correction = fitted("sn:tau=0.02,tolerance=0.0001")
+    assert correction.cost.kept == "sparse"
+    assert correction.cost.row_error is not None
+    assert correction.cost.row_error <= 0.0001
+    assert correction.cost.passes < 10
+
+
+def test_bank_items_balance_too() -> None:
+    items, bank = sets()
+    targets = clouds(100, 8, 5)
+    both = bank.astype(np.float64) @ np.concatenate([items, targets]).astype(np.float64).T
+    found = fitted("dbsn:tau=0.02", bank_items=targets)
+    balanced, cold = in_balance(both, 0.02)[:300], oracles.sn(both, 0.02, 10)[0][:300]
+    assert found.cost.kept == "sparse"
+    assert nearness(found.bias, balanced) <= nearness(cold, balanced)
+
+
+def test_a_query_of_weight_three_is_the_same_query_three_times() -> None:
+    items, bank = sets()
+    scores = bank.astype(np.float64) @ items.astype(np.float64).T
+    weights = np.where(np.arange(400) % 5, 1.0, 3.0)
+    balanced = in_balance(np.repeat(scores, weights.astype(int), axis=0), 0.02)
+    matrix, workers = Dense(scores.astype(np.float32)), Workers(2, memory=MEMORY)
+    found = balance(matrix, Schedule(0.02, 1000, 1e-4, "sparse"), workers, weights=weights)
+    assert nearness(found.h, balanced) < 1e-4
+
+
+def test_iterations_may_start_anywhere() -> None:
+    items, bank = sets()
+    scores = bank.astype(np.float64) @ items.astype(np.float64).T
+    balanced, workers = in_balance(scores, 0.02), Workers(1, memory=MEMORY)
+    found = balance(Dense(scores.astype(np.float32)), Schedule(0.02, 10), workers, start=balanced + 0.003)
+    assert nearness(found.h, balanced) < 1e-5
+
+
+def test_the_same_threads_give_the_same_bits() -> None:
+    first, second = (fitted("sn:tau=0.02", threads=2) for _ in range(2))
+    assert_array_equal(first.bias, second.bias)
+
+
+@pytest.mark.parametrize("tau", [0.001, 0.003])
+def test_items_far_from_every_query_stay_finite(tau: float) -> None:
+    items, bank = sets()
+    scores = (bank @ items.T).astype(np.float64) - 2.0 * (np.arange(300) == 7)
+    workers = Workers(2, memory=MEMORY)
+    found = balance(Dense(scores.astype(np.float32)), Schedule(tau, 10), workers)
+    assert found.kept == "sparse"
+    assert np.isfinite(found.h).all()
+    assert oracles.marginal_errors(scores, found.log_alpha, found.h, tau)[1] < 1e-3
+
+
+def test_no_temperature_is_too_high() -> None:
+    found = balance(Dense(drawn(3).bank_scores), Schedule(5.0, 10, keep="sparse"), Workers(1))
+    assert found.kept == "recomputed"  # K is nearly 1 everywhere
+
+
+def test_a_rise_keeps_as_many_entries_as_wanted() -> None:
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.full(500, 0.05), 300).astype(np.float32)
+    weights = rng.uniform(0.2, 1.8, 300)
+    selection = Selection.of(rise_for(shares, weights, 40.0), weights, 500, seed=1)
+    chunk = selection.keep(shares, 0, Workers(1).kernel)
+    assert len(chunk.values) / 300 == pytest.approx(40, rel=0.05)
+    assert float(chunk.values.sum()) == pytest.approx(300, rel=0.05)  # what is left out is made up for
