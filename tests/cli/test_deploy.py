@@ -150,10 +150,10 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     store = opened(folder)
     store.write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
     broken = here(folder, "doctor", STORE, *WITH)
-    assert broken.returncode == 3 and "its source 125: 5 added since, not found" in broken.stdout
+    assert broken.returncode == 3 and "its source 125: at least 5 added since, not found" in broken.stdout
     searched = here(folder, "search", "--items", LIVE, *MEASURED, "--json")
     assert searched.returncode == 0 and len(json.loads(searched.stdout)) == 20
-    assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: 5 added ")
+    assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: at least 5 added ")
     assert "unhub sync 'lancedb:db#photos' --correction FILE" in searched.stderr
     assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
     np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(119, 124))
@@ -176,10 +176,16 @@ def test_going_back_to_what_is_behind_its_source_is_one_more_line(folder: Path) 
     opened(folder).write(StoredItems(np.arange(120, 125), gallery(5, seed=9), [{"colour": "red"}] * 5))
     last = succeed(folder, "rollback", STORE).splitlines()[-1]
     assert last.startswith(
-        "photos_unhub_1 has 120 items, and its source 125: 5 added since, not found. To bring it up "
+        "photos_unhub_1 has 120 items, and its source 125: at least 5 added since, not found. To bring it up "
     )
     assert last.endswith("then run: unhub sync 'lancedb:db#photos' --correction FILE")
     assert data(folder, "switch", STORE)["notes"] and data(folder, "rollback", STORE)["notes"] == [last]
+
+
+def test_a_switch_says_what_it_dropped(folder: Path) -> None:
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--switch", "--quiet")
+    succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--quiet")
+    assert "Dropped photos_unhub_1." in succeed(folder, "switch", STORE, "--drop-old")
 
 
 def test_the_doctor_says_no_by_its_exit_code(folder: Path) -> None:

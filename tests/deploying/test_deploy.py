@@ -415,6 +415,49 @@ def test_an_index_that_cannot_be_made_again_is_said(tmp_path: Path) -> None:
         assert any("of the kind flat: another of the source's kind, other," in note for note in done.notes) is said
 
 
+def test_deploying_again_without_queries_keeps_what_was_measured(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    done = unhub.deploy(case.correction, case.store, queries=case.queries)
+    made = dataclasses.replace(done, effort=77)
+    case.store.put_record(made.key, made.to_json())
+    again = unhub.deploy(case.correction, case.store)
+    assert again.collection == done.collection and again.measured == done.measured and again.effort == 77
+    measured = unhub.deploy(case.correction, case.store, queries=case.queries)
+    assert measured.effort is None and measured.measured is not None  # by its own measurement
+
+
+def test_a_finished_faiss_file_says_to_deploy_again(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    index = faiss.IndexFlatIP(DIMENSIONS)
+    index.add(gallery())
+    faiss.write_index(index, str(tmp_path / "photos.index"))
+    place = unhub.store(f"faiss:{tmp_path}/photos.index")
+    correction = unhub.fit(place, asking(100, 1), method="nnn:k=16")
+    unhub.deploy(correction, place, switch=True)
+    with pytest.raises(ValueError, match="does not change a finished index; deploy the new correction instead"):
+        unhub.sync(place, correction)
+    with pytest.raises(ValueError, match="mode 'payload' cannot be used: faiss has no payload; deploy vectors"):
+        unhub.deploy(correction, place, "payload")
+    index.add(gallery(5, seed=9))
+    faiss.write_index(index, str(tmp_path / "photos.index"))
+    found = unhub.doctor(place, correction)
+    late = next(one for one in found.findings if one.good is False)
+    assert "at least 5 added since" in late.text and late.remedy.endswith("then deploy it again")
+
+
+@pytest.mark.parametrize(("scale", "said"), [(1.0, False), (3.0, True)])
+def test_a_source_that_ranks_by_another_metric_is_noted(tmp_path: Path, scale: float, said: bool) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    other = case.store.sibling("others")
+    other.create(DIMENSIONS, "l2")
+    lengths = np.where(np.arange(ITEMS) % 2, scale, 1.0)[:, None].astype(np.float32)
+    other.write(StoredItems(case.ids, case.rows * lengths))
+    other.finish()
+    correction = unhub.fit(other, asking(500, 1), method="nnn:k=16")
+    done = unhub.deploy(correction, other, queries=case.queries)
+    assert any("Plain results are those of the source" in note for note in done.notes) is said
+
+
 def test_a_live_faiss_file_takes_its_ids_where_the_address_of_the_source_had_them(tmp_path: Path) -> None:
     faiss = pytest.importorskip("faiss", reason="faiss is not installed")
     index = faiss.IndexFlatIP(DIMENSIONS)

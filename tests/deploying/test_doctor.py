@@ -108,7 +108,7 @@ def test_items_that_came_since_are_told(engine: Engine, mode: Mode, tmp_path: Pa
     unhub.searcher(case.store, case.correction)  # in silence
     case.store.write(StoredItems(np.arange(5000, 5007), gallery(7, seed=5), [{}] * 7))
     found = unhub.doctor(case.store, case.correction)
-    words = f"{ITEMS} items, and its source {ITEMS + 7}: 7 added since, "
+    words = f"{ITEMS} items, and its source {ITEMS + 7}: at least 7 added since, "
     assert not found.good and words in str(found) and "unhub sync '" in str(found)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -121,7 +121,7 @@ def test_items_that_came_since_are_told(engine: Engine, mode: Mode, tmp_path: Pa
     unhub.sync(case.store, grown)
     unhub.searcher(case.store, grown)
     case.store.remove(np.array([1001]))
-    late = f"{ITEMS + 7} items, and its source {ITEMS + 6}: 1 removed since, still found"
+    late = f"{ITEMS + 7} items, and its source {ITEMS + 6}: at least 1 removed since, still found"
     assert (late in str(unhub.doctor(case.store, grown))) == (done.mode == "vectors")
 
 
@@ -276,3 +276,14 @@ def test_a_store_of_another_width_is_told(tmp_path: Path) -> None:
     store = by_hand(tmp_path, "qdrant", "dot", gallery()[:, :5])
     found = unhub.doctor(store, correction)
     assert not found.good and "has 5 dimensions" in str(found)
+
+
+def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
+    case = in_engine(ENGINES["lancedb"], tmp_path)
+    unhub.deploy(case.correction, case.store)
+    unmeasured, measured = (
+        unhub.doctor(case.store, case.correction),
+        unhub.doctor(case.store, case.correction, case.queries),
+    )
+    assert unmeasured.good and "what it finds was not measured" in str(unmeasured)
+    assert "not measured" not in str(measured)

@@ -137,9 +137,8 @@ def switch(
 
     place = open_given_store(store, "STORE")
     notes = go(place, deployment, alias=alias).notes
-    if drop_old:
-        drop(place)
-    _tell_live(place, notes, quiet, as_json)
+    dropped = drop(place) if drop_old else []
+    _tell_live(place, (*notes, *(f"Dropped {one}." for one in dropped)), quiet, as_json)
 
 
 def rollback(store: StoreArgument, quiet: Quiet = False, as_json: Json = False) -> None:

@@ -149,10 +149,19 @@ class _Work:
         meanwhile = Meanwhile()
         with making(self.place, done, target):
             self._write(target, layout, like, meanwhile)
-            notes = (*done.notes, *meanwhile.notes, *_of_another_kind(about, target))
+            notes = (*done.notes, *meanwhile.notes, *_of_another_kind(about, target), *self._by_another_metric(like))
             done = self._measured(replace(done, notes=notes))
             self.place.put_record(done.key, done.to_json())
         return done
+
+    def _by_another_metric(self, like: Store | None) -> tuple[str, ...]:
+        """Return a note where the source ranks by something else than the correction, so that plain means that."""
+        try:
+            if like is not None:
+                plain_index(like, self.correction)
+        except ArgumentError as error:
+            return (f"Plain results are those of the source, {error.problem}: the two are not of one ranking.",)
+        return ()
 
     def _taken_over(self, old: Deployment, notes: Sequence[str]) -> Deployment:
         """Return a finished deployment of the same correction, once it is up to date with the source."""
@@ -162,9 +171,9 @@ class _Work:
             counts = sync_vectors(self.place.sibling(old.collection), self.source, old, self.options.progress)
         taken = f"{old.what} was there already and was taken over; {sum(counts)} items of it were brought up to date."
         new = self._new(old.mode, old.collection, (*notes, taken))
-        done = self._measured(
-            replace(new, layout=old.layout, field=old.field, candidates=old.candidates, measured=None)
-        )
+        # Without a sample, what was measured before still holds, and searches still need that effort.
+        known = replace(new, measured=old.measured, effort=old.effort) if self.sample is None else new
+        done = self._measured(replace(known, layout=old.layout, field=old.field, candidates=old.candidates))
         self.place.put_record(done.key, done.to_json())
         return done
 
@@ -231,6 +240,8 @@ class _Work:
         """Write each item's bias into a new field of the source, and measure how many candidates are needed."""
         place = self.place
         candidates, notes = UNMEASURED_CANDIDATES, []
+        if not place.changes:
+            raise ArgumentError("mode", f"'payload' cannot be used: {place.engine} has no payload", "deploy vectors")
         if self.source.store is not place:
             raise ArgumentError(
                 "mode", "'payload' needs the items in the store itself", "use vectors, or leave `to` out"

@@ -155,7 +155,8 @@ def doctor(
 
 
 def _told(one: Deployment) -> str:
-    return f"{one.mode}, {one.what}, {one.spec}"
+    effort = "" if one.effort is None else f", searched with the effort {one.effort}"
+    return f"{one.mode}, {one.what}, {one.spec}{effort}"
 
 
 def _stored(about: Description) -> Iterator[str]:
@@ -183,10 +184,13 @@ def _queries(queries: Vectors, fitted: Bias) -> Iterator[Finding]:
 
 def _judged(measured: Measured) -> Iterator[Finding]:
     loss = "" if measured.allowed_loss is None else f" (at most {measured.allowed_loss:.3f} below plain is good)"
+    remedy = (
+        "Deploy with queries, which measures the effort (ef, nprobe) that it needs; or re-score codes, or rotate them."
+    )
     yield Finding(
         measured.good if measured.allowed_loss is not None else None,
         f"{measured}{loss}",
-        "" if measured.good else "Raise the effort of the index (ef, nprobe), re-score codes, or rotate them.",
+        "" if measured.good else remedy,
     )
 
 
@@ -245,6 +249,8 @@ class _Visit:
             if deployment.mode == "payload":
                 loss = max(loss or 0.0, 1 - KEPT_SHARE)
             yield measure(index, place if source is not None else None, sample, loss)
+        else:
+            yield Finding(None, "what it finds was not measured", "Give sample queries to measure it.")
 
     def plain(self) -> Iterator[Finding | Measured]:
         """Look at plain vectors: whether they are those of the correction, and how many candidates would be needed."""

@@ -151,9 +151,10 @@ def behind(source: Store, now: Record) -> Behind | None:
         fate, update = "removed since, still found", "remove them from its correction (unhub remove)"
     else:
         fate, update = "added since, not found", "extend its correction by them (unhub extend)"
+    then = f"run: unhub sync '{source.address}' --correction FILE" if source.changes or payload else "deploy it again"
     return Behind(
-        f"{what} has {items:,} items, and its source {count:,}: {abs(count - items):,} {fate}",
-        f"To bring it up to date, {update}, then run: unhub sync '{source.address}' --correction FILE",
+        f"{what} has {items:,} items, and its source {count:,}: at least {abs(count - items):,} {fate}",
+        f"To bring it up to date, {update}, then {then}",
     )
 
 

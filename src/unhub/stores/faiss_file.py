@@ -89,6 +89,7 @@ class FaissFile(FileStore):
     """An index file. A new one is spooled, and appears when it is finished."""
 
     engine: ClassVar[str] = "faiss"
+    changes: ClassVar[bool] = False
 
     def __init__(self, address: Address, path: Path, ids_path: Path | None = None) -> None:
         super().__init__(address, path)

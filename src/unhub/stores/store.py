@@ -81,6 +81,7 @@ class Store(ABC):
     subtracts: ClassVar[bool] = False
     # Whether items are counted without reading or locking the whole collection.
     counts_cheaply: ClassVar[bool] = True
+    changes: ClassVar[bool] = True  # whether items of a finished collection can change
 
     def __init__(self, address: Address, name: str) -> None:
         self.address, self.name = address, name
