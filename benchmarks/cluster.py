@@ -94,8 +94,8 @@ def measure(items: Float32, bank: Float32, cases: list[str], rounds: int, worker
             random.Random(number).shuffle(kinds)
             for case, kind in kinds:
                 share = {"quarter": 2, "tiny": None}.get(kind, 1) if number else None  # the first round only warms up
-                sets = [rows[:TINY] if share is None else rows[: len(rows) // share] for rows in (items, bank)]
-                run = plain(*sets, case) if kind == "plain" else on_ray(*sets, case, runner)
+                few, past = (rows[:TINY] if share is None else rows[: len(rows) // share] for rows in (items, bank))
+                run = plain(few, past, case) if kind == "plain" else on_ray(few, past, case, runner)
                 if number:
                     runs.setdefault(f"{case} {kind}", []).append(run)
     return {name: median(some) for name, some in runs.items()}

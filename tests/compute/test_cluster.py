@@ -43,10 +43,19 @@ def address() -> Iterator[str]:
     os.environ["PYTHONPATH"] = f"{SOURCE}:{Path(__file__).parents[2]}"  # the workers import what this process tests
     clusters: Any = pytest.importorskip("ray.cluster_utils", reason="ray is not installed: the extra ray has it")
     sizes = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+    started: Any = None
+    for attempt in range(3):  # Ray gives a raylet thirty seconds to start, which a busy machine may not have
+        try:
+            started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+            for _ in range(RAYLETS - 1):
+                started.add_node(**sizes)
+            break
+        except Exception:
+            if started is not None:
+                started.shutdown()
+            if attempt == 2:
+                raise
     try:
-        for _ in range(RAYLETS - 1):
-            started.add_node(**sizes)
         yield started.address
     finally:
         started.shutdown()
