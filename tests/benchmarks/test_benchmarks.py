@@ -62,6 +62,14 @@ def test_device_prints_a_ratio_for_every_case_on_arrays_and_tensors(tmp_path: Pa
     assert re.search(r"^\| cpu \| fp32 \| 1 \| is \| \d+\.\d\d \|$", output, re.MULTILINE)
 
 
+def test_cluster_prints_gains_the_model_and_what_it_foretells(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: the extra ray has it")
+    output = run(tmp_path, "cluster.py", "--shape", "900x1500", "--rounds", "1", "--dimensions", "16", "--case", "is")
+    printed = rows(output)
+    assert [len(row) for row in printed] == [8, 5, 5, 6, 6]
+    assert [row[:2] for row in printed[1:]] == [["is", "1"], ["is", "2"], ["is", "10"], ["is", "100"]]
+
+
 def test_memory_measures_each_shape_and_leaves_no_file(tmp_path: Path) -> None:
     small = ("--scale", "0.002", "--dimensions", "64", "--threads", "1", "--dtype", "float16")
     output = run(tmp_path, "memory.py", *small, "--method", "nnn", "--method", "dualis")

@@ -1,5 +1,6 @@
 """A Ray cluster of several raylets on this machine: one machine's numbers, rows by their files, workers that die."""
 
+import json
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from pyarrow import parquet
 import unhub
 from tests.bank_cases import drawn, whole_h
 from tests.children import SOURCE, child
+from tests.command import FIT, fail, succeed, write_inputs
 from unhub.arrays import Float32
 from unhub.compute.cluster import ATTEMPTS, Cluster, KeptThere
 from unhub.compute.workers import elsewhere
@@ -41,10 +43,19 @@ def address() -> Iterator[str]:
     os.environ["PYTHONPATH"] = f"{SOURCE}:{Path(__file__).parents[2]}"  # the workers import what this process tests
     clusters: Any = pytest.importorskip("ray.cluster_utils", reason="ray is not installed: the extra ray has it")
     sizes = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+    started: Any = None
+    for attempt in range(3):  # Ray gives a raylet thirty seconds to start, which a busy machine may not have
+        try:
+            started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+            for _ in range(RAYLETS - 1):
+                started.add_node(**sizes)
+            break
+        except Exception:
+            if started is not None:
+                started.shutdown()
+            if attempt == 2:
+                raise
     try:
-        for _ in range(RAYLETS - 1):
-            started.add_node(**sizes)
         yield started.address
     finally:
         started.shutdown()
@@ -147,6 +158,31 @@ def test_extending_and_merging_are_those_of_one_machine(runner: Cluster, spec: s
     with workers_of(runner, 2):
         for one, other in zip(here, changed(), strict=True):
             assert_allclose(other.bias, one.bias, rtol=0, atol=1e-5 * np.ptp(one.bias))
+
+
+def test_tuning_chooses_as_on_one_machine(runner: Cluster) -> None:
+    sets = drawn(53, items=300, bank=700)
+    methods = ["is", "nnn:k=8,alpha=0.75", "sn:tau=0.05"]
+    here = unhub.tune(sets.items, sets.bank, methods=methods, threads=1)
+    with workers_of(runner, 2):
+        there = unhub.tune(sets.items, sets.bank, methods=methods, threads=1)
+    assert there.best.spec == here.best.spec
+    assert [one.spec for one in there.table] == [one.spec for one in here.table]
+
+
+def test_commands_compute_on_a_cluster(runner: Cluster, tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    printed = json.loads(succeed(tmp_path, *FIT, "--on", "ray", "--json"))
+    assert any("on Ray" in note for note in printed["cost"]["notes"])
+    hubs = ("hubs", "--items", "items.npy", "--queries", "queries.npy", "--json")
+    assert succeed(tmp_path, *hubs) == succeed(tmp_path, *hubs, "--on", "ray")
+
+
+@pytest.mark.parametrize("command", ["fit", "tune"])
+def test_a_wrong_cluster_is_one_line_that_names_the_option(tmp_path: Path, command: str) -> None:
+    write_inputs(tmp_path)
+    said = fail(tmp_path, command, *FIT[1:], "--on", "dask")
+    assert said.startswith("--on must be 'ray' or an address such as 'ray://host:10001', got 'dask'")
 
 
 # What is sent.

@@ -74,7 +74,7 @@ def test_a_machine_that_forgets_everything_changes_no_h(monkeypatch: pytest.Monk
 def test_weights_a_start_and_a_tolerance_do_as_on_one_machine(tolerance: float) -> None:
     scores = drawn(42).bank_scores
     weights = np.random.default_rng(0).uniform(0.5, 3, len(scores))
-    start = 0.05 * np.random.default_rng(1).standard_normal(scores.shape[1])
+    start = np.asarray(np.random.default_rng(1).normal(0, 0.05, scores.shape[1]))
     schedule = Schedule(0.05, 200, tolerance)
     here = balance(Dense(scores), schedule, Workers(1), start=start, weights=weights)
     there = balance_anywhere(Dense(scores), schedule, Workers(1, runner=Pickled(3)), start=start, weights=weights)

@@ -85,7 +85,11 @@ def _connect(ray: Any, on: str, threads: int | None) -> None:
         with suppress(ConnectionError):  # none runs here
             init("auto")
             return
-    init(LOCAL, num_cpus=thread_count(threads), include_dashboard=False)
+    try:
+        init(LOCAL, num_cpus=thread_count(threads), include_dashboard=False)
+    except Exception as error:  # of any type, when a process of Ray does not start in time
+        problem = f"is {on!r}, and no Ray cluster could be started here ({_first_line(error)})"
+        raise ArgumentError("on", problem, "try again when the machine is less busy, or start one yourself") from None
 
 
 def _await_answer(address: str) -> None:
@@ -114,7 +118,11 @@ def _within_time(address: str, connect: Callable[[], object]) -> None:
     if not errors:
         raise _silent(address, f"no answer in {ANSWER_SECONDS} seconds")
     if errors[0] is not None:
-        raise _silent(address, str(errors[0]).strip().partition("\n")[0]) from None
+        raise _silent(address, _first_line(errors[0])) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _silent(address: str, why: str) -> ArgumentError:
@@ -258,8 +266,7 @@ class Cluster:
             return ArgumentError("on", f"is {self._on!r}, where a worker is out of memory", remedy)
         if not isinstance(error, exceptions.RayError):
             return error
-        why = str(error).strip().partition("\n")[0]
-        problem = f"is {self._on!r}, where a worker died {ATTEMPTS} times at the same work ({why})"
+        problem = f"is {self._on!r}, where a worker died {ATTEMPTS} times at the same work ({_first_line(error)})"
         return ArgumentError("on", problem, "look at the logs of Ray; a machine without memory kills its workers")
 
     def _check_versions(self) -> None:

@@ -25,7 +25,7 @@ from unhub.compute.sinkhorn import (
     with_held,
 )
 from unhub.compute.weights import Weights
-from unhub.compute.workers import Kept, Runner, Workers
+from unhub.compute.workers import KeptObjects, Runner, Workers
 from unhub.data.similarity import Similarity
 
 
@@ -118,7 +118,7 @@ class _Apart:
         """Return log alpha of bank queries, given h of the items: one pass."""
         return log_shares - column_potentials(turned, self.tau, -h / self.tau, 1, self.workers) / self.tau
 
-    def _joined(self, shards: Kept, columns: Float64) -> Float64:
+    def _joined(self, shards: KeptObjects, columns: Float64) -> Float64:
         """Return h of the items, given the potentials of the bank queries; a shard knows only how many it has."""
         parts = shards.ask("rows_at", columns)
         return np.concatenate([part + self.tau * math.log(self.n / len(part)) for part in parts])

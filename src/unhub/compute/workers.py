@@ -145,7 +145,7 @@ class Job(Protocol[Made]):
         """Do the work; call `tick` with each further amount that is done, up to the size."""
 
 
-class Kept(Protocol):
+class KeptObjects(Protocol):
     """Objects that live elsewhere, one on each machine."""
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
@@ -173,7 +173,7 @@ class Runner(Protocol):
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
         """Run the jobs and return their results in order; call `tick` in this process as they are done."""
 
-    def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> AbstractContextManager[Kept]:
+    def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> AbstractContextManager[KeptObjects]:
         """Make an object on each machine and keep it there inside the `with` block; there is a maker per machine."""
 
 
