@@ -25,6 +25,7 @@ LAYERS = (
     "compute",  # how work is done: workers, progress, passes, Sinkhorn, transport
     "correction",
     "methods",
+    "estimating",  # what a pass would find, from a part of the bank
     "matching",  # inputs checked against each other and against a correction
     "layouts",  # the extra dimensions
     "fitting",
@@ -61,9 +62,11 @@ METHOD_NAMES = {
     "ItemByItem",
     "LookAgain",
     "Method",
+    "NOTHING_FOUND",
     "Outcome",
     "Streamed",
     "Value",
+    "as_number",
     "parse",
     "stream",
 }

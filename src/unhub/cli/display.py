@@ -136,6 +136,7 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("kept", KEPT.get(cost["kept"], cost["kept"])),
         ("iterations", f"{cost['iterations']}" if cost["iterations"] else ""),
         ("marginal errors", _errors(cost["row_error"], cost["column_error"])),
+        ("estimated", _estimated(cost.get("pairs"), cost.get("error"), cost.get("how", ""))),
         *(("note", note) for note in cost["notes"]),
     ]
     return [(name, value) for name, value in rows if value]
@@ -178,6 +179,11 @@ def _set(saved: Set | None) -> str:
 
 def _passes(count: float) -> str:
     return f"{count:.3g} {'pass' if count == 1 else 'passes'}"
+
+
+def _estimated(pairs: int | None, error: float | None, how: str) -> str:
+    """Return what a fit within an error computed, and the error; nothing of a fit of all pairs."""
+    return "" if pairs is None else f"h has a standard error of {error:.2g}; {pairs:,} pairs: {how}"
 
 
 def _errors(row: float | None, column: float | None) -> str:

@@ -20,6 +20,7 @@ from unhub.cli.options import (
     Output,
     Overwrite,
     Quiet,
+    Seed,
     SimilarityChoice,
     Threads,
 )
@@ -42,6 +43,11 @@ def fit(
     threads: Threads = None,
     memory: Memory = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Use as little of the bank as keeps the standard error of h below this, for example 0.002."),
+    ] = None,
+    seed: Seed = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -63,6 +69,8 @@ def fit(
             threads=threads,
             memory=memory,
             mergeable=mergeable,
+            error=error,
+            seed=seed,
             progress=advance,
         )
     save(correction, output, quiet, as_json)
