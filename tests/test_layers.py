@@ -29,6 +29,7 @@ LAYERS = (
     "matching",  # inputs checked against each other and against a correction
     "layouts",  # the extra dimensions
     "fitting",
+    "foreseeing",  # what a fit will take, before it starts
     "upkeep",
     "combine",
     "model",  # towers and a head that were trained, run by numpy
@@ -58,6 +59,7 @@ MOST_FILES = 16
 
 # What a method is asked by others; its class is known to its own file and to METHODS alone.
 METHOD_NAMES = {
+    "Foreseen",
     "METHODS",
     "ItemByItem",
     "LookAgain",

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, random_positions
+from unhub.arrays import Float64, random_positions
 from unhub.compute.clusters import (
     Clusters,
     Rule,
@@ -43,11 +43,11 @@ FEWEST_CHECKED, MOST_CHECKED, CHECKED_ONE_IN = 128, 512, 64
 # one in 1,000, the fewer the lower the temperature. Where they all are missed, the stated error is too low by sqrt(2).
 FEWEST_CHECKED_CLUSTERS, MOST_CHECKED_CLUSTERS, CLUSTERS_CHECKED_ONE_IN = 1250, 2000, 16
 LEAST_CARRIERS = 8.0  # checked items over the kurtosis of their errors: how many make up the mean square
+LEAST_OF_ERROR = 0.25  # that is asked for: a step of LEAST_PARTS changed the error of many items by a factor below 2
 FIRST_SHARE, FEWEST_ROWS = 1 / 64, 256  # of the bank, to begin with
 MARGIN, LEAST_GROWTH = 1.1, 1.2  # of a predicted share, and of a share that did not do
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 LEAST_PARTS = tuple(2.0 ** (-half / 2) for half in range(4, 33))  # of an item's sum, from which a cluster matters
-RATIO_ROUNDS = 2  # the ratio of far clusters decides which are far, and follows from them
 NEAR_PAIR_COST = 1.5  # time of a pair in a cluster's small tile, with its rows gathered, over one of a plain pass
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
@@ -164,12 +164,12 @@ class _Checking:
         return _of_rows(pairs, want, rows, weights, self.workers)
 
     def random_share(self, error: float) -> float:
-        """Return a share of the bank, drawn at random, with which no method's h is off by more; 1 if it takes all.
+        """Return a share of the bank, drawn at random, with which no h is off by more; 1 if that is most of it.
 
         The square of the error falls as 1 / share - 1, the variance of a mean of a part of a finite set.
         """
         share = max(FIRST_SHARE, FEWEST_ROWS / self.bank.size)
-        while share < 1:
+        while share < MOST_SHARE:
             found = max(map(spread_of, self._errors(self._stream(self.some, share, gate=False))))
             if found <= error:
                 return share
@@ -206,19 +206,23 @@ class _Checking:
         self.workers.total += len(self.checked) * (self.bank.size + len(sizes))
         found = self.workers.map(lambda own: cluster_log_sums(pairs, items, own, betas), clusters.members)
         true = np.stack(found).transpose(2, 0, 1)  # (items, clusters, betas)
-        self.true = self._h(Streamed(_sums(betas, log_sum(true)[:, 0].T), NOTHING_FOUND))
-        scores = mean_scores(pairs, items, clusters)
+        total = log_sum(true)
+        self.true = self._h(Streamed(_sums(betas, total[:, 0].T), NOTHING_FOUND))
+        rule = Rule(1.0, np.array(betas), np.ones(len(betas)))
+        expected = rule.expected(mean_scores(pairs, items, clusters), sizes)
+        parts, guesses = np.exp(true - total), np.exp(expected - total)
+        weight = np.exp(expected - log_sum(expected)).max(axis=2)  # does not depend on the ratios
         for least in LEAST_PARTS:
-            rule = _with_ratios(Rule(least, np.array(betas), np.ones(len(betas))), scores, sizes, true)
-            expected = rule.expected(scores, sizes)
-            near = rule.chosen(expected)
-            met = float((near @ sizes).mean()) / self.bank.size
-            if NEAR_PAIR_COST * met + len(sizes) / self.bank.size > share:
+            near = weight > least
+            if NEAR_PAIR_COST * float((near @ sizes).mean()) / self.bank.size + len(sizes) / self.bank.size > share:
                 return None
-            joined = log_sum(np.where(near[:, :, None], true, expected))[:, 0].T
-            errors = self._errors(Streamed(_sums(betas, joined), NOTHING_FOUND))
-            if all(spread_of(one) <= error and carriers(one) >= LEAST_CARRIERS for one in errors):
-                return rule
+            far_parts, far_guesses = (np.where(near[:, :, None], 0, one).sum(axis=1) for one in (parts, guesses))
+            ratios = _ratios(far_parts, far_guesses)
+            sums = parts.sum(axis=1) - far_parts + ratios * far_guesses
+            errors = self._errors(Streamed(_sums(betas, (np.log(sums) + total[:, 0]).T), NOTHING_FOUND))
+            if all(spread_of(one) <= error for one in errors):
+                spread_out = all(_is_spread_out(one, error) for one in errors)
+                return Rule(least, rule.betas, ratios) if spread_out else None
         return None
 
     def _estimate(self, streamed: Streamed, how: str, rows: int) -> Estimate:
@@ -226,20 +230,20 @@ class _Checking:
         return Estimate(streamed, self.checked, self.true, f"{how}; error measured on {len(self.checked)} items", notes)
 
 
-def _with_ratios(rule: Rule, scores: Float32, sizes: NDArray[np.int64], true: Float64) -> Rule:
-    """Return the rule with the ratios by which far clusters add up to what they truly add, on these items.
+def _ratios(parts: Float64, guesses: Float64) -> Float64:
+    """Return by how much far clusters add up to more than is expected of them, (betas,), on items (items, betas)."""
+    whole, guessed = parts.sum(axis=0), guesses.sum(axis=0)
+    known = (whole > 0) & (guessed > 0)
+    return np.where(known, whole / np.where(known, guessed, 1), 1.0)
 
-    true: the log of what each cluster adds, (items, clusters, betas).
+
+def _is_spread_out(errors: Float64, error: float) -> bool:
+    """Return whether the spread of these errors tells that of others: many make it up, and it is not far too small.
+
+    A spread that falls to almost nothing from one rule to the next was that of a few items, and others like them are
+    not among the checked ones.
     """
-    total = log_sum(true)
-    for _ in range(RATIO_ROUNDS):
-        expected = rule.expected(scores, sizes)
-        far = ~rule.chosen(expected)
-        parts, rest = np.exp(true - total)[far].sum(axis=0), np.exp(expected - total)[far].sum(axis=0)
-        if not (rest.all() and parts.all()):
-            return rule
-        rule = dataclasses.replace(rule, ratios=rule.ratios * parts / rest)
-    return rule
+    return carriers(errors) >= LEAST_CARRIERS and spread_of(errors) >= LEAST_OF_ERROR * error
 
 
 def carriers(errors: Float64) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -19,6 +20,7 @@ from unhub.evaluation.tables import as_text, visible
 if TYPE_CHECKING:
     from unhub.files.corrections import Manifest, Set
     from unhub.files.models import ModelManifest, TowerManifest
+    from unhub.foreseeing import Forecast
 
 
 # What a fit kept: as its cost says it, and as it is shown.
@@ -140,6 +142,26 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         *(("note", note) for note in cost["notes"]),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def show_forecast(forecast: Forecast, as_json: bool) -> None:
+    """Print what a fit will take, as (name, value) for people or as JSON."""
+    if as_json:
+        echo_json(dataclasses.asdict(forecast))
+        return
+    at_most = "at most " if forecast.most else ""
+    again = "nothing: the matrix is computed again for each iteration"
+    rows = [
+        ("method", forecast.method),
+        ("pairs", f"{at_most}{forecast.pairs:,} of {forecast.items:,} items and {forecast.bank:,} bank queries"),
+        ("passes", f"{at_most}{_passes(forecast.passes)}"),
+        ("time", f"{at_most}{forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
+        ("memory", f"{_size(forecast.memory)} beside the vectors"),
+        ("kept", again if forecast.kept == "recomputed" else KEPT.get(forecast.kept) or "nothing"),
+        *(("cheaper", one) for one in forecast.cheaper),
+    ]
+    for name, value in rows:
+        echo(f"{name:<8} {value}")
 
 
 def model_facts(manifest: ModelManifest) -> list[tuple[str, str]]:
