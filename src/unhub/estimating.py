@@ -36,19 +36,19 @@ from unhub.data.similarity import Dot
 from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Outcome, Streamed
 
-# The root of a mean square over c values has a standard error of sqrt((kurtosis - 1) / 4c). The errors of a random part
-# had a kurtosis of 3 to 10 on all data at hand: 0.13 with 128 items. They cost their share of the multiply.
+# The root of a mean square over c values has a standard error of sqrt((kurtosis - 1) / 4c): with 128 items 0.13 for a
+# kurtosis of 10, an assumed one. The checked items cost their share of the multiply.
 FEWEST_CHECKED, MOST_CHECKED, CHECKED_ONE_IN = 128, 512, 64
 # With clusters a few items, whose nearest query lies in a far cluster, make up half of the mean square: one in 30 to
 # one in 1,000, the fewer the lower the temperature. Where they all are missed, the stated error is too low by sqrt(2).
 FEWEST_CHECKED_CLUSTERS, MOST_CHECKED_CLUSTERS, CLUSTERS_CHECKED_ONE_IN = 1250, 2000, 16
 LEAST_CARRIERS = 8.0  # checked items over the kurtosis of their errors: how many make up the mean square
-LEAST_OF_ERROR = 0.25  # that is asked for: a step of LEAST_PARTS changed the error of many items by a factor below 2
+LEAST_OF_ERROR = 0.25  # that is asked for; chosen, not measured
 FIRST_SHARE, FEWEST_ROWS = 1 / 64, 256  # of the bank, to begin with
 MARGIN, LEAST_GROWTH = 1.1, 1.2  # of a predicted share, and of a share that did not do
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 LEAST_PARTS = tuple(2.0 ** (-half / 2) for half in range(4, 33))  # of an item's sum, from which a cluster matters
-NEAR_PAIR_COST = 1.5  # time of a pair in a cluster's small tile, with its rows gathered, over one of a plain pass
+NEAR_PAIR_COST = 1.5  # time of a pair in a cluster's small tile over one of a plain pass; assumed
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
 

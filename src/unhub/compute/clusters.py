@@ -19,7 +19,7 @@ Positions = NDArray[np.int64]
 # An assignment costs as much as meeting one cluster more for each (bank query / item), so clusters grow as sqrt(bank).
 CLUSTERS_PER_ROOT = 1.25
 TRAINING_ROWS = 32  # of the bank for each cluster: enough for a mean, and a small part of the final assignment
-TRAINING_ROUNDS = 4  # further rounds moved the share of pairs that an error needs by less than a tenth
+TRAINING_ROUNDS = 4  # chosen, not measured
 GROUP_ITEMS = 1 << 17  # items at a time, so that what their clusters found stays small
 CHOICE_ENTRIES = 1 << 21  # expected sums at a time
 
