@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,17 @@ from unhub.arrays import Float64, Ids, Kind
 from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
-from unhub.data.bank import matrix_bank, vector_bank
+from unhub.data.bank import Bank, matrix_bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
-from unhub.data.similarity import Dense, check_similarity
+from unhub.data.similarity import Dense, Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.data.witness import Witness
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, check_seed
+from unhub.estimating import Estimate, estimate
 from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
-from unhub.methods.method import Outcome, Value, stream
+from unhub.methods.method import Outcome, Value, as_number, stream
 
 
 @overload
@@ -38,6 +40,8 @@ def fit(
     device: str | None = None,
     precision: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> Correction: ...
@@ -54,6 +58,8 @@ def fit(
     device: str | None = None,
     precision: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> list[Correction]: ...
@@ -69,6 +75,8 @@ def fit(
     device: str | None = None,
     precision: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> Correction | list[Correction]:
@@ -79,8 +87,9 @@ def fit(
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
     much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
     "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
-    multiplies there, "fp32" (the default) or "bf16". mergeable: keep what `merge` needs besides h. progress: called
-    with (done, total) during the work.
+    multiplies there, "fp32" (the default) or "bf16". mergeable: keep what `merge` needs besides h. error: do with as
+    few pairs as keep the standard error of h below this; `cost` states them and the error. seed: of the random part of
+    the bank that is used then. progress: called with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
@@ -88,11 +97,30 @@ def fit(
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
         raise ArgumentError("method", "is an empty list", "name at least one method")
+    if error is not None:
+        _check_error(error, methods, items, mergeable)
+    check_seed(seed)
     workers = Workers(threads, memory, progress, name_of(device, precision))
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
-    corrections = _fit_all(methods, sets, mergeable, workers)
+    if error is None:
+        corrections = _fit_all(methods, sets, mergeable, workers)
+    else:
+        corrections = _fit_within(error, methods, sets, seed, workers)
     workers.finish()
     return corrections[0] if isinstance(method, str | Method) else corrections
+
+
+def _check_error(error: float, methods: Sequence[Method], items: VectorsLike | Dense, mergeable: bool) -> None:
+    number = as_number(error)
+    if number is None or not 0 < number < math.inf:
+        raise ArgumentError("error", f"must be a finite number above 0, got {error!r}", "leave it out for an exact fit")
+    if isinstance(items, Dense):
+        raise ArgumentError("error", "has no use with a matrix of similarities, which needs no pairs", "leave it out")
+    if mergeable:
+        raise ArgumentError("error", "cannot be combined with mergeable, which needs every pair", "choose one of them")
+    for one in methods:
+        if one.kind != "bias" or one.solves:
+            raise ArgumentError("error", f"cannot be used with {one.name!r}, which needs every pair", "leave it out")
 
 
 def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:
@@ -191,6 +219,16 @@ class _Sets:
         self._source = Source(similarity, gallery.dimensions, None, target_print, Witness.of(gallery))
         self.bank = vector_bank(gallery, queries, targets, similarity)
 
+    def estimated_from(self, workers: Workers) -> Bank:
+        """Return the bank with every row read and checked, so that parts of it can be gathered."""
+        pairs = cast("Dot", self.bank.queries)
+        if self._bank is None:
+            return self.bank
+        unit_length = self._bank.inspected(workers.map).unit_length
+        known = Vectors(self._bank.ids, self._bank.rows).seen(unit_length)
+        queries = dataclasses.replace(pairs, query_vectors=known)
+        return Bank(queries, self.bank.targets, queries)
+
     def source(self, workers: Workers) -> Source:
         """Return where the similarities come from; read the bank rows that no method has read."""
         if isinstance(self.bank.queries, Dense):
@@ -225,6 +263,24 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
         )
         notes += precise if passes and not method.stays_here else ()
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
+    return corrections
+
+
+def _fit_within(error: float, methods: Sequence[Method], sets: _Sets, seed: int, workers: Workers) -> list[Correction]:
+    """Fit methods that share a pass on as few pairs as keep the standard error of h below `error`."""
+    bank = sets.estimated_from(workers)
+    resolved = [method.resolve(bank) for method in methods]
+    found = estimate([method for method, _ in resolved], bank, error, seed, workers)
+    if found is None:
+        exact = stream([method for method, _ in resolved], bank, False, workers)
+        found = Estimate(exact, np.empty(0, np.int64), {}, "all pairs, since an estimate would take as long", ())
+    passes = workers.total / (bank.size * bank.items)
+    corrections = []
+    for method, notes in resolved:
+        outcome, off = found.finish(method, bank)
+        fitted = _correction(method, outcome, sets, workers, passes, (*notes, *found.notes))
+        cost = dataclasses.replace(fitted.cost, pairs=workers.total, error=off, how=found.how)
+        corrections.append(dataclasses.replace(fitted, cost=cost))
     return corrections
 
 

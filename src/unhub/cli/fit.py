@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import progress, show_forecast
 from unhub.cli.folding import save
 from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional
 from unhub.cli.options import (
@@ -22,6 +22,7 @@ from unhub.cli.options import (
     Overwrite,
     Precision,
     Quiet,
+    Seed,
     SimilarityChoice,
     Threads,
 )
@@ -46,6 +47,14 @@ def fit(
     device: Device = None,
     precision: Precision = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Use as little of the bank as keeps the standard error of h below this, for example 0.002."),
+    ] = None,
+    seed: Seed = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the fit will take and what would make it cheaper; fit nothing.")
+    ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -57,6 +66,24 @@ def fit(
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
+    if dry_run:
+        from unhub.compute.workers import Resources
+        from unhub.foreseeing import foresee
+
+        resources = Resources(threads, memory)
+        show_forecast(
+            foresee(
+                gallery,
+                past,
+                spec,
+                bank_items=past_items,
+                similarity=similarity.value,
+                error=error,
+                resources=resources,
+            ),
+            as_json,
+        )
+        return
     with progress("fit", quiet) as advance:
         correction = fitting.fit(
             gallery,
@@ -69,6 +96,8 @@ def fit(
             device=device,
             precision=precision,
             mergeable=mergeable,
+            error=error,
+            seed=seed,
             progress=advance,
         )
     save(correction, output, quiet, as_json)

@@ -106,6 +106,16 @@ def balance(
     raise no_room(workers.kernel, "even if K is not kept")
 
 
+def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, int]:
+    """Return how K will be kept, how many multiplies that takes, and how many bytes, if scores are not all near 0."""
+    m, n = shape
+    whole = 4 * m * n
+    kept_as = _choose(schedule.keep, whole, schedule.tau * math.sqrt(schedule.iterations), memory)
+    last = 1 / SAMPLE_ONE_IN if m >= SAMPLED_FROM_ROWS else 1.0  # to measure the remaining error
+    passes = schedule.iterations + last if kept_as == "recomputed" else 1.0
+    return kept_as, passes, {"fp32": whole, "16-bit": whole // 2}.get(kept_as, TILE_BYTES)
+
+
 @dataclass(frozen=True, eq=False)
 class _Rows:
     """The number of rows, those that are not available, and the weight of each row."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import Held, Schedule, Solution, balance, column_potentials
+from unhub.compute.sinkhorn import Held, Schedule, Solution, balance, column_potentials, foreseen
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import BETA_ALIAS
-from unhub.methods.method import Arrays, Method, Outcome, require_count, require_number
+from unhub.methods.method import Arrays, Foreseen, Method, Outcome, require_count, require_number
 
 NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
@@ -82,6 +82,12 @@ class Balanced(Method):
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
         solution = balance(self.columns(bank), self.schedule, workers, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
+
+    def foresee(self, bank: Bank, memory: int) -> Foreseen:
+        shape, schedule = self.columns(bank).shape, self.schedule
+        kept, passes, kept_bytes = foreseen(shape, schedule, memory)
+        wider = shape[1] / bank.items
+        return Foreseen(passes * wider, kept, kept_bytes, 0 if kept == "recomputed" else schedule.iterations)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""

@@ -1,0 +1,179 @@
+"""A fit within an error: fewer pairs, an h near that of all pairs, and an error that is as large as is stated."""
+
+import dataclasses
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import unhub
+from tests import oracles
+from tests.clouds import some
+from unhub import estimating
+from unhub.compute.clusters import Rule, log_sum, make_clusters, rule_log_sums
+from unhub.compute.workers import Workers
+from unhub.correction import Bias
+from unhub.data.similarity import Dot
+from unhub.data.vectors import as_vectors
+from unhub.errors import ArgumentError
+from unhub.estimating import carriers, spread_of
+
+STREAMED = ["is", "is:tau=0.1", "dis", "nnn:k=64", "csls", "dualis"]
+ITEMS, BANK = 2_000, 6_000
+
+
+def vectors(rows: int, seed: int) -> NDArray[np.float32]:
+    return some(rows, seed, dimensions=32).astype(np.float32)
+
+
+def clustered(rows: int, seed: int) -> NDArray[np.float32]:
+    """Return rows around 24 centres, which are the same for every seed."""
+    centres = some(24, 5, dimensions=32)
+    generator = np.random.default_rng(seed)
+    rows_near = centres[generator.integers(24, size=rows)] + 0.3 * some(rows, seed + 100, dimensions=32)
+    return rows_near.astype(np.float32)
+
+
+def fitted(method: str, error: float | None, seed: int = 0) -> Bias:
+    bank_items = vectors(3_000, 3) if method == "dualis" else None
+    correction = unhub.fit(vectors(ITEMS, 1), vectors(BANK, 2), method, bank_items=bank_items, error=error, seed=seed)
+    return cast("Bias", correction)
+
+
+def true_error(estimated: Bias, exact: Bias) -> float:
+    return float((estimated.bias - exact.bias).std())
+
+
+@pytest.mark.parametrize("method", STREAMED)
+def test_the_error_is_as_large_as_is_stated_and_below_what_was_asked_for(method: str) -> None:
+    exact = fitted(method, None)
+    for seed in range(5):
+        estimated = fitted(method, 0.01, seed)
+        assert estimated.cost.error is not None and 0 < estimated.cost.error <= 0.01
+        assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+        assert estimated.cost.pairs is not None and estimated.cost.passes < 0.8
+        assert "of the bank" in estimated.cost.how
+
+
+def test_a_smaller_error_takes_more_pairs() -> None:
+    costs = [fitted("is", error).cost for error in (0.02, 0.01)]
+    pairs = [cost.pairs or 0 for cost in costs]
+    assert pairs == sorted(pairs)
+    assert pairs[0] < pairs[-1]
+
+
+def test_one_seed_gives_one_fit() -> None:
+    first, again, other = (fitted("nnn:k=64", 0.01, seed) for seed in (3, 3, 4))
+    assert np.array_equal(first.bias, again.bias)
+    assert not np.array_equal(first.bias, other.bias)
+
+
+@pytest.mark.parametrize("method", ["dn", "cent", "raw"])
+def test_a_method_without_pairs_is_exact(method: str) -> None:
+    estimated = fitted(method, 0.01)
+    assert np.array_equal(estimated.bias, fitted(method, None).bias)
+    assert (estimated.cost.pairs, estimated.cost.error) == (0, 0.0)
+
+
+def test_an_error_that_only_all_pairs_can_keep_takes_all_pairs() -> None:
+    estimated = fitted("is", 1e-9)
+    assert true_error(estimated, fitted("is", None)) < 1e-6
+    assert estimated.cost.error == 0.0
+    assert "all pairs" in estimated.cost.how
+
+
+def test_few_items_take_all_pairs() -> None:
+    items, bank = vectors(100, 1), vectors(500, 2)
+    estimated = cast("Bias", unhub.fit(items, bank, "is", error=0.1))
+    h = oracles.is_(oracles.cosine(bank.astype(np.float64), items.astype(np.float64)), 0.05)
+    np.testing.assert_allclose(estimated.bias + estimated.offset, h, atol=1e-5)
+
+
+def test_several_methods_share_what_is_computed() -> None:
+    items, bank = vectors(ITEMS, 1), vectors(BANK, 2)
+    both = unhub.fit(items, bank, method=["is", "nnn:k=64", "dn"], error=0.01)
+    assert len({one.cost.pairs for one in both}) == 1
+    for one, exact in zip(both, unhub.fit(items, bank, method=["is", "nnn:k=64", "dn"]), strict=True):
+        assert true_error(cast("Bias", one), cast("Bias", exact)) < 0.015
+
+
+def test_the_level_fits_items_that_are_added_later() -> None:
+    items, bank, new = vectors(ITEMS, 1), vectors(BANK, 2), vectors(50, 7)
+    grown = cast("Bias", unhub.extend(unhub.fit(items, bank, "is", error=0.01), new, bank))
+    exact = cast("Bias", unhub.extend(unhub.fit(items, bank, "is"), new, bank))
+    assert np.abs((grown.bias - exact.bias)[ITEMS:]).max() < 0.003
+
+
+def test_the_gate_of_dis_is_that_of_the_part_and_says_so() -> None:
+    estimated, exact = fitted("dis", 0.01), fitted("dis", None)
+    assert estimated.active is not None and exact.active is not None
+    assert not (estimated.active & ~exact.active).any()
+    assert any("gate" in note for note in estimated.cost.notes)
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.02])
+def test_clusters_come_near_all_pairs_with_fewer(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank, checked: 0.0)  # as if the set were large
+    items, bank = clustered(ITEMS, 1), clustered(BANK, 2)
+    exact = cast("Bias", unhub.fit(items, bank, f"is:tau={tau}"))
+    estimated = cast("Bias", unhub.fit(items, bank, f"is:tau={tau}", error=0.0005))
+    assert "clusters" in estimated.cost.how
+    assert estimated.cost.error is not None
+    assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+@pytest.mark.parametrize("kind", ["cosine", "dot"])
+def test_a_rule_that_meets_every_cluster_is_exact(kind: str) -> None:
+    items, bank = 1.5 * clustered(300, 1), 2 * clustered(900, 2)
+    pairs = Dot(as_vectors(bank, "bank"), as_vectors(items, "items"), "cosine" if kind == "cosine" else "dot")
+    workers = Workers(2)
+    clusters = make_clusters(pairs, 16, 0, workers)
+    assert np.array_equal(np.sort(np.concatenate(clusters.members)), np.arange(900))
+    betas = np.array([2.0, 20.0])
+    sums = rule_log_sums(pairs, clusters, Rule(1e-300, betas, np.ones(2)), workers)
+    compare = oracles.cosine if kind == "cosine" else oracles.dot
+    scores = compare(bank.astype(np.float64), items.astype(np.float64))
+    wanted = [log_sum((beta * scores).T[:, :, None])[:, 0, 0] for beta in betas]
+    np.testing.assert_allclose(sums, wanted, rtol=1e-5)
+
+
+@given(st.floats(0.1, 10), st.integers(2, 50))
+@settings(max_examples=20, deadline=None)
+def test_carriers_count_equal_errors_and_single_ones(size: float, count: int) -> None:
+    single = np.zeros(1000)
+    single[0] = size
+    assert carriers(single) < 1.01
+    assert carriers(size * np.array([1.0, -1.0] * count)) == pytest.approx(2 * count)
+    assert spread_of(np.array([1.0, -1.0] * count)) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"error": 0}, "error must be a finite number above 0, got 0"),
+        ({"error": True}, "error must be a finite number above 0, got True"),
+        ({"error": "small"}, "error must be a finite number above 0, got 'small'"),
+        ({"error": float("nan")}, "error must be a finite number above 0, got nan"),
+        ({"error": 0.1, "mergeable": True}, "error cannot be combined with mergeable"),
+        ({"error": 0.1, "method": "gc"}, "error cannot be used with 'gc'"),
+        ({"error": 0.1, "seed": -1}, "seed must be"),
+    ],
+)
+def test_what_cannot_be_estimated_is_one_clear_line(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        unhub.fit(vectors(20, 1), vectors(30, 2), **given)  # type: ignore[call-overload]
+
+
+def test_a_given_matrix_has_nothing_to_save() -> None:
+    with pytest.raises(ArgumentError, match="error has no use with a matrix"):
+        unhub.fit(unhub.Dense(np.eye(4)), error=0.1)
+
+
+def test_the_cost_is_saved_with_the_correction(tmp_path: Path) -> None:
+    estimated = fitted("is", 0.01)
+    unhub.save(estimated, tmp_path / "one.unhub")
+    assert dataclasses.asdict(unhub.load(tmp_path / "one.unhub").cost) == dataclasses.asdict(estimated.cost)
