@@ -44,6 +44,35 @@ def test_an_error_is_proposed_where_it_can_be_used_and_then_bounds_the_cost() ->
     assert not foresee(ITEMS, BANK, "dn", error=0.01).most
 
 
+@pytest.mark.parametrize(("items", "error"), [(500, 1e-9), (500, 0.05), (1_000, 0.02), (3_000, 1e-9), (3_000, 0.01)])
+def test_a_fit_within_an_error_takes_no_more_than_is_foreseen(items: int, error: float) -> None:
+    gallery, bank = some(items, 1), some(2_000, 2)
+    forecast = foresee(gallery, bank, "is", error=error)
+    cost = unhub.fit(gallery, bank, "is", error=error).cost
+    assert cost.pairs is not None and cost.pairs <= forecast.pairs
+    assert cost.passes <= forecast.passes
+
+
+@pytest.mark.parametrize("method", ["sn", "sn:tau=0.05"])
+def test_memory_for_a_matrix_that_is_kept_is_foreseen_within_a_factor_of_two(method: str) -> None:
+    gallery, bank = some(6_000, 1, dimensions=64).astype(np.float32), some(9_000, 2, dimensions=64).astype(np.float32)
+    unhub.fit(gallery[:500], bank[:500], method)  # the first fit loads and compiles
+    taken = unhub.fit(gallery, bank, method).cost.peak_memory
+    assert 0.5 < foresee(gallery, bank, method).memory / max(taken, 1) < 2
+
+
+def test_a_wrong_error_is_refused_as_in_a_fit() -> None:
+    with pytest.raises(ArgumentError, match="error must be a finite number above 0"):
+        foresee(ITEMS, BANK, "is", error=-1)
+    with pytest.raises(ArgumentError, match=r"'sn', which needs every pair.*is, dis, csls, nnn, dualis, dn, cent"):
+        foresee(ITEMS, BANK, "sn", error=0.1)
+
+
+def test_memory_for_largest_scores_grows_with_k() -> None:
+    few, many = (foresee(ITEMS, BANK, f"nnn:k={k}").memory for k in (1, 400))
+    assert many - few > 8 * 200 * len(ITEMS)
+
+
 def test_time_grows_with_the_pairs() -> None:
     few, many = (foresee(some(rows, 1), some(4_000, 2), "is").seconds for rows in (3_000, 60_000))
     assert 2 < many / few < 200

@@ -23,7 +23,7 @@ from unhub.errors import ArgumentError, check_seed
 from unhub.estimating import Estimate, estimate
 from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
-from unhub.methods import Method, parse
+from unhub.methods import METHODS, Method, parse
 from unhub.methods.method import Outcome, Value, as_number, stream
 
 
@@ -98,7 +98,10 @@ def fit(
     if not methods:
         raise ArgumentError("method", "is an empty list", "name at least one method")
     if error is not None:
-        _check_error(error, methods, items, mergeable)
+        check_error(error, methods, mergeable)
+        if isinstance(items, Dense):
+            problem = "has no use with a matrix of similarities, which needs no pairs"
+            raise ArgumentError("error", problem, "leave it out")
     check_seed(seed)
     workers = Workers(threads, memory, progress, name_of(device, precision))
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
@@ -110,17 +113,18 @@ def fit(
     return corrections[0] if isinstance(method, str | Method) else corrections
 
 
-def _check_error(error: float, methods: Sequence[Method], items: VectorsLike | Dense, mergeable: bool) -> None:
+def check_error(error: float, methods: Sequence[Method], mergeable: bool = False) -> None:
+    """Raise an ArgumentError unless these methods can be fitted within this error."""
     number = as_number(error)
     if number is None or not 0 < number < math.inf:
         raise ArgumentError("error", f"must be a finite number above 0, got {error!r}", "leave it out for an exact fit")
-    if isinstance(items, Dense):
-        raise ArgumentError("error", "has no use with a matrix of similarities, which needs no pairs", "leave it out")
     if mergeable:
         raise ArgumentError("error", "cannot be combined with mergeable, which needs every pair", "choose one of them")
     for one in methods:
-        if one.kind != "bias" or one.solves:
-            raise ArgumentError("error", f"cannot be used with {one.name!r}, which needs every pair", "leave it out")
+        if not one.estimable():
+            able = ", ".join(name for name, method in METHODS.items() if method.estimable())
+            problem = f"cannot be used with {one.name!r}, which needs every pair"
+            raise ArgumentError("error", problem, f"leave it out; the methods that take it are {able}")
 
 
 def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:

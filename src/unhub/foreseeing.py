@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 
 from unhub.arrays import Kind
 from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
+from unhub.compute.reservoir import Reservoir
 from unhub.compute.workers import Resources, Workers, thread_count
 from unhub.data.bank import Bank, vector_bank
 from unhub.data.similarity import Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
+from unhub.estimating import MOST_PASSES
+from unhub.fitting import check_error
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Foreseen
@@ -58,6 +62,8 @@ def foresee(
     check_similarity(similarity)
     workers = (resources or Resources()).workers()
     named = parse(method)
+    if error is not None:
+        check_error(error, [named])
     gallery = as_vectors(items, "items")
     if bank is None and named.needs_bank:
         raise ArgumentError("bank", f"must be given for {named.name!r}", "give the embeddings of past queries")
@@ -69,6 +75,8 @@ def foresee(
     pairs = vector_bank(gallery, queries, targets, similarity)
     resolved, _ = named.resolve(pairs)
     will = resolved.foresee(pairs, workers.memory)
+    if error is not None:
+        will = dataclasses.replace(will, passes=MOST_PASSES * will.passes)
     seconds = 0.0 if will.passes == 0 else _pass_seconds(pairs, workers) * (will.passes + SWEEP_COST * will.sweeps)
     workers.finish()
     return Forecast(
@@ -78,7 +86,7 @@ def foresee(
         round(will.passes * pairs.items * pairs.size),
         will.passes,
         seconds,
-        _memory(pairs, will, workers.threads),
+        _memory(pairs, resolved, will, workers.threads),
         will.kept,
         workers.kernel.NAME,
         workers.threads,
@@ -106,9 +114,12 @@ def _first(vectors: Vectors, count: int) -> Vectors:
     return Vectors(vectors.ids[:rows], vectors.block(0, rows))
 
 
-def _memory(bank: Bank, will: Foreseen, threads: int) -> int:
+def _memory(bank: Bank, method: Method, will: Foreseen, threads: int) -> int:
+    """Return the bytes of the tiles, of the items that are prepared with their largest scores, and of what is kept."""
     tiles = threads * 4 * min(TILE_ENTRIES, bank.items * bank.size)
-    prepared = min(STATE_BYTES, 4 * bank.items * bank.queries.width)
+    top = max(want.top for want in method.wants(False))
+    largest = threads * 8 * Reservoir.room(top, bank.size) if top else 0
+    prepared = min(STATE_BYTES, bank.items * (4 * bank.queries.width + largest))
     return tiles + prepared + will.kept_bytes + ITEM_BYTES * bank.items
 
 
@@ -121,7 +132,7 @@ def _cheaper(method: Method, bank: Bank, will: Foreseen, error: float | None, wo
         found.append(f"memory for K, {needed / 1e9:.1f} GB in 16 bits: 1 multiply instead of {will.passes:.1f}")
         if fits:
             found.append(f"a bank of at most {fits:,} queries, whose K fits into {workers.memory / 1e9:.1f} GB")
-    elif error is None and will.passes > 0 and method.kind == "bias" and not method.solves:
+    elif error is None and will.passes > 0 and method.estimable():
         found.append(f"an error, for example {USUAL_ERROR}: as few pairs as keep h within it")
     if workers.threads < thread_count(None):
         found.append(f"all {thread_count(None)} threads")

@@ -167,3 +167,8 @@ def test_below_prints_errors_and_overlap_for_both_temperatures(tmp_path: Path) -
     output = run(tmp_path, "below.py", "--quick", "--rounds", "1", "--data", "generated")
     assert "h spreads by" in output
     assert [row[0] for row in rows(output) if row[0]] == ["0.05", "0.02"]
+
+
+def test_below_counts_how_often_the_stated_error_is_the_true_one(tmp_path: Path) -> None:
+    output = run(tmp_path, "below.py", "--quick", "--honesty", "--seeds", "2")
+    assert "2 of 2" in output

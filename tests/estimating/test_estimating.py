@@ -140,7 +140,8 @@ def test_carriers_count_equal_errors_and_single_ones(size: float, count: int) ->
         ({"error": "small"}, "error must be a finite number above 0, got 'small'"),
         ({"error": float("nan")}, "error must be a finite number above 0, got nan"),
         ({"error": 0.1, "mergeable": True}, "error cannot be combined with mergeable"),
-        ({"error": 0.1, "method": "gc"}, "error cannot be used with 'gc'"),
+        ({"error": 0.1, "method": "gc"}, "error cannot be used with 'gc'.*raw, is, dis, csls, nnn, dualis, dn, cent$"),
+        ({"error": 0.1, "method": ["is", "sn"]}, "error cannot be used with 'sn'"),
         ({"error": 0.1, "seed": -1}, "seed must be"),
     ],
 )

@@ -69,8 +69,9 @@ def fit(
     if dry_run:
         from unhub.compute.workers import Resources
         from unhub.foreseeing import foresee
+        from unhub.kernels import name_of
 
-        resources = Resources(threads, memory)
+        resources = Resources(threads, memory, device=name_of(device, precision))
         show_forecast(
             foresee(
                 gallery,

@@ -15,8 +15,9 @@ from unhub.data.vectors import Vectors
 
 Positions = NDArray[np.int64]
 
-# An assignment costs as much as meeting one cluster more for each (bank query / item), so clusters grow as sqrt(bank).
-CLUSTERS_PER_ROOT = 1.25
+# With more clusters, those that an item meets are smaller; but every item meets the means of all, which bounds their
+# number by the root of the bank, and every bank query is compared with all, which bounds it by the number of items.
+CLUSTERS_PER_ROOT, ITEMS_PER_CLUSTER = 1.25, 64
 TRAINING_ROWS = 32  # of the bank for each cluster: enough for a mean, and a small part of the final assignment
 TRAINING_ROUNDS = 4  # chosen, not measured
 
@@ -41,9 +42,9 @@ class Clusters:
         return np.asarray(np.einsum("ij,ij->i", items @ self.scatter, items))
 
 
-def cluster_count(bank: int) -> int:
-    """Return a power of two near a multiple of the root of the bank."""
-    return int(2 ** round(np.log2(CLUSTERS_PER_ROOT * np.sqrt(bank))))
+def cluster_count(items: int, bank: int) -> int:
+    """Return how many clusters cost little beside what they save: a power of two."""
+    return int(2 ** round(np.log2(max(1, min(CLUSTERS_PER_ROOT * np.sqrt(bank), items / ITEMS_PER_CLUSTER)))))
 
 
 def make_clusters(bank: Dot, count: int, seed: int, workers: Workers) -> Clusters:

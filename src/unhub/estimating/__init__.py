@@ -24,6 +24,7 @@ from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
 FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
+MOST_PASSES = 1.75  # where all pairs are used in the end, with what was tried before
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
@@ -51,7 +52,7 @@ def estimate(methods: Sequence[Method], bank: Bank, error: float, seed: int, wor
 
 def cluster_outlay(bank: Bank) -> float:
     """Return what it takes to make clusters and to see how they do, as a share of all pairs."""
-    return (cluster_count(bank.size) + FEWEST_CHECKED) / bank.items
+    return (cluster_count(bank.items, bank.size) + FEWEST_CHECKED) / bank.items
 
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["MOST_PASSES", "Estimate", "estimate"]

@@ -39,7 +39,7 @@ class ByClusters:
         self.checking, self.betas = checking, np.array(betas)
         bank, workers = checking.bank, checking.workers
         seed = int(checking.generator.integers(1 << 32))
-        self.clusters = make_clusters(checking.pairs, cluster_count(bank.size), seed, workers)
+        self.clusters = make_clusters(checking.pairs, cluster_count(bank.items, bank.size), seed, workers)
         count = len(self.clusters.members)
         self.logs = np.empty((0, count, len(betas)))  # of the sum of each cluster, (checked, clusters, betas)
         self.expected = Expected(np.empty((0, count, len(betas)), np.float32), np.empty((0, len(betas))))

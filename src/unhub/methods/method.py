@@ -110,6 +110,11 @@ class Method:
         )
         return f"{self.name}:{text}" if text else self.name
 
+    @classmethod
+    def estimable(cls) -> bool:
+        """Return whether h can be estimated from a part of the bank, within an error."""
+        return cls.kind == "bias" and not cls.solves
+
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         """Return the method with its unset parameters filled in for this bank, and notes on what was clipped."""
         return self, ()
