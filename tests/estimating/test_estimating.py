@@ -19,7 +19,7 @@ from unhub.errors import ArgumentError
 from unhub.estimating.checking import carriers, spread_of
 
 STREAMED = ["is", "is:tau=0.1", "dis", "nnn:k=64", "csls", "dualis"]
-ITEMS, BANK = 2_000, 6_000
+ITEMS, BANK, BANK_ITEMS = 2_000, 6_000, 3_000
 
 
 def vectors(rows: int, seed: int) -> NDArray[np.float32]:
@@ -35,7 +35,7 @@ def clustered(rows: int, seed: int) -> NDArray[np.float32]:
 
 
 def fitted(method: str, error: float | None, seed: int = 0) -> Bias:
-    bank_items = vectors(3_000, 3) if method == "dualis" else None
+    bank_items = vectors(BANK_ITEMS, 3) if method == "dualis" else None
     correction = unhub.fit(vectors(ITEMS, 1), vectors(BANK, 2), method, bank_items=bank_items, error=error, seed=seed)
     return cast("Bias", correction)
 
@@ -46,12 +46,12 @@ def true_error(estimated: Bias, exact: Bias) -> float:
 
 @pytest.mark.parametrize("method", STREAMED)
 def test_the_error_is_as_large_as_is_stated_and_below_what_was_asked_for(method: str) -> None:
-    exact = fitted(method, None)
+    exact, all_pairs = fitted(method, None), ITEMS * (BANK + (BANK_ITEMS if method == "dualis" else 0))
     for seed in range(5):
         estimated = fitted(method, 0.01, seed)
         assert estimated.cost.error is not None and 0 < estimated.cost.error <= 0.01
         assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
-        assert estimated.cost.pairs is not None and estimated.cost.passes < 1
+        assert estimated.cost.pairs is not None and estimated.cost.pairs < 0.8 * all_pairs
         assert "of the bank" in estimated.cost.how
 
 

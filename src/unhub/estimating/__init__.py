@@ -45,6 +45,7 @@ def estimate(methods: Sequence[Method], bank: Bank, error: float, seed: int, wor
         found = ByClusters(checking, want.betas).estimate(error, share)
         if found is not None:
             return found
+    share = random_part.confirmed(error, share, MOST_SHARE)
     if share + random_part.checked / bank.items > MOST_SHARE:
         return None
     return random_part.estimate(share)

@@ -17,7 +17,8 @@ from unhub.estimating.checking import LEAST_CARRIERS, Checking, Estimate, carrie
 from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
-FIRST_CHECKED, MOST_CHECKED_SHARE = 128, 0.2  # items, and of the items
+# Items that are checked for a first idea, and before a part is used; and at most, of the items.
+FIRST_CHECKED, LAST_CHECKED, MOST_CHECKED_SHARE = 128, 512, 0.2
 FIRST_SHARE, FEWEST_ROWS = 1 / 64, 256  # of the bank, to begin with
 MARGIN, LEAST_GROWTH = 1.1, 1.2  # of a predicted share, and of a share that did not do
 
@@ -44,12 +45,19 @@ class RandomPart:
         self.checked = count
         self.some = self.checking.some(0, count)
 
-    def share(self, error: float, most: float) -> float:
+    def confirmed(self, error: float, share: float, most: float) -> float:
+        """Return at least this share, seen on more checked items."""
+        count = min(LAST_CHECKED, int(MOST_CHECKED_SHARE * self.checking.bank.items))
+        if share < most and count > self.checked:
+            self._check(count)
+        return self.share(error, most, share)
+
+    def share(self, error: float, most: float, start: float = FIRST_SHARE) -> float:
         """Return a share of the bank with which no h is off by more; 1 if that is more than `most`.
 
         The square of the error falls as 1 / share - 1, the variance of a mean of a part of a finite set.
         """
-        share = max(FIRST_SHARE, FEWEST_ROWS / self.checking.bank.size)
+        share = max(start, FEWEST_ROWS / self.checking.bank.size)
         while share < most:
             estimated = self.checking.h(self.some, self._stream(self.some, share, gate=False))
             errors = [estimated[one] - self.true[one] for one in self.checking.methods]
