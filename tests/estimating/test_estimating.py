@@ -159,3 +159,56 @@ def test_the_cost_is_saved_with_the_correction(tmp_path: Path) -> None:
     estimated = fitted("is", 0.01)
     unhub.save(estimated, tmp_path / "one.unhub")
     assert dataclasses.asdict(unhub.load(tmp_path / "one.unhub").cost) == dataclasses.asdict(estimated.cost)
+
+
+@pytest.mark.parametrize("method", ["nnn:k=64", "is"])
+def test_a_device_estimates_too(method: str) -> None:
+    items, bank = vectors(ITEMS, 1), vectors(BANK, 2)
+    here = cast("Bias", unhub.fit(items, bank, method, error=0.01))
+    there = cast("Bias", unhub.fit(items, bank, method, error=0.01, device="cpu"))
+    assert "random" in there.cost.how
+    assert there.cost.error is not None and there.cost.error <= 0.01
+    if "random" in here.cost.how:
+        np.testing.assert_allclose(there.bias, here.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clusters_state_their_error_whatever_the_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)
+    items, bank = clustered(4_000, seed), clustered(BANK, seed + 50)
+    exact, estimated = (cast("Bias", unhub.fit(items, bank, "is", error=one, seed=seed)) for one in (None, 0.001))
+    assert estimated.cost.error is not None
+    assert "clusters" in estimated.cost.how
+    assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+def test_errors_of_few_items_are_not_trusted() -> None:
+    """One item in 500 has a copy among bank queries of another kind; the error that is stated knows of it, or is 0."""
+    items, bank = clustered(4_000, 1), clustered(BANK, 2)
+    bank[: len(items) // 500] = items[::500]
+    exact, estimated = (cast("Bias", unhub.fit(items, bank, "is:tau=0.01", error=one)) for one in (None, 0.002))
+    assert estimated.cost.error is not None
+    assert true_error(estimated, exact) <= 2 * estimated.cost.error + 1e-5
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.sampled_from(["is", "dis", "nnn:k=1", "csls:k=1", "dn"]))
+@settings(max_examples=15, deadline=None)
+def test_tiny_sets_are_fitted_exactly(items: int, bank: int, method: str) -> None:
+    gallery, past = vectors(items, 1), vectors(bank, 2)
+    estimated, exact = (cast("Bias", unhub.fit(gallery, past, method, error=one)) for one in (0.1, None))
+    np.testing.assert_allclose(estimated.bias, exact.bias, atol=1e-6)
+    assert estimated.cost.error == 0
+
+
+def test_copies_of_one_query_and_one_item_have_nothing_to_estimate() -> None:
+    items, bank = np.repeat(vectors(1, 1), 800, axis=0), np.repeat(vectors(1, 2), 3_000, axis=0)
+    estimated = cast("Bias", unhub.fit(items, bank, "is", error=0.001))
+    np.testing.assert_allclose(estimated.bias, 0, atol=1e-5)
+
+
+def test_rows_mapped_from_disk_and_in_half_precision_give_the_same_fit(tmp_path: Path) -> None:
+    items, bank = vectors(ITEMS, 1).astype(np.float16), vectors(BANK, 2).astype(np.float16)
+    np.save(tmp_path / "bank.npy", bank)
+    mapped = np.load(tmp_path / "bank.npy", mmap_mode="r")
+    first, second = (cast("Bias", unhub.fit(items, one, "is", error=0.01)) for one in (bank, mapped))
+    np.testing.assert_array_equal(first.bias, second.bias)
