@@ -25,9 +25,11 @@ LAYERS = (
     "compute",  # how work is done: workers, progress, passes, Sinkhorn, transport
     "correction",
     "methods",
+    "estimating",  # what a pass would find, from a part of the bank
     "matching",  # inputs checked against each other and against a correction
     "layouts",  # the extra dimensions
     "fitting",
+    "foreseeing",  # what a fit will take, before it starts
     "upkeep",
     "combine",
     "model",  # towers and a head that were trained, run by numpy
@@ -57,13 +59,16 @@ MOST_FILES = 16
 
 # What a method is asked by others; its class is known to its own file and to METHODS alone.
 METHOD_NAMES = {
+    "Foreseen",
     "METHODS",
     "ItemByItem",
     "LookAgain",
     "Method",
+    "NOTHING_FOUND",
     "Outcome",
     "Streamed",
     "Value",
+    "as_number",
     "parse",
     "stream",
 }

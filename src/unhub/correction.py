@@ -49,7 +49,11 @@ class Planner(Parameters, Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fit cost: multiplies of the whole matrix, seconds and bytes; for Sinkhorn, also how it converged."""
+    """What a fit cost: multiplies of the whole matrix, seconds and bytes; for Sinkhorn, also how it converged.
+
+    A fit within an `error` also states the pairs of a query and an item that it computed, the standard error of h (the
+    root of the mean square over the items, after centring), and how it came to both.
+    """
 
     passes: float = 0.0
     seconds: float = 0.0
@@ -60,6 +64,9 @@ class Cost:
     row_error: float | None = None
     column_error: float | None = None
     notes: tuple[str, ...] = ()
+    pairs: int | None = None
+    error: float | None = None
+    how: str = ""
 
 
 @dataclass(frozen=True)

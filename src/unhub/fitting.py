@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,17 @@ from unhub.compute.cluster import on_machines
 from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
-from unhub.data.bank import matrix_bank, vector_bank
+from unhub.data.bank import Bank, matrix_bank, vector_bank
 from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
-from unhub.data.similarity import Dense, check_similarity
+from unhub.data.similarity import Dense, Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.data.witness import Witness
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, check_seed
+from unhub.estimating import Estimate, estimate
 from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
-from unhub.methods import Method, parse
-from unhub.methods.method import Outcome, Value, stream
+from unhub.methods import METHODS, Method, parse
+from unhub.methods.method import Outcome, Value, as_number, stream
 
 
 @overload
@@ -40,6 +42,8 @@ def fit(
     precision: str | None = None,
     on: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> Correction: ...
@@ -57,6 +61,8 @@ def fit(
     precision: str | None = None,
     on: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> list[Correction]: ...
@@ -74,6 +80,8 @@ def fit(
     precision: str | None = None,
     on: str | None = None,
     mergeable: bool = False,
+    error: float | None = None,
+    seed: int = 0,
     progress: Progress | None = None,
     **parameters: Value,
 ) -> Correction | list[Correction]:
@@ -85,8 +93,9 @@ def fit(
     much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
     "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
     multiplies there, "fp32" (the default) or "bf16". on: machines to do it, "ray" for the Ray cluster at hand, else a
-    local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs besides h. progress: called
-    with (done, total) during the work.
+    local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs besides h. error: do with as
+    few pairs as keep the standard error of h below this; `cost` states them and the error. seed: of the random part of
+    the bank that is used then. progress: called with (done, total) during the work.
     """
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
@@ -94,11 +103,34 @@ def fit(
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
         raise ArgumentError("method", "is an empty list", "name at least one method")
+    if error is not None:
+        check_error(error, methods, mergeable)
+        if isinstance(items, Dense):
+            problem = "has no use with a matrix of similarities, which needs no pairs"
+            raise ArgumentError("error", problem, "leave it out")
+    check_seed(seed)
     workers = Workers(threads, memory, progress, name_of(device, precision))
     sets = _Sets(items, bank, bank_items, similarity, methods, workers)
-    corrections = _fit_all(methods, sets, mergeable, workers)
+    if error is None:
+        corrections = _fit_all(methods, sets, mergeable, workers)
+    else:
+        corrections = _fit_within(error, methods, sets, seed, workers)
     workers.finish()
     return corrections[0] if isinstance(method, str | Method) else corrections
+
+
+def check_error(error: float, methods: Sequence[Method], mergeable: bool = False) -> None:
+    """Raise an ArgumentError unless these methods can be fitted within this error."""
+    number = as_number(error)
+    if number is None or not 0 < number < math.inf:
+        raise ArgumentError("error", f"must be a finite number above 0, got {error!r}", "leave it out for an exact fit")
+    if mergeable:
+        raise ArgumentError("error", "cannot be combined with mergeable, which needs every pair", "choose one of them")
+    for one in methods:
+        if not one.estimable():
+            able = ", ".join(name for name, method in METHODS.items() if method.estimable())
+            problem = f"cannot be used with {one.name!r}, which needs every pair"
+            raise ArgumentError("error", problem, f"leave it out; the methods that take it are {able}")
 
 
 def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:
@@ -202,6 +234,16 @@ class _Sets:
         bank_of_both = vector_bank(gallery, queries, targets, similarity)
         self.bank = bank_of_both if workers.runner is None else dataclasses.replace(bank_of_both, run=workers.spread)
 
+    def estimated_from(self, workers: Workers) -> Bank:
+        """Return the bank with every row read and checked, so that parts of it can be gathered."""
+        pairs = cast("Dot", self.bank.queries)
+        if self._bank is None:
+            return self.bank
+        unit_length = self._bank.inspected(workers.map).unit_length
+        known = Vectors(self._bank.ids, self._bank.rows).seen(unit_length)
+        queries = dataclasses.replace(pairs, query_vectors=known)
+        return Bank(queries, self.bank.targets, queries)
+
     def source(self, workers: Workers) -> Source:
         """Return where the similarities come from; read the bank rows that no method has read."""
         if isinstance(self.bank.queries, Dense):
@@ -237,6 +279,24 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
         notes += precise if passes and not method.stays_here else ()
         notes += () if workers.runner is None else (workers.runner.note,)
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
+    return corrections
+
+
+def _fit_within(error: float, methods: Sequence[Method], sets: _Sets, seed: int, workers: Workers) -> list[Correction]:
+    """Fit methods that share a pass on as few pairs as keep the standard error of h below `error`."""
+    bank = sets.estimated_from(workers)
+    resolved = [method.resolve(bank) for method in methods]
+    found = estimate([method for method, _ in resolved], bank, error, seed, workers)
+    if found is None:
+        exact = stream([method for method, _ in resolved], bank, False, workers)
+        found = Estimate(exact, np.empty(0, np.int64), {}, "all pairs, since an estimate would take as long", ())
+    passes = workers.total / (bank.size * bank.items)
+    corrections = []
+    for method, notes in resolved:
+        outcome, off = found.finish(method, bank)
+        fitted = _correction(method, outcome, sets, workers, passes, (*notes, *found.notes))
+        cost = dataclasses.replace(fitted.cost, pairs=workers.total, error=off, how=found.how)
+        corrections.append(dataclasses.replace(fitted, cost=cost))
     return corrections
 
 

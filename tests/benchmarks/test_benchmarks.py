@@ -180,3 +180,14 @@ def test_multi_query_chooses_on_val_before_it_reports_on_test(tmp_path: Path) ->
         assert one["R@1"] == pytest.approx(one["curve"][size - 1]) == pytest.approx(100 * np.mean(one["first"]))
     assert "| MF over SA |" in output and "| queries in training |" in output
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_below_prints_errors_and_overlap_for_both_temperatures(tmp_path: Path) -> None:
+    output = run(tmp_path, "below.py", "--quick", "--rounds", "1", "--data", "generated")
+    assert "h spreads by" in output
+    assert [row[0] for row in rows(output) if row[0]] == ["0.05", "0.02"]
+
+
+def test_below_counts_how_often_the_stated_error_is_the_true_one(tmp_path: Path) -> None:
+    output = run(tmp_path, "below.py", "--quick", "--honesty", "--seeds", "2")
+    assert "2 of 2" in output

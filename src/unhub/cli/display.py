@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -19,6 +20,7 @@ from unhub.evaluation.tables import as_text, visible
 if TYPE_CHECKING:
     from unhub.files.corrections import Manifest, Set
     from unhub.files.models import ModelManifest, TowerManifest
+    from unhub.foreseeing import Forecast
 
 
 # What a fit kept: as its cost says it, and as it is shown.
@@ -137,9 +139,30 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("kept", KEPT.get(cost["kept"], cost["kept"])),
         ("iterations", f"{cost['iterations']}" if cost["iterations"] else ""),
         ("marginal errors", _errors(cost["row_error"], cost["column_error"])),
+        ("estimated", _estimated(cost.get("pairs"), cost.get("error"), cost.get("how", ""))),
         *(("note", note) for note in cost["notes"]),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def show_forecast(forecast: Forecast, as_json: bool) -> None:
+    """Print what a fit will take, as (name, value) for people or as JSON."""
+    if as_json:
+        echo_json(dataclasses.asdict(forecast))
+        return
+    at_most = "at most " if forecast.most else ""
+    again = "nothing: the matrix is computed again for each iteration"
+    rows = [
+        ("method", forecast.method),
+        ("pairs", f"{at_most}{forecast.pairs:,} of {forecast.items:,} items and {forecast.bank:,} bank queries"),
+        ("passes", f"{at_most}{_passes(forecast.passes)}"),
+        ("time", f"{at_most}{forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
+        ("memory", f"{_size(forecast.memory)} beside the vectors"),
+        ("kept", again if forecast.kept == "recomputed" else KEPT.get(forecast.kept) or "nothing"),
+        *(("cheaper", one) for one in forecast.cheaper),
+    ]
+    for name, value in rows:
+        echo(f"{name:<8} {value}")
 
 
 def model_facts(manifest: ModelManifest) -> list[tuple[str, str]]:
@@ -179,6 +202,11 @@ def _set(saved: Set | None) -> str:
 
 def _passes(count: float) -> str:
     return f"{count:.3g} {'pass' if count == 1 else 'passes'}"
+
+
+def _estimated(pairs: int | None, error: float | None, how: str) -> str:
+    """Return what a fit within an error computed, and the error; nothing of a fit of all pairs."""
+    return "" if pairs is None else f"h has a standard error of {error:.2g}; {pairs:,} pairs: {how}"
 
 
 def _errors(row: float | None, column: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import progress, show_forecast
 from unhub.cli.folding import save
 from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional
 from unhub.cli.options import (
@@ -23,6 +23,7 @@ from unhub.cli.options import (
     Overwrite,
     Precision,
     Quiet,
+    Seed,
     SimilarityChoice,
     Threads,
 )
@@ -48,6 +49,14 @@ def fit(
     precision: Precision = None,
     on: On = None,
     mergeable: Annotated[bool, typer.Option("--mergeable", help="Keep what `unhub merge` needs.")] = False,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Use as little of the bank as keeps the standard error of h below this, for example 0.002."),
+    ] = None,
+    seed: Seed = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the fit will take and what would make it cheaper; fit nothing.")
+    ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -59,6 +68,25 @@ def fit(
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
+    if dry_run:
+        from unhub.compute.workers import Resources
+        from unhub.foreseeing import foresee
+        from unhub.kernels import name_of
+
+        resources = Resources(threads, memory, device=name_of(device, precision))
+        show_forecast(
+            foresee(
+                gallery,
+                past,
+                spec,
+                bank_items=past_items,
+                similarity=similarity.value,
+                error=error,
+                resources=resources,
+            ),
+            as_json,
+        )
+        return
     with progress("fit", quiet) as advance:
         correction = fitting.fit(
             gallery,
@@ -72,6 +100,8 @@ def fit(
             precision=precision,
             on=on,
             mergeable=mergeable,
+            error=error,
+            seed=seed,
             progress=advance,
         )
     save(correction, output, quiet, as_json)

@@ -177,7 +177,7 @@ class Part:
         similarity, want, shift, weights = self.task.similarity, self.task.want, self.task.shift, self.task.weights
         items, (first, last) = self.group.ready()[slice(*self.share)], self.queries
         n, m = len(items), last - first
-        log_sums = _LogSums(n, want.betas, similarity.bound if shift is None else np.inf, kernel)
+        log_sums = LogSums(n, want.betas, similarity.bound if shift is None else np.inf, kernel)
         top = Reservoir(n, self.task.top, m, kernel) if want.top else None
         best = BestItems(self.queries, n, want.best_items, kernel)
         columns = sizes.columns(n)
@@ -331,7 +331,7 @@ class _Joined:
         )
 
 
-class _LogSums:
+class LogSums:
     """logsumexp(beta * score) of each row so far, for some betas; `bound` is the largest absolute score."""
 
     def __init__(self, rows: int, betas: tuple[float, ...], bound: float, kernel: Kernel) -> None:

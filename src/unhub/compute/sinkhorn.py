@@ -140,6 +140,20 @@ def balancing(
     raise no_room(workers.kernel, "even if K is not kept")
 
 
+def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, int]:
+    """Return how K will be kept, how many multiplies that takes, and how many bytes, if scores are not all near 0."""
+    m, n = shape
+    whole = 4 * m * n
+    kept_as = _choose(schedule, shape, schedule.tau * math.sqrt(schedule.iterations), memory)
+    last = 1 / SAMPLE_ONE_IN if m >= SAMPLED_FROM_ROWS else 1.0  # to measure the remaining error
+    if kept_as == "sparse":  # at most: fewer passes may be enough
+        most = MOST_PASSES if schedule.tolerance is None else schedule.iterations
+        part = int(min(MEMORY_SHARE * memory, ENTRY_BYTES * _enough_entries(m, n)))
+        return kept_as, most + 1 / PILOT_ONE_IN + 1 / _measured_one_in(m), part
+    passes = schedule.iterations + last if kept_as == "recomputed" else 1.0
+    return kept_as, passes, {"fp32": whole, "16-bit": whole // 2}.get(kept_as, TILE_BYTES)
+
+
 @dataclass(frozen=True, eq=False)
 class BalancedRows:
     """The rows that are balanced, those that are not available, and the weight of each row."""
@@ -232,7 +246,7 @@ class Balancing:
         Near is nearer than the iterations would bring it, or with a tolerance, within that.
         """
         tolerance, most = schedule.tolerance, MOST_PASSES if schedule.tolerance is None else schedule.iterations
-        measured = max(2, min(MEASURE_ONE_IN, self.m // FEWEST_MEASURED))
+        measured = _measured_one_in(self.m)
         self.workers.total += int(self.m * self.n * (most + 1 / PILOT_ONE_IN + 1 / measured))
         piece = max(FEWEST_PIECE_ROWS, min(self.m // FEWEST_PIECES, SAMPLE_ROWS))
         start = self.h
@@ -483,6 +497,10 @@ def _choose(schedule: Schedule, shape: Span, reach: float, memory: int) -> str:
         return "fp32"
     room = MEMORY_SHARE * memory >= ENTRY_BYTES * FEWEST_KEPT * max(shape)
     return "sparse" if room and schedule.iterations >= FEWEST_ITERATIONS else "recomputed"
+
+
+def _measured_one_in(m: int) -> int:
+    return max(2, min(MEASURE_ONE_IN, m // FEWEST_MEASURED))
 
 
 def _enough_entries(m: int, n: int) -> float:

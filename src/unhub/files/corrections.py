@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from unhub.methods import Method
 
 MOST_TEXT_GROWTH = 100  # times the text itself; ids that take less are not compared with the free memory
+NO_ESTIMATE = {"pairs": None, "error": None, "how": ""}  # in the cost of a file saved before these were stated
 ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none has the name of another tensor
 WITNESS_PREFIX = "witness."
 
@@ -133,7 +134,7 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
             ids=_unpack_ids(manifest, tensors, len(hashes)),
             item_hashes=hashes,
             source=source,
-            cost=as_declared(manifest["cost"], Cost, "cost", closed=True),
+            cost=as_declared({**NO_ESTIMATE, **manifest["cost"]}, Cost, "cost", closed=True),
             arrays={
                 name.removeprefix(ARRAY_PREFIX): array
                 for name, array in tensors.items()

@@ -50,6 +50,16 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """What a fit will take: multiplies of the whole matrix, what is kept, its bytes, and sweeps over it."""
+
+    passes: float
+    kept: str = "nothing"
+    kept_bytes: int = 0
+    sweeps: int = 0
+
+
 class ItemByItem(Protocol):
     """A rescore that treats each item separately: score(q, j) = s(q, j) - count(q, j), a block of items at a time."""
 
@@ -101,6 +111,11 @@ class Method:
         )
         return f"{self.name}:{text}" if text else self.name
 
+    @classmethod
+    def estimable(cls) -> bool:
+        """Return whether h can be estimated from a part of the bank, within an error."""
+        return cls.kind == "bias" and not cls.solves
+
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         """Return the method with its unset parameters filled in for this bank, and notes on what was clipped."""
         return self, ()
@@ -120,6 +135,12 @@ class Method:
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
         """Fit without the streaming passes."""
         raise TypeError(f"{self.name} is finished from the streaming passes")
+
+    def foresee(self, bank: Bank, memory: int) -> Foreseen:
+        """Return what a fit will take, before anything is computed."""
+        queries, targets = self.wants(False)
+        more = 0.0 if targets.empty or bank.targets is None else bank.targets.shape[0] / bank.size
+        return Foreseen((0.0 if queries.empty else 1.0) + more)
 
     def keeps(self, mergeable: bool, given: bool) -> Declared:
         """Declare the arrays that a correction keeps besides h; `given`: it was fitted on a given matrix.

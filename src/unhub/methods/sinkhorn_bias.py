@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import KEEPS, Held, Schedule, Solution, column_potentials
+from unhub.compute.sinkhorn import KEEPS, Held, Schedule, Solution, column_potentials, foreseen
 from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import Declared, Kept
 from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import BETA_ALIAS
-from unhub.methods.method import Arrays, Method, Outcome, require, require_count, require_number
+from unhub.methods.method import Arrays, Foreseen, Method, Outcome, require, require_count, require_number
 
 NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
@@ -86,6 +86,12 @@ class Balanced(Method):
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
         solution = balance_anywhere(self.columns(bank), self.schedule, workers, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
+
+    def foresee(self, bank: Bank, memory: int) -> Foreseen:
+        shape, schedule = self.columns(bank).shape, self.schedule
+        kept, passes, kept_bytes = foreseen(shape, schedule, memory)
+        wider = shape[1] / bank.items
+        return Foreseen(passes * wider, kept, kept_bytes, schedule.iterations if kept in ("fp32", "16-bit") else 0)
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""

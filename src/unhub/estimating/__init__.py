@@ -1,0 +1,59 @@
+"""Estimating: what a pass over the whole bank would find, from a part of it, within an error of h that is measured.
+
+Some items, the checked ones, first meet the whole bank. What a part of the bank makes of their h, less their true h, is
+then the error itself, however skewed the scores are; no formula is needed. The part that is used for all items is the
+smallest that keeps this error below the limit: a random part of the bank, or, where the bank has clusters, those that
+matter to the item, and the others by their mean.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from unhub.compute.clusters import cluster_count
+from unhub.compute.workers import Workers
+from unhub.data.bank import Bank
+from unhub.estimating.by_clusters import FEWEST_CHECKED, ByClusters
+from unhub.estimating.checking import Checking, Estimate
+from unhub.estimating.random_part import RandomPart
+from unhub.methods import Method
+from unhub.methods.method import NOTHING_FOUND, Streamed
+
+FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
+MOST_PASSES = 1.75  # where all pairs are used in the end, with what was tried before
+MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
+MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
+
+
+def estimate(methods: Sequence[Method], bank: Bank, error: float, seed: int, workers: Workers) -> Estimate | None:
+    """Estimate what these methods, which share a pass over vectors, want of it; None if all pairs take no longer."""
+    wants = [method.wants(False) for method in methods]
+    want, target_want = (functools.reduce(operator.or_, several) for several in zip(*wants, strict=True))
+    if want.empty and target_want.empty:
+        return Estimate(Streamed(NOTHING_FOUND, NOTHING_FOUND), np.empty(0, np.int64), {}, "exact, without pairs", ())
+    if bank.items < FEWEST_ITEMS:
+        return None
+    checking = Checking(methods, bank, seed, workers)
+    random_part = RandomPart(checking, (want, target_want))
+    share = random_part.share(error, MOST_SHARE)
+    only_sums = target_want.empty and want.top == want.best_items == 0
+    if only_sums and not workers.kernel.ON_DEVICE and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
+        found = ByClusters(checking, want.betas).estimate(error, share)
+        if found is not None:
+            return found
+    share = random_part.confirmed(error, share, MOST_SHARE)
+    if share + random_part.checked / bank.items > MOST_SHARE:
+        return None
+    return random_part.estimate(share)
+
+
+def cluster_outlay(bank: Bank) -> float:
+    """Return what it takes to make clusters and to see how they do, as a share of all pairs."""
+    return (cluster_count(bank.items, bank.size) + FEWEST_CHECKED) / bank.items
+
+
+__all__ = ["MOST_PASSES", "Estimate", "estimate"]

@@ -1,0 +1,103 @@
+"""What a fit will take is what it then takes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.clouds import some
+from tests.command import FIT, succeed, write_inputs
+from unhub.compute.workers import Resources
+from unhub.errors import ArgumentError
+from unhub.foreseeing import foresee
+
+ITEMS, BANK, BANK_ITEMS = some(300, 1), some(500, 2), some(100, 3)
+
+
+@pytest.mark.parametrize("method", ["raw", "is", "nnn:k=8", "dis", "dn", "dualis", "sn", "sn:tau=0.05", "dbsn"])
+@pytest.mark.parametrize("memory", [None, "100kB"])
+def test_passes_and_what_is_kept_are_those_of_the_fit(method: str, memory: str | None) -> None:
+    forecast = foresee(ITEMS, BANK, method, bank_items=BANK_ITEMS, resources=Resources(memory=memory))
+    cost = unhub.fit(ITEMS, BANK, method, bank_items=BANK_ITEMS, memory=memory).cost
+    if method.startswith(("sn", "dbsn")):
+        assert (forecast.kept, forecast.kept == "recomputed") == (cost.kept, memory is not None)
+    columns = 400 / 300 if method == "dbsn" else 1.0  # a fit counts passes over its own matrix
+    assert forecast.passes == pytest.approx(cost.passes * columns if method != "dualis" else 1.2)
+
+
+def test_a_matrix_that_does_not_fit_says_what_would() -> None:
+    forecast = foresee(ITEMS, BANK, "sn", resources=Resources(memory="100kB"))
+    assert forecast.passes == 11
+    assert any("1 multiply instead of 11" in one for one in forecast.cheaper)
+    assert any("a bank of at most 166 queries" in one for one in forecast.cheaper)
+    smaller = foresee(ITEMS, BANK[:83], "sn:tau=0.01", resources=Resources(memory="100kB"))
+    assert smaller.kept != "recomputed"
+
+
+def test_an_error_is_proposed_where_it_can_be_used_and_then_bounds_the_cost() -> None:
+    assert any("an error" in one for one in foresee(ITEMS, BANK, "is").cheaper)
+    within = foresee(ITEMS, BANK, "is", error=0.01)
+    assert within.most
+    assert not any("an error" in one for one in within.cheaper)
+    assert not foresee(ITEMS, BANK, "dn", error=0.01).most
+
+
+@pytest.mark.parametrize(("items", "error"), [(500, 1e-9), (500, 0.05), (1_000, 0.02), (3_000, 1e-9), (3_000, 0.01)])
+def test_a_fit_within_an_error_takes_no_more_than_is_foreseen(items: int, error: float) -> None:
+    gallery, bank = some(items, 1), some(2_000, 2)
+    forecast = foresee(gallery, bank, "is", error=error)
+    cost = unhub.fit(gallery, bank, "is", error=error).cost
+    assert cost.pairs is not None and cost.pairs <= forecast.pairs
+    assert cost.passes <= forecast.passes
+
+
+@pytest.mark.parametrize("method", ["sn", "sn:tau=0.05"])
+def test_memory_for_a_matrix_that_is_kept_is_foreseen_within_a_factor_of_two(method: str) -> None:
+    gallery, bank = some(6_000, 1, dimensions=64).astype(np.float32), some(9_000, 2, dimensions=64).astype(np.float32)
+    unhub.fit(gallery[:500], bank[:500], method)  # the first fit loads and compiles
+    taken = unhub.fit(gallery, bank, method).cost.peak_memory
+    assert 0.5 < foresee(gallery, bank, method).memory / max(taken, 1) < 2
+
+
+def test_a_wrong_error_is_refused_as_in_a_fit() -> None:
+    with pytest.raises(ArgumentError, match="error must be a finite number above 0"):
+        foresee(ITEMS, BANK, "is", error=-1)
+    with pytest.raises(ArgumentError, match=r"'sn', which needs every pair.*is, dis, csls, nnn, dualis, dn, cent"):
+        foresee(ITEMS, BANK, "sn", error=0.1)
+
+
+def test_memory_for_largest_scores_grows_with_k() -> None:
+    few, many = (foresee(ITEMS, BANK, f"nnn:k={k}").memory for k in (1, 400))
+    assert many - few > 8 * 200 * len(ITEMS)
+
+
+def test_time_grows_with_the_pairs() -> None:
+    few, many = (foresee(some(rows, 1), some(4_000, 2), "is").seconds for rows in (3_000, 60_000))
+    assert 2 < many / few < 200
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ArgumentError, match="bank must be given for 'is'"):
+        foresee(ITEMS, None, "is")
+    with pytest.raises(ArgumentError, match="bank_items must be given for 'dualis'"):
+        foresee(ITEMS, BANK, "dualis")
+    with pytest.raises(ArgumentError, match="dimensions"):
+        foresee(ITEMS, np.ones((3, 5)), "is")
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    printed = succeed(tmp_path, *FIT, "--dry-run")
+    assert "cheaper" in printed and "passes" in printed
+    assert json.loads(succeed(tmp_path, *FIT, "--dry-run", "--json"))["passes"] == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_error_on_the_command_line_is_that_of_the_library(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    told = json.loads(succeed(tmp_path, *FIT, "--error", "0.01", "--seed", "3", "--json"))
+    assert told["cost"]["error"] is not None
+    assert told["cost"]["how"]
