@@ -48,8 +48,8 @@ LAYERS = (
     "embed",
     "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
     "demo",
-    "cli",
     "service",
+    "cli",
     "__main__",
 )
 
@@ -78,7 +78,8 @@ SEES_EVERYTHING = "__init__"
 
 ENGINES = ("chromadb", "lancedb", "psycopg", "pymilvus", "qdrant_client", "qdrant_edge", "usearch")
 LIBRARIES = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", "fsspec", "ray")
-OPTIONAL = (*LIBRARIES, *ENGINES)
+SERVING = ("fastapi", "uvicorn", "prometheus_client")
+OPTIONAL = (*LIBRARIES, *ENGINES, *SERVING)
 
 
 def layer_of(module: str) -> str:

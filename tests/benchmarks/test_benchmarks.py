@@ -191,3 +191,15 @@ def test_below_prints_errors_and_overlap_for_both_temperatures(tmp_path: Path) -
 def test_below_counts_how_often_the_stated_error_is_the_true_one(tmp_path: Path) -> None:
     output = run(tmp_path, "below.py", "--quick", "--honesty", "--seeds", "2")
     assert "2 of 2" in output
+
+
+def test_serve_prints_what_a_service_answers_and_whether_the_claims_hold(tmp_path: Path) -> None:
+    sizes = ("--items", "2000", "--dimensions", "16", "--seconds", "0.5", "--minutes", "0.03")
+    table = rows(run(tmp_path, "serve.py", *sizes))
+    measured = [row for row in table if row[0] in ("searcher", "alone", "joined")]
+    assert [(row[0], row[1]) for row in measured] == [
+        ("searcher", "1"),
+        *((kind, clients) for kind in ("alone", "joined") for clients in ("1", "8", "64")),
+    ]
+    assert all(float(row[2]) > 0 and row[5] == "0" for row in measured)
+    assert len([row for row in table if row[-1] in ("yes", "no")]) == 3

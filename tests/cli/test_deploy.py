@@ -153,7 +153,9 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     assert broken.returncode == 3 and "its source 125: at least 5 added since, not found" in broken.stdout
     searched = here(folder, "search", "--items", LIVE, *MEASURED, "--json")
     assert searched.returncode == 0 and len(json.loads(searched.stdout)) == 20
-    assert searched.stderr.startswith("unhub: note: photos_unhub_1 has 120 items, and its source 125: at least 5 added ")
+    assert searched.stderr.startswith(
+        "unhub: note: photos_unhub_1 has 120 items, and its source 125: at least 5 added "
+    )
     assert "unhub sync 'lancedb:db#photos' --correction FILE" in searched.stderr
     assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
     np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(119, 124))

@@ -86,15 +86,18 @@ def _read(place: str) -> FoundRows:
     named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
     raise ValueError(
         f"{path}: no reader for {named}; there are {', '.join(READERS)}, and folders of .npy or .parquet files, of "
-        "`unhub embed` and of clip-retrieval"
+        "`unhub embed`, of clip-retrieval and of `unhub serve --log`"
     )
 
 
 def _read_folder(path: Path) -> FoundRows:
     from unhub.files.clip_retrieval import is_clip_folder, read_clip_folder  # here: most files do not need it
     from unhub.files.embedded import UNFINISHED, is_embedded, read_embedded
+    from unhub.files.query_logs import is_query_log, read_query_log
     from unhub.files.shards import read_folder_of_shards
 
+    if is_query_log(path):
+        return read_query_log(path)
     if is_embedded(path):
         return read_embedded(path)
     if is_clip_folder(path):
