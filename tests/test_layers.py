@@ -46,8 +46,8 @@ LAYERS = (
     "embed",
     "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
     "demo",
-    "cli",
     "service",
+    "cli",
     "__main__",
 )
 
@@ -72,7 +72,8 @@ METHOD_NAMES = {
 SEES_EVERYTHING = "__init__"
 
 ENGINES = ("chromadb", "lancedb", "psycopg", "pymilvus", "qdrant_client", "qdrant_edge", "usearch")
-OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", *ENGINES)
+SERVING = ("fastapi", "uvicorn", "prometheus_client")
+OPTIONAL = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", *ENGINES, *SERVING)
 
 
 def layer_of(module: str) -> str:

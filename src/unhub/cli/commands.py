@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "export": ("deploy", "export"),
     "methods": ("info", "methods"),
     "demo": ("demo", "demo"),
+    "serve": ("serve", "serve"),
     "eval": ("evaluate", "evaluate"),
     "report": ("report", "report"),
     "study": ("study", "study"),

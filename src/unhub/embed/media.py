@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from unhub.errors import optional
 
@@ -27,7 +27,7 @@ def pillow(name: str) -> ModuleType:
     return optional(f"PIL.{name}", "embed", "reading pictures")
 
 
-def open_image(path: str | os.PathLike[str]) -> list[Picture]:
+def open_image(path: str | os.PathLike[str] | IO[bytes]) -> list[Picture]:
     """Return the picture in a file, or its first frame, upright by its EXIF data and in RGB."""
     with pillow("Image").open(path) as opened:
         return [_as_rgb(pillow("ImageOps").exif_transpose(opened))]

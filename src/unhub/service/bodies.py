@@ -1,0 +1,148 @@
+"""Bodies: what the API takes and what it answers, as models of pydantic, which also make its documentation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr, model_validator
+
+ItemId: TypeAlias = StrictInt | StrictStr
+Vector: TypeAlias = Annotated[list[FiniteFloat], Field(min_length=1)]
+WAYS = ("text", "texts", "vector", "vectors", "item", "sample", "picture")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class QueryBody(_Body):
+    """A query: exactly one of these. `texts` and `vectors` are several descriptions of one target."""
+
+    text: StrictStr | None = Field(None, description="A description; needs an encoder.")
+    texts: list[StrictStr] | None = Field(None, min_length=1, description="Several descriptions of one target.")
+    vector: Vector | None = Field(None, description="A query vector.")
+    vectors: list[Vector] | None = Field(None, min_length=1, description="Several query vectors for one target.")
+    item: ItemId | None = Field(None, description="More like this item, which is itself left out.")
+    sample: ItemId | None = Field(None, description="A sample query, by its id.")
+    picture: StrictStr | None = Field(None, description="A PNG, JPEG or WebP file in base64; needs an encoder.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> QueryBody:
+        given = [name for name in WAYS if getattr(self, name) is not None]
+        if len(given) != 1:
+            named = " and ".join(given) if given else "none"
+            raise ValueError(f"give exactly one of {', '.join(WAYS)}; got {named}")
+        return self
+
+
+class SearchBody(QueryBody):
+    """A search."""
+
+    k: StrictInt = Field(10, description="How many items to return.")
+    strength: FiniteFloat = Field(1.0, description="How much of the correction: 0 is raw, 1 is all of it.")
+    combine: StrictStr | None = Field(None, description="How several queries become one: sa, ra, mf or head.")
+    among: list[ItemId] | None = Field(None, description="The only ids to return.")
+    exclude: list[ItemId] = Field([], description="Ids to leave out.")
+    where: Any = Field(None, description="A filter in the language of the engine, where a store is searched.")
+    raw: bool = Field(False, description="Also return the raw ranking, and say how far each hit moved.")
+
+
+class RerankBody(_Body):
+    """Candidates of another engine, best first, a list for each query."""
+
+    ids: list[list[ItemId]] = Field(min_length=1)
+    scores: list[list[FiniteFloat]] = Field(min_length=1)
+    k: StrictInt = 10
+    strength: FiniteFloat = 1.0
+
+
+class NewItemsBody(_Body):
+    """Items to add, with new ids."""
+
+    ids: list[ItemId] = Field(min_length=1)
+    vectors: list[Vector] = Field(min_length=1)
+    texts: list[StrictStr] | None = None
+
+
+class GoneItemsBody(_Body):
+    """Items to remove."""
+
+    ids: list[ItemId] = Field(min_length=1)
+
+
+class RefitBody(_Body):
+    """What to fit: a method such as nnn:k=32, or all of them, on which queries."""
+
+    method: StrictStr | None = None
+    bank: Literal["bank", "log", "both"] = "bank"
+
+
+class MarkBody(_Body):
+    """A query and the item that was meant by it."""
+
+    query: QueryBody
+    item: ItemId
+
+
+class Problem(BaseModel):
+    """What is wrong: the argument, the problem as the rest of a sentence, and what to do."""
+
+    argument: str
+    problem: str
+    remedy: str
+
+
+class ErrorAnswer(BaseModel):
+    """An error."""
+
+    error: Problem
+
+
+class ItemHit(BaseModel):
+    """An item at its place in a ranking."""
+
+    rank: int
+    id: int | str
+    score: float
+    text: str | None
+    image: str | None
+    bias: float | None
+    hub: bool
+
+
+class CorrectedHit(ItemHit):
+    """A hit of the corrected ranking; raw_rank is null if it is beyond what was fetched, or raw was not asked for."""
+
+    raw_rank: int | None
+
+
+class RawHit(ItemHit):
+    """A hit of the raw ranking; rank_corrected is null if it is beyond what was fetched."""
+
+    rank_corrected: int | None
+
+
+class SearchAnswer(BaseModel):
+    """What a search found, by which version; `raw` and `fetched` only where the raw ranking was asked for."""
+
+    version: str
+    k: int
+    strength: float
+    unknown: list[str]
+    hits: list[CorrectedHit]
+    raw: list[RawHit] | None = None
+    fetched: int | None = None
+
+
+class Sample(BaseModel):
+    """A sample query."""
+
+    id: int | str
+    text: str | None
+
+
+class SamplesAnswer(BaseModel):
+    """Some sample queries of all."""
+
+    total: int
+    samples: list[Sample]

@@ -1,0 +1,83 @@
+"""Hit lists: from what a search found to the JSON of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from unhub.search.hits import Id
+from unhub.service.questions import Found, Question
+from unhub.service.version import Version
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Describing:
+    """What is said of an item besides its place: its text, its picture, its bias, and whether it is a hub.
+
+    has_picture: whether the named folder has a picture of an item. image_url: where else pictures are, with {id} in it.
+    """
+
+    version: Version
+    hubs: Collection[int]
+    has_picture: Callable[[Id], bool] | None = None
+    image_url: str | None = None
+
+    def item(self, one: Id) -> Json:
+        """Return what is known of an item."""
+        position = self.version.position(one)
+        bias = self.version.bias
+        return {
+            "id": one,
+            "text": self.version.gallery.texts.get(one),
+            "image": self.image(one),
+            "bias": None if bias is None else round(float(bias[position]), 7),
+            "hub": position in self.hubs,
+        }
+
+    def image(self, one: Id) -> str | None:
+        """Return the address of an item's picture, None if it has none."""
+        if self.image_url is not None:
+            return self.image_url.replace("{id}", quote(str(one), safe=""))
+        if self.has_picture is not None and self.has_picture(one):
+            return f"/images/{quote(str(one), safe='')}"
+        return None
+
+    def hits(self, ids: Sequence[Id], scores: Sequence[object], first: int = 1) -> list[Json]:
+        """Return items in their order, with places and scores."""
+        return [
+            {"rank": rank, "score": short(score), **self.item(one)}
+            for rank, (one, score) in enumerate(zip(ids, scores, strict=True), start=first)
+        ]
+
+
+def short(score: object) -> float:
+    """Return a float32 with the few digits that it has: 0.3 and not 0.30000001192092896."""
+    return float(str(score))
+
+
+def answer_of(question: Question, found: Found, describing: Describing) -> Json:
+    """Return the answer to a question; with the raw ranking, both say where a hit is in the other."""
+    ids, k = found.ids.tolist(), question.k
+    hits = describing.hits(ids[:k], found.scores[:k])
+    answer: Json = {"version": question.version.name, "k": k, "strength": question.strength, "hits": hits}
+    if found.raw is None:
+        for one in hits:
+            one["raw_rank"] = None
+        return answer
+    raw_ids = found.raw[0].tolist()
+    raw_ranks, ranks = _ranks(raw_ids), _ranks(ids)
+    for one in hits:
+        one["raw_rank"] = raw_ranks.get(one["id"])
+    answer["raw"] = describing.hits(raw_ids[:k], found.raw[1][:k])
+    for one in answer["raw"]:
+        one["rank_corrected"] = ranks.get(one["id"])
+    answer["fetched"] = found.depth
+    return answer
+
+
+def _ranks(ids: Sequence[Id]) -> dict[Id, int]:
+    return {one: rank for rank, one in enumerate(ids, start=1)}

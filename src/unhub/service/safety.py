@@ -1,0 +1,241 @@
+"""Safety: who may call, how much they may send, and the headers of every answer; a middleware of ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from unhub.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+OPEN_PATHS = ("/", "/api", "/healthz", "/readyz", "/openapi.json")  # without data, so without a token
+OPEN_FOLDER = "/static/"
+UPLOADS = "/v1/corrections"  # takes whole files
+CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """How much one request may ask for, and how many may be under way.
+
+    joined: queries that are multiplied together. reading: requests whose bodies are still coming. working: requests
+    that are being answered.
+    """
+
+    k: int = 1000
+    vectors: int = 64
+    strength: float = 1.5
+    text_letters: int = 2000
+    body_bytes: int = 8 << 20
+    upload_bytes: int = 1 << 30
+    body_seconds: float = 30.0
+    reading: int = 512
+    working: int = 256
+    joined: int = 64
+
+    def check_k(self, k: int) -> int:
+        """Return k; raise unless it is from 1 to the limit."""
+        if not 1 <= k <= self.k:
+            raise ArgumentError("k", f"must be from 1 to {self.k:,}, got {k:,}")
+        return k
+
+    def check_strength(self, strength: float) -> float:
+        """Return the strength; raise unless it is from 0 to the limit."""
+        if not 0 <= strength <= self.strength:
+            raise ArgumentError(
+                "strength", f"must be from 0 to {self.strength:g}, got {strength:g}", "0 is raw, 1 is all of it"
+            )
+        return strength
+
+    def check_count(self, name: str, count: int) -> None:
+        """Raise if a request has more queries or items than are taken at once."""
+        if count > self.vectors:
+            problem = f"has {count:,} entries, at most {self.vectors:,} are taken in one request"
+            raise ArgumentError(name, problem, "send several requests")
+
+    def check_text(self, name: str, texts: Iterable[str]) -> None:
+        """Raise for a text that is empty or too long."""
+        for text in texts:
+            if not text.strip():
+                raise ArgumentError(name, "is empty", "describe what you look for")
+            if len(text) > self.text_letters:
+                problem = f"has {len(text):,} letters, at most {self.text_letters:,} are taken"
+                raise ArgumentError(name, problem, "shorten it")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may call. token: asked of everybody, if there is one. origins: other sites whose pages may call the API."""
+
+    token: str | None = field(default=None, repr=False)
+    origins: tuple[str, ...] = ()
+    image_host: str | None = None
+
+    @property
+    def policy(self) -> str:
+        """The Content-Security-Policy: nothing from elsewhere but the pictures of a host that was named."""
+        images = " ".join(["'self'", "data:", "blob:", *([self.image_host] if self.image_host else [])])
+        return (
+            f"default-src 'self'; img-src {images}; object-src 'none'; base-uri 'none'; form-action 'self'; "
+            "frame-ancestors 'none'"
+        )
+
+
+class Refused(ArgumentError):
+    """A request that is refused before it is read, with its status."""
+
+    def __init__(self, status: int, name: str, problem: str, remedy: str = "") -> None:
+        super().__init__(name, problem, remedy)
+        self.args = (status, name, problem, remedy)
+        self.status = status
+
+
+class Guard:
+    """Refuses what must not get through, reads bodies within limits, and adds the headers of safety."""
+
+    def __init__(self, app: ASGIApp, access: Access, limits: ServiceLimits) -> None:
+        self.app, self.access, self.limits = app, access, limits
+        self._reading = self._working = 0
+        self._headers = [
+            (b"content-security-policy", access.policy.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-frame-options", b"DENY"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [pair for pair in message.get("headers", []) if pair[0].lower() != b"server"]
+                cached = [] if scope["path"].startswith(OPEN_FOLDER) else [(b"cache-control", b"no-store")]
+                message = {**message, "headers": [*kept, *self._headers, *cached]}
+            await send(message)
+
+        try:
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            self._check_caller(scope, headers)
+            body = await self._read(scope, headers, receive)
+        except Refused as error:
+            await send_error(send_safely, error)
+            return
+        except ConnectionError:
+            return  # the client left while it was sending
+        if self._working >= self.limits.working:
+            await send_error(send_safely, _too_many(self.limits.working))
+            return
+        self._working += 1
+        try:
+            await self.app(scope, _replaying(body, receive), send_safely)
+        finally:
+            self._working -= 1
+
+    def _check_caller(self, scope: Scope, headers: dict[str, str]) -> None:
+        path, token = scope["path"], self.access.token
+        if token is None and _host(headers.get("host", "")) not in LOCAL_HOSTS:
+            # A page elsewhere may have let its own name point here: without a token only local names are answered.
+            raise Refused(403, "Host", f"{headers.get('host', '')!r} is not this machine", "call it as localhost")
+        is_open = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+        if token is not None and not is_open and not _same(headers.get("authorization", ""), token):
+            remedy = "send the header Authorization: Bearer and the token"
+            raise Refused(401, "Authorization", "is missing or holds another token", remedy)
+        origin = headers.get("origin")
+        if scope["method"] in CHANGING and origin is not None and origin not in self.access.origins:
+            if urlsplit(origin).netloc != headers.get("host"):
+                raise Refused(403, "Origin", f"{origin!r} may not call this service", "name it with --cors")
+
+    async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
+        """Return the body, of a limited size, within a limited time."""
+        most = self.limits.upload_bytes if scope["path"].rstrip("/") == UPLOADS else self.limits.body_bytes
+        declared = headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > most:
+            raise _too_large(most)
+        if self._reading >= self.limits.reading:
+            raise _too_many(self.limits.reading)
+        self._reading += 1
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                return await _body(receive, most)
+        except TimeoutError:
+            seconds = self.limits.body_seconds
+            raise Refused(408, "body", f"did not come within {seconds:g} seconds", "send it at once") from None
+        finally:
+            self._reading -= 1
+
+
+async def _body(receive: Receive, most: int) -> bytes:
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise _too_large(most)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Return a receive that gives the body that was read, and then what comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _host(header: str) -> str:
+    """Return the name in a Host header, without its port."""
+    return urlsplit(f"//{header}").hostname or ""
+
+
+def _same(header: str, token: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(header.encode("latin-1"), f"Bearer {token}".encode())
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, "body", f"is over {most:,} bytes", "send less at once")
+
+
+def _too_many(most: int) -> Refused:
+    return Refused(429, "requests", f"are over {most:,} at the same time", "try again in a second")
+
+
+def problem_of(error: ArgumentError) -> bytes:
+    """Return an error as JSON."""
+    told = {"argument": error.name, "problem": error.problem, "remedy": error.remedy}
+    return json.dumps({"error": told}).encode()
+
+
+async def send_error(send: Send, error: Refused) -> None:
+    """Answer with an error."""
+    body = problem_of(error)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if error.status == 429:
+        headers.append((b"retry-after", b"1"))
+    if error.status in (408, 413):
+        headers.append((b"connection", b"close"))  # the rest of the body must not be taken for a request
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,72 @@
+"""The server: uvicorn on a socket of ours, which ends gracefully on SIGTERM and ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from unhub.errors import ArgumentError
+
+GRACE_SECONDS = 30  # for requests that are under way when the end is asked for
+BACKLOG = 512  # connections that may wait to be accepted
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that ends after what is under way, and then returns: the caller decides the exit code."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `run`: uvicorn would raise them again at the end."""
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound, so that a port that is taken is an error before anything is loaded."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        name = "host" if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror) else "port"
+        remedy = "name another with --host" if name == "host" else "name another with --port, or 0 for any that is free"
+        given = host if name == "host" else str(port)
+        raise ArgumentError(name, f"{given} cannot be used: {error.strerror or error}", remedy) from None
+
+
+def run(app: ASGIApp, bound: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or ctrl-C; then finish what is under way. `ready` is called once requests are answered."""
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        lifespan="off",
+        ws="none",
+        http="h11",
+        loop="asyncio",
+    )
+    asyncio.run(_serve(GracefulServer(config), bound, ready))
+
+
+async def _serve(server: GracefulServer, bound: socket.socket, ready: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, end)
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if not serving.done():
+        ready()
+    await serving
