@@ -30,8 +30,8 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-SECONDS = 60.0
-KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9}
+SECONDS = 10.0
+KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Home": 36, "End": 35}
 SHIFT = 8  # as the browser numbers it
 PAUSE_SECONDS = 0.02  # between two looks at the page
 
@@ -60,7 +60,7 @@ class Page:
     def wait_for(self, script: str) -> None:
         """Wait until an expression is true in the page."""
         deadline = time.monotonic() + SECONDS
-        while not self.value(script):
+        while not self.value(f"Boolean({script})"):
             assert time.monotonic() < deadline, f"waited in vain for {script}"
             time.sleep(PAUSE_SECONDS)
 
