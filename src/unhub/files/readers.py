@@ -1,4 +1,4 @@
-"""The one reader of vector files, chosen by the suffix; a folder is of `unhub embed` or of clip-retrieval."""
+"""The one reader of vector files, chosen by the suffix; a folder is of `unhub embed`, clip-retrieval or a log."""
 
 from __future__ import annotations
 
@@ -71,15 +71,18 @@ def _read(path: Path) -> FoundRows:
     path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
     named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
     raise ValueError(
-        f"{path}: no reader for {named}; there are {', '.join(READERS)} and the folders of `unhub embed` and "
-        "clip-retrieval"
+        f"{path}: no reader for {named}; there are {', '.join(READERS)} and the folders of `unhub embed`, "
+        "clip-retrieval and `unhub serve --log`"
     )
 
 
 def _read_folder(path: Path) -> FoundRows:
     from unhub.files.clip_retrieval import read_clip_folder  # here: most files do not need it
     from unhub.files.embedded import is_embedded, read_embedded
+    from unhub.files.query_logs import is_query_log, read_query_log
 
+    if is_query_log(path):
+        return read_query_log(path)
     return read_embedded(path) if is_embedded(path) else read_clip_folder(path)
 
 

@@ -123,7 +123,10 @@ class RawHit(ItemHit):
 
 
 class SearchAnswer(BaseModel):
-    """What a search found, by which version; `raw` and `fetched` only where the raw ranking was asked for."""
+    """What a search found, by which version; `raw` only where the raw ranking was asked for.
+
+    fetched: how many places were looked at. asked: the text of the sample or item that was asked with.
+    """
 
     version: str
     k: int
@@ -131,7 +134,8 @@ class SearchAnswer(BaseModel):
     unknown: list[str]
     hits: list[CorrectedHit]
     raw: list[RawHit] | None = None
-    fetched: int | None = None
+    fetched: int
+    asked: str | None
 
 
 class Sample(BaseModel):

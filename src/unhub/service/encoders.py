@@ -23,7 +23,8 @@ MOST_PIXELS = 50_000_000  # of a picture that somebody sends; a small file can u
 class QueryEncoder(Protocol):
     """Turns texts into vectors of the items' space, and pictures if it can."""
 
-    takes_pictures: bool
+    @property
+    def takes_pictures(self) -> bool: ...
 
     def texts(self, texts: Sequence[str]) -> Float32:
         """Return a vector for each text, (texts, dimensions)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from unhub.arrays import Ids
+from unhub.correction import Scores
 from unhub.search.hits import Id
 from unhub.service.questions import Found, Question
 from unhub.service.version import Version
@@ -26,9 +28,9 @@ class Describing:
     has_picture: Callable[[Id], bool] | None = None
     image_url: str | None = None
 
-    def item(self, one: Id) -> Json:
-        """Return what is known of an item."""
-        position = self.version.position(one)
+    def item(self, position: int) -> Json:
+        """Return what is known of the item at a position."""
+        one: Id = self.version.correction.ids[position].item()
         bias = self.version.bias
         return {
             "id": one,
@@ -46,11 +48,12 @@ class Describing:
             return f"/images/{quote(str(one), safe='')}"
         return None
 
-    def hits(self, ids: Sequence[Id], scores: Sequence[object], first: int = 1) -> list[Json]:
+    def hits(self, ids: Ids, scores: Scores) -> list[Json]:
         """Return items in their order, with places and scores."""
+        positions = self.version.names.looked_up(ids)[0].tolist()
         return [
-            {"rank": rank, "score": short(score), **self.item(one)}
-            for rank, (one, score) in enumerate(zip(ids, scores, strict=True), start=first)
+            {"rank": rank, "score": short(score), **self.item(position)}
+            for rank, (position, score) in enumerate(zip(positions, scores, strict=True), start=1)
         ]
 
 
@@ -61,23 +64,23 @@ def short(score: object) -> float:
 
 def answer_of(question: Question, found: Found, describing: Describing) -> Json:
     """Return the answer to a question; with the raw ranking, both say where a hit is in the other."""
-    ids, k = found.ids.tolist(), question.k
-    hits = describing.hits(ids[:k], found.scores[:k])
-    answer: Json = {"version": question.version.name, "k": k, "strength": question.strength, "hits": hits}
+    k = question.k
+    hits = describing.hits(found.ids[:k], found.scores[:k])
+    told = {"version": question.version.name, "k": k, "strength": question.strength, "fetched": found.depth}
+    answer: Json = {**told, "hits": hits}
     if found.raw is None:
         for one in hits:
             one["raw_rank"] = None
         return answer
-    raw_ids = found.raw[0].tolist()
-    raw_ranks, ranks = _ranks(raw_ids), _ranks(ids)
+    raw_ids, raw_scores = found.raw
+    raw_ranks, ranks = _ranks(raw_ids), _ranks(found.ids)
     for one in hits:
         one["raw_rank"] = raw_ranks.get(one["id"])
-    answer["raw"] = describing.hits(raw_ids[:k], found.raw[1][:k])
+    answer["raw"] = describing.hits(raw_ids[:k], raw_scores[:k])
     for one in answer["raw"]:
         one["rank_corrected"] = ranks.get(one["id"])
-    answer["fetched"] = found.depth
     return answer
 
 
-def _ranks(ids: Sequence[Id]) -> dict[Id, int]:
-    return {one: rank for rank, one in enumerate(ids, start=1)}
+def _ranks(ids: Ids) -> dict[Id, int]:
+    return {one: rank for rank, one in enumerate(ids.tolist(), start=1)}

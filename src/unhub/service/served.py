@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 import unhub
-from unhub.arrays import Ids
+from unhub.arrays import Float32, Ids
 from unhub.correction import Correction
-from unhub.data.ids import positions_of
+from unhub.data.ids import join_ids, positions_of
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 from unhub.model import Model
@@ -23,31 +24,38 @@ from unhub.stores.store import Store
 if TYPE_CHECKING:
     from unhub.service.kept.picture_files import PictureFiles
 
-SAMPLE_COUNT = 200  # sample queries of the demo
+DEMO_RECIPE = (
+    "import unhub",
+    "from unhub.service.served import demo_space",
+    "space = demo_space()",
+    "searcher = unhub.searcher(space.gallery.items, space.correction)",
+    "encode, head = space.encoder.texts, space.head",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """The items as they are now, with their texts, and how often they were changed since the service began."""
+    """The items as they are now, with their texts, and how often they were changed since the first start.
 
-    items: Vectors | Store
+    base: the items to begin with. kept: the positions of those that are left, None for all. extra: those that came
+    later. So a search goes through two parts at most, however many changes there were.
+    """
+
+    base: Vectors | Store
     texts: Mapping[Id, str]
+    kept: NDArray[np.int64] | None = None
+    extra: Vectors | None = None
     revision: int = 0
 
-    def added(self, new: Vectors, texts: Mapping[Id, str]) -> Gallery:
-        """Return the gallery with more items; their ids must be new."""
-        return Gallery(self.held.stack(new), {**self.texts, **texts}, self.revision + 1)
-
-    def without(self, ids: Sequence[Id]) -> Gallery:
-        """Return the gallery without these items."""
-        held = self.held
-        gone = positions_of(list(ids), held.ids, "ids")
-        kept = np.delete(np.arange(len(held)), gone)
-        if not len(kept):
-            raise ArgumentError("ids", f"names all {len(held)} items", "leave at least one")
-        lost = set(held.ids[gone].tolist())
-        texts = {one: text for one, text in self.texts.items() if one not in lost}
-        return Gallery(held.gather(kept), texts, self.revision + 1)
+    @cached_property
+    def items(self) -> Vectors | Store:
+        """The items that are served."""
+        if isinstance(self.base, Store):
+            return self.base
+        left = self.base if self.kept is None else self.base.gather(self.kept)
+        if self.extra is None:
+            return left
+        return left.stack(self.extra) if len(left) else self.extra
 
     @property
     def held(self) -> Vectors:
@@ -56,6 +64,31 @@ class Gallery:
             remedy = "change them there, and deploy or sync the correction"
             raise ArgumentError("items", "are in a store, which this service only searches", remedy)
         return self.items
+
+    def added(self, ids: Ids, rows: Float32, texts: Mapping[Id, str]) -> Gallery:
+        """Return the gallery with more items; their ids must be new."""
+        join_ids(self.held.ids, ids, "ids")
+        new = Vectors(ids, rows)
+        if self.extra is not None:
+            new = Vectors(join_ids(self.extra.ids, ids), np.concatenate([self.extra.block(0, len(self.extra)), rows]))
+        return replace(self, texts={**self.texts, **texts}, extra=new, revision=self.revision + 1)
+
+    def without(self, ids: Sequence[Id]) -> Gallery:
+        """Return the gallery without these items."""
+        gone = positions_of(list(ids), self.held.ids, "ids")
+        left = np.delete(np.arange(len(self.held)), gone)
+        if not len(left):
+            raise ArgumentError("ids", f"names all {len(self.held)} items", "leave at least one")
+        before = np.arange(len(cast("Vectors", self.base))) if self.kept is None else self.kept
+        extra = None
+        if self.extra is not None:
+            stay = left[left >= len(before)] - len(before)
+            rows = self.extra.block(0, len(self.extra))[stay]
+            extra = Vectors(self.extra.ids[stay], rows) if len(stay) else None
+        lost = set(self.held.ids[gone].tolist())
+        texts = {one: text for one, text in self.texts.items() if one not in lost}
+        kept = before[left[left < len(before)]]
+        return replace(self, texts=texts, kept=kept, extra=extra, revision=self.revision + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +115,8 @@ class ServedSpace:
     """What a service is started with.
 
     encoder: turns texts into queries; None where only vectors are searched with. head: combines several queries.
-    index: as in `unhub.searcher`. image_url: where a picture of an item is, with {id} in it.
+    index: as in `unhub.searcher`. image_url: where a picture of an item is, with {id} in it. recipe: lines of Python
+    that make the same searcher, to be copied from the page.
     """
 
     name: str
@@ -97,16 +131,13 @@ class ServedSpace:
     image_url: str | None = None
     demo: bool = False
     threads: int | None = None
+    recipe: tuple[str, ...] = ()
 
     @cached_property
     def combinations(self) -> tuple[str, ...]:
         """The ways to combine several queries, by name."""
         names = ("sa", "mf") if isinstance(self.gallery.items, Store) else ("sa", "ra", "mf")
         return (*names, *(["head"] if self.head is not None else []))
-
-    def named(self, name: str) -> ServedSpace:
-        """Return the same space under another name."""
-        return replace(self, name=name)
 
 
 def demo_space(threads: int | None = None) -> ServedSpace:
@@ -120,9 +151,9 @@ def demo_space(threads: int | None = None) -> ServedSpace:
     space = load_space()
     bank, asked = space.descriptions("bank").once(), space.descriptions("test", "keyword").once()
     texts = dict(zip(space.items.ids.tolist(), space.names, strict=True))
-    some = np.unique(np.linspace(0, len(asked) - 1, SAMPLE_COUNT).astype(np.int64))
+    mixed = np.random.default_rng(0).permutation(len(asked))  # in a file, like follows like
     samples = SampleQueries(
-        Vectors(np.arange(len(some)), np.asarray(asked.rows[some])), tuple(asked.texts[row] for row in some)
+        Vectors(np.arange(len(mixed)), np.asarray(asked.rows[mixed])), tuple(asked.texts[row] for row in mixed)
     )
     return ServedSpace(
         name="emoji",
@@ -134,9 +165,5 @@ def demo_space(threads: int | None = None) -> ServedSpace:
         bank=bank.vectors,
         demo=True,
         threads=threads,
+        recipe=DEMO_RECIPE,
     )
-
-
-def ids_text(ids: Ids, most: int = 3) -> str:
-    """Return the first of some ids, for a message."""
-    return ", ".join(repr(one) for one in ids[:most].tolist())

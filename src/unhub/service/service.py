@@ -6,49 +6,95 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from unhub.arrays import Float32
+import unhub
+from unhub.arrays import Float32, Kind
+from unhub.banks.distances import shift
+from unhub.banks.judging import BankReport, judge_bank
 from unhub.combine import CombinationLike
+from unhub.data.ids import is_integer
+from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError, unknown
 from unhub.search.hits import Id
-from unhub.service.bodies import QueryBody, SearchBody
-from unhub.service.hit_lists import Describing, Json, answer_of
-from unhub.service.joining import Joiner
+from unhub.service.background import Background
+from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
+from unhub.service.hit_lists import Describing, Json, answer_of, short
+from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
+from unhub.service.joining import Closed, Joiner
+from unhub.service.kept.log_writer import LogWriter
+from unhub.service.kept.marks import Marks
+from unhub.service.limits import ServiceLimits
+from unhub.service.live_version import LiveVersion
+from unhub.service.metrics import Metrics
 from unhub.service.questions import Found, Question, check_vectors, find_all
-from unhub.service.safety import ServiceLimits
+from unhub.service.refits import Refits, RefitTask, stacked_bank
 from unhub.service.served import ServedSpace
 from unhub.service.version import Version
-from unhub.stores.store import Store
 
 ENCODED_TOGETHER = 32  # texts
+NEIGHBOURS = 10  # of an item, on its page
+MARKS = "marks"
+FEWEST_TODAY = 50  # queries that can be compared with the bank
+MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
 
 class Service:
-    """One space, served. `live` is the version that answers; a request reads it once, so that nothing is mixed."""
+    """One space, served: every answer comes from one version, which it names."""
 
-    def __init__(self, space: ServedSpace, limits: ServiceLimits, joins: bool = True) -> None:
-        self.space, self.limits = space, limits
-        self.live = Version.of("v1", space.gallery, space.correction, space.bank, space.index, space.threads)
-        self._searching: Joiner[Question, Found] = Joiner("search", find_all, limits.joined if joins else 1)
+    def __init__(
+        self,
+        space: ServedSpace,
+        limits: ServiceLimits,
+        *,
+        state: Path | None = None,
+        log: Path | None = None,
+        joins: bool = True,
+    ) -> None:
+        """Load what was kept in `state`; log queries to the folder `log`. joins: whether queries are joined."""
+        self.space, self.limits, self.state = space, limits, state
+        self.live = LiveVersion(space, state)
+        dimensions = cast("int", self.live.now.correction.source.dimensions)
+        self.marks = None if state is None else Marks(state / MARKS, dimensions)
+        self.log = None if log is None else LogWriter(log, dimensions)
+        self.metrics = Metrics(self.live.now, space.bank)
+        self.asked = AskedQueries.of(space)
+        self._counts: Background[HubCounts] = Background("hub counts")
+        self._verdicts: Background[BankReport] = Background("bank")
+        self._refits = Refits(self.live.offer, self.live.drop, space.threads)
+        self._searching: Joiner[Question, Found] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
+        self.ready = True
+        self.counts(self.live.now)
 
     def close(self) -> None:
         """Answer what waits, and end."""
+        self.ready = False
         self._encoding.close()
         self._searching.close()
+        self._refits.close()
+        self._counts.close()
+        self._verdicts.close()
+        for one in (self.log, self.marks):
+            if one is not None:
+                one.close()
+
+    # What is served
 
     def about(self) -> Json:
         """Return what is served and what can be asked."""
-        version, space = self.live, self.space
+        version, space = self.live.now, self.space
         source = version.correction.source
         return {
             "name": space.name,
             "items": len(version),
             "dimensions": source.dimensions,
             "similarity": source.similarity,
+            "ids": "integers" if version.correction.ids.dtype.kind == "i" else "strings",
             "version": version.name,
             "method": version.correction.spec,
             "kind": version.correction.kind,
@@ -58,13 +104,14 @@ class Service:
                 "picture": space.encoder is not None and space.encoder.takes_pictures,
                 "samples": 0 if space.samples is None else len(space.samples),
                 "combine": list(space.combinations),
-                "mark": False,
-                "refit": space.bank is not None,
-                "log": False,
-                "state": False,
+                "mark": self.marks is not None,
+                "refit": space.bank is not None or self.log is not None,
+                "log": self.log is not None,
+                "state": self.state is not None,
             },
             "limits": {"k": self.limits.k, "vectors": self.limits.vectors, "strength": self.limits.strength},
             "demo": space.demo,
+            "python": list(space.recipe),
         }
 
     def samples(self, start: int, count: int) -> Json:
@@ -79,26 +126,30 @@ class Service:
             "samples": [{"id": ids[row].item(), "text": samples.text(row)} for row in rows],
         }
 
+    # Search
+
     async def search(self, body: SearchBody) -> Json:
         """Return the best items for a query, by one version."""
-        version = self.live
+        version = self.live.now
         k, strength = self.limits.check_k(body.k), self.limits.check_strength(body.strength)
+        combine = self._combination(body)
         vectors = await self.vectors_of(body, version)
-        exclude = tuple(body.exclude) if body.item is None else (*body.exclude, body.item)
         question = Question(
             version,
             vectors,
             k,
             strength,
-            self._combination(body),
+            combine,
             None if body.among is None else tuple(body.among),
-            exclude,
+            tuple(body.exclude) if body.item is None else (*body.exclude, body.item),
             body.where,
             body.raw,
         )
         found = await self._searching.ask(question)
         answer = answer_of(question, found, self.describing(version))
-        return {**answer, "unknown": self._unknown(body)}
+        if self.log is not None:
+            self.log.append(vectors, [one["id"] for one in answer["hits"]], version.name)
+        return {**answer, "unknown": self._unknown(body), "asked": self._said(body, version)}
 
     async def vectors_of(self, body: QueryBody, version: Version) -> Float32:
         """Return the query vectors of a body, (queries, dimensions)."""
@@ -118,9 +169,213 @@ class Service:
             return await self._picture(body.picture)
         return await asyncio.to_thread(version.vector, cast("Id", body.item))
 
+    def rerank(self, body: RerankBody) -> Json:
+        """Return the candidates of another engine in the corrected order."""
+        version = self.live.now
+        self.limits.check_count("ids", len(body.ids))
+        k, strength = self.limits.check_k(body.k), self.limits.check_strength(body.strength)
+        if [len(row) for row in body.ids] != [len(row) for row in body.scores]:
+            raise ArgumentError("scores", "has rows of other lengths than ids", "give a score for each id")
+        answers = []
+        for ids, scores in zip(body.ids, body.scores, strict=True):  # which may differ in length
+            hits: list[Json] = []
+            if ids:
+                found = unhub.rerank([ids], [scores], version.correction, min(k, len(ids)), strength)
+                pairs = zip(found.ids[0].tolist(), found.scores[0], strict=True)
+                hits = [
+                    {"rank": rank, "id": one, "score": short(score)}
+                    for rank, (one, score) in enumerate(pairs, start=1)
+                    if np.isfinite(score)
+                ]
+            answers.append(hits)
+        return {"version": version.name, "hits": answers}
+
     def describing(self, version: Version) -> Describing:
-        """Return what tells about items of a version."""
-        return Describing(version, version.largely_biased, None, self.space.image_url)
+        """Return what tells about items of a version; hubs are those counted, or where nothing is, by their bias."""
+        counts = self._counts.there(version.name)
+        hubs = counts.marked if counts is not None else frozenset() if self.asked else version.largely_biased
+        has_picture = None if self.space.pictures is None else self.space.pictures.has
+        return Describing(version, hubs, has_picture, self.space.image_url)
+
+    # Hubs, items and the bank
+
+    def counts(self, version: Version) -> HubCounts | None:
+        """Return the hub counts of a version, None while they are computed."""
+        asked = self.asked
+        if asked is None:
+            raise ArgumentError("queries", "are missing, so nothing can be counted", "start with --queries or --bank")
+        closed = self._counts.closed
+
+        def stop(share: float) -> None:
+            if closed.is_set():
+                raise Closed("the service is ending")
+
+        return self._counts.get(version.name, lambda: count_hubs(version, asked, stop))
+
+    def hubs(self, k: int) -> Json | None:
+        """Return how often the items are returned, None while it is computed."""
+        version = self.live.now
+        counts = self.counts(version)
+        return None if counts is None else counts.page(k, self.describing(version))
+
+    async def item(self, text: str) -> Json:
+        """Return what is known of one item, by its id as text."""
+        version = self.live.now
+        integers = version.correction.ids.dtype.kind == "i"
+        one: Id = int(text) if integers and is_integer(text) else text
+        position = version.position(one, "id")
+        vector = await asyncio.to_thread(version.vector, one)
+        describing = self.describing(version)
+        question = Question(version, vector, NEIGHBOURS, 1.0, exclude=(one,), both=True)
+        near = answer_of(question, await self._searching.ask(question), describing)
+        places = version.bias_places
+        counts = self.counts(version) if self.asked is not None else None
+        found = {"counts": None, "queries": None} if counts is None else counts.item(position)
+        return {
+            **describing.item(position),
+            "version": version.name,
+            "bias_place": None if places is None else int(places[position]),
+            **found,
+            "neighbours": {"raw": near["raw"], "corrected": near["hits"]},
+        }
+
+    def bank(self) -> Json | None:
+        """Return the verdict on the bank, and how today's queries compare; None while it is computed."""
+        version, space = self.live.now, self.space
+        bank = space.bank
+        if bank is None:
+            raise ArgumentError("bank", "is missing, so there is nothing to judge", "start with --bank")
+        similarity = cast("Kind", version.correction.source.similarity)
+        samples = None if space.samples is None else space.samples.vectors
+        report = self._verdicts.get(
+            str(version.gallery.revision),
+            lambda: judge_bank(
+                version.gallery.items,
+                bank,
+                samples,
+                similarity=similarity,
+                distances=False,
+                threads=space.threads,
+            ),
+        )
+        if report is None:
+            return None
+        return {
+            "ready": True,
+            "version": version.name,
+            "verdict": report.verdict,
+            "conclusion": report.conclusion,
+            "cells": [list(row) for row in report.cells()],
+            "notes": list(report.notes),
+            "queries_today": self._today(bank, similarity),
+        }
+
+    def _today(self, bank: Vectors, similarity: Kind) -> Json | None:
+        """Return how many queries were logged today, and how far they are from the bank; None without a log."""
+        if self.log is None:
+            return None
+        self.log.flush()
+        rows = self.log.today()
+        if len(rows) < FEWEST_TODAY:
+            said = f"{len(rows)} queries were logged today: too few to compare with the bank."
+            return {"count": len(rows), "shift": None, "far": None, "sentence": said}
+        moved = shift(bank, Vectors(np.arange(len(rows)), rows), similarity)
+        word = "are not like the bank: fit again on them" if moved.far else "resemble the bank"
+        said = f"The {len(rows):,} queries of today {word} (shift {moved.value:.1%})."
+        return {"count": len(rows), "shift": moved.value, "far": moved.far, "sentence": said}
+
+    # Changes
+
+    def add_items(self, body: NewItemsBody) -> Json:
+        """Add items."""
+        self.limits.check_count("ids", len(body.ids))
+        done = self.live.add_items(body)
+        if self.space.pictures is not None:
+            self.space.pictures.forget()
+        return self._changed(done)
+
+    def remove_items(self, ids: Sequence[Id]) -> Json:
+        """Remove items."""
+        return self._changed(self.live.remove_items(ids))
+
+    def activate(self, name: str) -> Json:
+        """Answer by another version from now on; an offer that is taken is none any more."""
+        done = self.live.activate(name)
+        self._refits.taken(name)
+        return self._changed(done)
+
+    def roll_back(self) -> Json:
+        """Answer by the version that was active before."""
+        return self._changed(self.live.roll_back())
+
+    def _changed(self, told: Json) -> Json:
+        if self.asked is not None:
+            self.counts(self.live.now)
+        return told
+
+    def refit(self, body: RefitBody) -> Json:
+        """Begin to fit again, in the background."""
+        version, space = self.live.now, self.space
+        logged = None
+        if body.bank != "bank":
+            if self.log is None:
+                raise ArgumentError("bank", f"is {body.bank!r}, but no queries are logged", "start with --log DIR")
+            self.log.flush()
+            logged = self.log.latest(MOST_LOGGED)
+            if not len(logged):
+                raise ArgumentError("bank", f"is {body.bank!r}, but nothing was logged yet", "search first")
+        if body.bank != "log" and space.bank is None:
+            raise ArgumentError("bank", "is missing", "start with --bank, or fit on the log")
+        if logged is None:
+            bank, said = cast("Vectors", space.bank), "the bank"
+        elif body.bank == "log" or space.bank is None:
+            bank, said = Vectors(np.arange(len(logged)), logged), "the log"
+        else:
+            more = Vectors(np.arange(len(logged)), logged)
+            bank, said = stacked_bank(space.bank, more), "the bank and the log"
+        said = f"{said}, {len(bank):,} queries"
+        task = RefitTask(version, bank, None if logged is None else bank, body.method, self.asked, said)
+        return asdict(self._refits.start(task))
+
+    def refit_status(self) -> Json:
+        """Return how the refit stands."""
+        return asdict(self._refits.status)
+
+    def cancel_refit(self) -> Json:
+        """Stop the refit."""
+        return asdict(self._refits.cancel())
+
+    async def mark(self, body: MarkBody) -> Json:
+        """Keep what was meant by a query."""
+        if self.marks is None:
+            raise ArgumentError("mark", "cannot be kept: the service keeps nothing", "start it with --state DIR")
+        version = self.live.now
+        version.position(body.item)
+        vectors = await self.vectors_of(body.query, version)
+        return {"marks": await asyncio.to_thread(self.marks.add, vectors, body.item, version.name)}
+
+    def metrics_text(self) -> bytes:
+        """Return the metrics for Prometheus."""
+
+        def also() -> None:
+            self.metrics.items.set(len(self.live.now))
+            if self.log is not None:
+                self.metrics.log_written.set(self.log.written)
+                self.metrics.log_dropped.set(self.log.dropped)
+
+        return self.metrics.text(also)
+
+    # Inside
+
+    def _find(self, questions: Sequence[Question]) -> list[Found | Exception]:
+        """Answer questions together, on the thread that searches."""
+        answers = find_all(questions)
+        self.metrics.multiplies.inc()
+        for question, found in zip(questions, answers, strict=True):
+            if isinstance(found, Found):
+                positions = question.version.names.looked_up(found.ids[: question.k])[0]
+                self.metrics.observe(question.version, question.vectors, positions)
+        return answers
 
     def _combination(self, body: SearchBody) -> CombinationLike | None:
         several = body.texts is not None or body.vectors is not None
@@ -139,7 +394,7 @@ class Service:
             raise ArgumentError(name, "cannot be turned into a vector: no encoder was named", remedy)
         self.limits.check_count(name, len(texts))
         self.limits.check_text(name, texts)
-        return np.concatenate([await self._encoding.ask(text) for text in texts])
+        return np.concatenate(await asyncio.gather(*(self._encoding.ask(text) for text in texts)))
 
     def _encode(self, texts: Sequence[str]) -> list[Float32 | Exception]:
         """Encode texts together; where that fails, each alone, so that a wrong text fails nobody else."""
@@ -165,12 +420,13 @@ class Service:
             raise ArgumentError("picture", "is not base64", "send the file in base64") from None
         return await asyncio.to_thread(encoder.picture, content)
 
+    def _said(self, body: QueryBody, version: Version) -> str | None:
+        """Return the text of the sample or item that was asked with."""
+        if body.sample is not None and self.space.samples is not None:
+            return self.space.samples.text(self.space.samples.row(body.sample))
+        return None if body.item is None else version.gallery.texts.get(body.item)
+
     def _unknown(self, body: QueryBody) -> list[str]:
         texts = body.texts if body.texts is not None else [] if body.text is None else [body.text]
         encoder = self.space.encoder
         return [] if encoder is None else [word for text in texts for word in encoder.unknown(text)]
-
-    @property
-    def in_store(self) -> bool:
-        """Whether the items are in a store."""
-        return isinstance(self.live.gallery.items, Store)

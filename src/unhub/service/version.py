@@ -65,7 +65,9 @@ class Version:
             similarity = correction.source.similarity
             flat = unhub.fit(gallery.held, method="raw", similarity=cast("unhub.arrays.Kind", similarity))
             raw = searcher(gallery.held, flat, threads=threads)
-        return Version(correction_name, gallery, correction, made, raw, bank)
+        version = Version(correction_name, gallery, correction, made, raw, bank)
+        version.names.looked_up(correction.ids[:1])  # sorts the ids, which the first search need not wait for
+        return version
 
     @property
     def name(self) -> str:
@@ -104,10 +106,13 @@ class Version:
 
     def position(self, one: Id, name: str = "item") -> int:
         """Return the position of an item; raise if it is not served."""
-        try:
-            return int(self.names.positions([one], name)[0])
-        except ArgumentError:
-            raise UnknownItem(name, f"{one!r} is not one of the {len(self):,} items", "give the id of one") from None
+        ids = self.correction.ids
+        if isinstance(one, int) == (ids.dtype.kind == "i") and _fits(one):
+            position = int(self.names.looked_up(np.array([one]))[0][0])
+            if position >= 0:
+                return position
+        kind = "an integer" if ids.dtype.kind == "i" else "a text"
+        raise UnknownItem(name, f"{one!r} is not one of the {len(self):,} items", f"give the id of one, {kind}")
 
     def vector(self, one: Id) -> Float32:
         """Return the vector of an item as a query, (1, dimensions)."""
@@ -161,6 +166,10 @@ def _search(
     if combine is None:
         return by.search(np.concatenate(sets), k, strength, exclude, among, where=where)
     return by.search_sets(sets, k, combine, strength, exclude, among, where=where)
+
+
+def _fits(one: Id) -> bool:
+    return isinstance(one, str) or -(1 << 63) <= one < 1 << 63
 
 
 def check_servable(correction: Correction) -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import unhub
 from unhub.errors import ArgumentError
-from unhub.service.bodies import ErrorAnswer, SamplesAnswer, SearchAnswer, SearchBody
-from unhub.service.safety import Access, Guard, Refused, problem_of
+from unhub.service.bodies import ErrorAnswer
+from unhub.service.http.routes import change_routes, item_routes, search_routes
+from unhub.service.http.safety import Access, Guard, problem_of
+from unhub.service.limits import Refused
 from unhub.service.service import Service
 from unhub.service.version import UnknownItem
 
-STATIC = Path(__file__).parent / "static"
+STATIC = Path(__file__).parents[1] / "static"
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": meaning}
     for status, meaning in {
@@ -46,12 +50,13 @@ def application(service: Service, access: Access) -> FastAPI:
         redoc_url=None,
         responses=ERRORS,
     )
-    app.add_middleware(Guard, access=access, limits=service.limits)
+    app.add_middleware(Guard, access=access, limits=service.limits, observe=service.metrics.request)
     if access.origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(access.origins), allow_methods=["*"], allow_headers=["*"])
     _add_errors(app)
-    _add_pages(app)
-    _add_search(app, service)
+    _add_pages(app, service)
+    for routes in (search_routes, item_routes, change_routes):
+        app.include_router(routes(service))
     return app
 
 
@@ -78,7 +83,7 @@ def _add_errors(app: FastAPI) -> None:
         return Response(problem_of(told), error.status_code, error.headers, media_type="application/json")
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, service: Service) -> None:
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
 
     @app.get("/", include_in_schema=False)
@@ -96,30 +101,18 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/readyz", tags=["health"])
     async def readyz() -> dict[str, str]:
-        """Say that searches are answered."""
+        """Say that searches are answered, and that the service is not about to end."""
+        if not service.ready:
+            raise Refused(503, "service", "is ending", "ask another one")
         return {"status": "ready"}
+
+    @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(await asyncio.to_thread(service.metrics_text), media_type=CONTENT_TYPE_LATEST)
 
 
 def _page(name: str) -> Response:
     if not (STATIC / name).is_file():
         raise HTTPException(404, "this installation has no pages")
     return FileResponse(STATIC / name)
-
-
-def _add_search(app: FastAPI, service: Service) -> None:
-    @app.get("/v1/about", tags=["search"])
-    async def about() -> Response:
-        """What is served, by which version, and what can be asked."""
-        return JSONResponse(service.about())
-
-    @app.get("/v1/samples", tags=["search"], response_model=SamplesAnswer)
-    async def samples(
-        start: Annotated[int, Query(ge=0, le=1 << 31)] = 0, count: Annotated[int, Query(ge=1, le=1000)] = 50
-    ) -> Response:
-        """Sample queries to try."""
-        return JSONResponse(service.samples(start, count))
-
-    @app.post("/v1/search", tags=["search"], response_model=SearchAnswer)
-    async def search(body: SearchBody) -> Response:
-        """The best items for a query, corrected, and beside them the raw ranking."""
-        return JSONResponse(await service.search(body))

@@ -39,8 +39,16 @@ def listen(host: str, port: int) -> socket.socket:
         raise ArgumentError(name, f"{given} cannot be used: {error.strerror or error}", remedy) from None
 
 
-def run(app: ASGIApp, bound: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or ctrl-C; then finish what is under way. `ready` is called once requests are answered."""
+def run(
+    app: ASGIApp,
+    bound: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or ctrl-C; then finish what is under way.
+
+    `ready` is called once requests are answered, `ending` when the end was asked for.
+    """
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -52,13 +60,16 @@ def run(app: ASGIApp, bound: socket.socket, ready: Callable[[], None]) -> None:
         http="h11",
         loop="asyncio",
     )
-    asyncio.run(_serve(GracefulServer(config), bound, ready))
+    asyncio.run(_serve(GracefulServer(config), bound, ready, ending))
 
 
-async def _serve(server: GracefulServer, bound: socket.socket, ready: Callable[[], None]) -> None:
+async def _serve(
+    server: GracefulServer, bound: socket.socket, ready: Callable[[], None], ending: Callable[[], None]
+) -> None:
     loop = asyncio.get_running_loop()
 
     def end() -> None:
+        ending()
         server.should_exit = True
 
     for number in (signal.SIGTERM, signal.SIGINT):

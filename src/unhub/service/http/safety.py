@@ -4,71 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from unhub.errors import ArgumentError
+from unhub.service.limits import Refused, ServiceLimits
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 OPEN_PATHS = ("/", "/api", "/healthz", "/readyz", "/openapi.json")  # without data, so without a token
 OPEN_FOLDER = "/static/"
 UPLOADS = "/v1/corrections"  # takes whole files
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
-
-
-@dataclass(frozen=True)
-class ServiceLimits:
-    """How much one request may ask for, and how many may be under way.
-
-    joined: queries that are multiplied together. reading: requests whose bodies are still coming. working: requests
-    that are being answered.
-    """
-
-    k: int = 1000
-    vectors: int = 64
-    strength: float = 1.5
-    text_letters: int = 2000
-    body_bytes: int = 8 << 20
-    upload_bytes: int = 1 << 30
-    body_seconds: float = 30.0
-    reading: int = 512
-    working: int = 256
-    joined: int = 64
-
-    def check_k(self, k: int) -> int:
-        """Return k; raise unless it is from 1 to the limit."""
-        if not 1 <= k <= self.k:
-            raise ArgumentError("k", f"must be from 1 to {self.k:,}, got {k:,}")
-        return k
-
-    def check_strength(self, strength: float) -> float:
-        """Return the strength; raise unless it is from 0 to the limit."""
-        if not 0 <= strength <= self.strength:
-            raise ArgumentError(
-                "strength", f"must be from 0 to {self.strength:g}, got {strength:g}", "0 is raw, 1 is all of it"
-            )
-        return strength
-
-    def check_count(self, name: str, count: int) -> None:
-        """Raise if a request has more queries or items than are taken at once."""
-        if count > self.vectors:
-            problem = f"has {count:,} entries, at most {self.vectors:,} are taken in one request"
-            raise ArgumentError(name, problem, "send several requests")
-
-    def check_text(self, name: str, texts: Iterable[str]) -> None:
-        """Raise for a text that is empty or too long."""
-        for text in texts:
-            if not text.strip():
-                raise ArgumentError(name, "is empty", "describe what you look for")
-            if len(text) > self.text_letters:
-                problem = f"has {len(text):,} letters, at most {self.text_letters:,} are taken"
-                raise ArgumentError(name, problem, "shorten it")
 
 
 @dataclass(frozen=True)
@@ -89,20 +42,14 @@ class Access:
         )
 
 
-class Refused(ArgumentError):
-    """A request that is refused before it is read, with its status."""
-
-    def __init__(self, status: int, name: str, problem: str, remedy: str = "") -> None:
-        super().__init__(name, problem, remedy)
-        self.args = (status, name, problem, remedy)
-        self.status = status
-
-
 class Guard:
     """Refuses what must not get through, reads bodies within limits, and adds the headers of safety."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: ServiceLimits) -> None:
-        self.app, self.access, self.limits = app, access, limits
+    def __init__(
+        self, app: ASGIApp, access: Access, limits: ServiceLimits, observe: Callable[[str, int, float], None]
+    ) -> None:
+        """observe: hears the route, the status and the seconds of every answer."""
+        self.app, self.access, self.limits, self._observe = app, access, limits, observe
         self._reading = self._working = 0
         self._headers = [
             (b"content-security-policy", access.policy.encode()),
@@ -117,11 +64,15 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        began = time.perf_counter()
+
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "other")  # the path itself may hold anything
+                self._observe(route, message["status"], time.perf_counter() - began)
                 kept = [pair for pair in message.get("headers", []) if pair[0].lower() != b"server"]
-                cached = [] if scope["path"].startswith(OPEN_FOLDER) else [(b"cache-control", b"no-store")]
-                message = {**message, "headers": [*kept, *self._headers, *cached]}
+                cached = b"no-cache" if scope["path"].startswith(OPEN_FOLDER) else b"no-store"
+                message = {**message, "headers": [*kept, *self._headers, (b"cache-control", cached)]}
             await send(message)
 
         try:
@@ -144,7 +95,7 @@ class Guard:
 
     def _check_caller(self, scope: Scope, headers: dict[str, str]) -> None:
         path, token = scope["path"], self.access.token
-        if token is None and _host(headers.get("host", "")) not in LOCAL_HOSTS:
+        if token is None and not is_local(_host(headers.get("host", ""))):
             # A page elsewhere may have let its own name point here: without a token only local names are answered.
             raise Refused(403, "Host", f"{headers.get('host', '')!r} is not this machine", "call it as localhost")
         is_open = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
@@ -152,9 +103,9 @@ class Guard:
             remedy = "send the header Authorization: Bearer and the token"
             raise Refused(401, "Authorization", "is missing or holds another token", remedy)
         origin = headers.get("origin")
-        if scope["method"] in CHANGING and origin is not None and origin not in self.access.origins:
-            if urlsplit(origin).netloc != headers.get("host"):
-                raise Refused(403, "Origin", f"{origin!r} may not call this service", "name it with --cors")
+        own = origin is None or origin in self.access.origins or origin.partition("://")[2] == headers.get("host")
+        if scope["method"] in CHANGING and not own:
+            raise Refused(403, "Origin", f"{origin!r} may not call this service", "name it with --cors")
 
     async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         """Return the body, of a limited size, within a limited time."""
@@ -203,9 +154,20 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine by its own name, which no other machine reaches."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _host(header: str) -> str:
     """Return the name in a Host header, without its port."""
-    return urlsplit(f"//{header}").hostname or ""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:  # brackets that do not match
+        return ""
 
 
 def _same(header: str, token: str) -> bool:

@@ -1,0 +1,166 @@
+"""Searches over HTTP: the numbers of a searcher, and errors that name the argument."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.service.spaces import ITEMS, cloud, served, small_space, told
+from unhub import kernels
+
+pytestmark = pytest.mark.once
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.6, 1.0, 1.5])
+def test_an_answer_has_the_numbers_of_a_searcher(strength: float) -> None:
+    space = small_space()
+    queries = cloud(5, 9)
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        searcher = unhub.searcher(space.gallery.held, space.correction)
+        for query in queries:
+            body = {"vector": query.tolist(), "k": 7, "strength": strength}
+            answer = client.post("/v1/search", json=body).json()
+            ids, scores = searcher.search(query[None], 7, strength)
+            assert [hit["id"] for hit in answer["hits"]] == ids[0].tolist()
+            np.testing.assert_allclose([hit["score"] for hit in answer["hits"]], scores[0], rtol=1e-6)
+            assert [hit["rank"] for hit in answer["hits"]] == list(range(1, 8))
+            assert answer["version"] == "v1"
+
+
+@pytest.mark.parametrize("combine", ["sa", "ra", "mf"])
+def test_several_queries_are_combined_as_by_the_searcher(combine: str) -> None:
+    space = small_space()
+    several = cloud(3, 9)
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        answer = client.post("/v1/search", json={"vectors": several.tolist(), "combine": combine, "k": 5}).json()
+        found = unhub.searcher(space.gallery.held, space.correction).search_sets([several], 5, combine)
+    assert [hit["id"] for hit in answer["hits"]] == found.ids[0].tolist()
+    np.testing.assert_allclose([hit["score"] for hit in answer["hits"]], found.scores[0], rtol=1e-5)
+
+
+def test_both_rankings_say_where_a_hit_is_in_the_other() -> None:
+    with served() as (_, client):
+        answer = client.post("/v1/search", json={"sample": 4, "k": 10, "raw": True}).json()
+        whole = client.post("/v1/search", json={"sample": 4, "k": ITEMS, "strength": 0}).json()
+    raw = {hit["id"]: hit["rank"] for hit in whole["hits"]}
+    corrected = {hit["id"]: hit["rank"] for hit in answer["hits"]}
+    assert answer["fetched"] == ITEMS
+    assert [hit["raw_rank"] for hit in answer["hits"]] == [raw[hit["id"]] for hit in answer["hits"]]
+    assert [hit["id"] for hit in answer["raw"]] == [hit["id"] for hit in whole["hits"][:10]]
+    shown = [(hit["id"], hit["rank_corrected"]) for hit in answer["raw"] if hit["id"] in corrected]
+    assert shown == [(one, corrected[one]) for one, _ in shown]
+
+
+def test_an_item_finds_others_but_not_itself() -> None:
+    with served() as (_, client):
+        answer = client.post("/v1/search", json={"item": "i7", "k": ITEMS}).json()
+    assert len(answer["hits"]) == ITEMS - 1
+    assert "i7" not in [hit["id"] for hit in answer["hits"]]
+    assert answer["hits"][0]["text"].startswith("item <b>")
+
+
+def test_among_and_exclude() -> None:
+    with served() as (_, client):
+        body = {"sample": 0, "among": ["i1", "i2", "i3"], "exclude": ["i2"]}
+        answer = client.post("/v1/search", json=body).json()
+    assert {hit["id"] for hit in answer["hits"]} == {"i1", "i3"}
+
+
+@pytest.mark.parametrize(
+    ("body", "argument", "problem"),
+    [
+        ({"vector": [1.0, 2.0]}, "vector", "has 2 dimensions, the items 8"),
+        ({"vector": [0.0] * 8}, "queries", "zero"),
+        ({"vector": [1e39] * 8}, "vector", "beyond float32"),
+        ({"sample": 0, "k": 0}, "k", "must be from 1 to 1,000, got 0"),
+        ({"sample": 0, "k": 1001}, "k", "must be from 1 to 1,000, got 1,001"),
+        ({"sample": 0, "strength": 1.6}, "strength", "must be from 0 to 1.5"),
+        ({"sample": 0, "strength": -1}, "strength", "must be from 0 to 1.5"),
+        ({"sample": 900}, "sample", "unknown id"),
+        ({"sample": 0, "among": ["nobody"]}, "among", "unknown id"),
+        ({"sample": 0, "among": [3]}, "among", "integers"),
+        ({"sample": 0, "exclude": ["nobody"]}, "exclude", "unknown id"),
+        ({"sample": 0, "where": {"price": 3}}, "where", "filter of an engine"),
+        ({"sample": 0, "combine": "sa"}, "combine", "is for several queries"),
+        ({"vectors": [[1.0] * 8] * 2, "combine": "median"}, "combine", "'median' is unknown"),
+        ({"vectors": [[1.0] * 8] * 65}, "vectors", "has 65 entries, at most 64"),
+        ({"text": "a cake"}, "text", "no encoder was named"),
+        ({"picture": "aGVsbG8="}, "picture", "cannot be turned into a vector here"),
+    ],
+)
+def test_a_wrong_argument_is_named(body: dict[str, object], argument: str, problem: str) -> None:
+    with served() as (_, client):
+        error = told(client.post("/v1/search", json=body))
+    assert error["argument"] == argument
+    assert problem in error["problem"]
+
+
+@pytest.mark.parametrize("item", ["nobody", 3, 1 << 70])
+def test_an_unknown_item_is_not_found(item: object) -> None:
+    with served() as (_, client):
+        assert told(client.post("/v1/search", json={"item": item}), 404)["argument"] == "item"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"sample": 0, "vector": [1.0] * 8},
+        {"vector": []},
+        {"vector": ["a"]},
+        {"vectors": []},
+        {"sample": 0, "k": "ten"},
+        {"sample": 0, "k": True},
+        {"sample": 0, "strenght": 1},
+        {"sample": [0]},
+        [1, 2],
+        "text",
+    ],
+)
+def test_a_misshapen_body_is_refused_in_words(body: object) -> None:
+    with served() as (_, client):
+        told(client.post("/v1/search", json=body), 422)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"vector": [NaN]}', b"\xff\xfe", b'{"vector": [1e999]}'])
+def test_a_body_that_is_no_json_is_refused(content: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    with served() as (_, client):
+        told(client.post("/v1/search", content=content, headers=headers), 422)
+
+
+def test_a_plan_is_refused_in_words() -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        plan = unhub.fit(space.gallery.held, method="otn")
+    refused = pytest.raises(ValueError, match="is a plan: it balances a whole batch of queries")
+    with refused, served(replace(space, correction=plan)):
+        pass
+
+
+def test_a_correction_of_whole_rows_is_served_at_full_strength() -> None:
+    with served(small_space("gc")) as (_, client):
+        answer = client.post("/v1/search", json={"sample": 1, "raw": True}).json()
+        assert client.get("/v1/about").json()["kind"] == "rescore"
+        assert answer["hits"][0]["bias"] is None
+        told(client.post("/v1/search", json={"sample": 1, "strength": 0.5}))
+    assert len(answer["raw"]) == len(answer["hits"]) == 10
+
+
+def test_rerank_is_that_of_the_library() -> None:
+    space = small_space()
+    ids, scores = [["i1", "i2", "i3"], ["i4", "i5"]], [[0.5, 0.4, 0.3], [0.2, 0.1]]
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        answer = client.post("/v1/rerank", json={"ids": ids, "scores": scores, "k": 2}).json()
+        for row, named, given in zip(answer["hits"], ids, scores, strict=True):
+            found = unhub.rerank([named], [given], space.correction, 2)
+            assert [hit["id"] for hit in row] == found.ids[0].tolist()
+        told(client.post("/v1/rerank", json={"ids": [["i1"]], "scores": [[0.1, 0.2]]}))
+        told(client.post("/v1/rerank", json={"ids": [["nobody"]], "scores": [[0.1]]}))
+
+
+def test_samples_are_listed_in_parts() -> None:
+    with served() as (_, client):
+        part = client.get("/v1/samples", params={"start": 68, "count": 5}).json()
+    assert part == {"total": 70, "samples": [{"id": 68, "text": "sample 68"}, {"id": 69, "text": "sample 69"}]}
