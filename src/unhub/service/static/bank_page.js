@@ -1,6 +1,6 @@
 // Bank page: is the bank good, today's queries against it, a refit, and the versions of the correction.
 
-import { clock, element, said, several } from "./elements.js";
+import { clock, element, said } from "./elements.js";
 import { call, get, newestOnly } from "./service.js";
 
 const AGAIN_MS = 500; // while a refit runs
@@ -14,7 +14,8 @@ export function bankPage(shell) {
   const root = element("div", {}, element("h1", {}, "Bank"),
     element("p", { class: "lead" }, "The bank is the past queries that the correction was learned from. It should look like what people ask today. When it no longer does, refit."),
     judged, refitting, versions);
-  let waiting = 0;
+  let waiting = 0; // for the refit
+  let judging = 0; // for the verdict
   let isOpen = true;
 
   function problem(error) {
@@ -23,18 +24,22 @@ export function bankPage(shell) {
 
   const loadBank = newestOnly(async (signal) => {
     const bank = await get("/v1/bank", signal);
+    if (!bank.ready) {
+      judged.replaceChildren(element("h2", {}, "Is it good?"), element("p", { class: "loading" }, "The bank is being judged \u2026"));
+      if (isOpen) judging = setTimeout(() => guarded(loadBank, judged), AGAIN_MS);
+      return;
+    }
     judged.replaceChildren(
       element("h2", {}, "Is it good?"),
-      element("p", { class: "verdict-line" }, bank.verdict ? element("span", { class: `badge ${VERDICT_KINDS[bank.verdict] ?? "warn"}` }, bank.verdict) : null, " ", said(bank.conclusion ?? "No bank was given, so there is nothing to judge.")),
-      bank.cells?.length ? element("table", { class: "facts" }, element("tbody", {}, bank.cells.map(([name, value, meaning]) =>
-        element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value), element("td", { class: "note" }, meaning))))) : "",
+      element("p", { class: "verdict-line" }, element("span", { class: `badge ${VERDICT_KINDS[bank.verdict] ?? "warn"}` }, bank.verdict), " ", said(bank.conclusion)),
+      element("table", { class: "facts" }, element("tbody", {}, bank.cells.map(([name, value, meaning]) =>
+        element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value), element("td", { class: "note" }, meaning))))),
       element("h3", {}, "Today\u2019s queries"),
       element("p", {}, todays(bank.queries_today)));
   });
 
   function todays(today) {
-    if (!today) return "Nothing is known of today\u2019s queries yet.";
-    return today.sentence ?? `${several(today.count, "search", "searches")} since the service started.`;
+    return today?.sentence ?? "Queries are not logged, so nothing is known of today\u2019s. Start the service with --log DIR to compare them.";
   }
 
   // The refit.
@@ -60,15 +65,15 @@ export function bankPage(shell) {
     refitting.replaceChildren(element("h2", {}, "Refit"), ...(REFIT[refit.state] ?? REFIT.idle)(refit));
   }
 
-  function stepOf({ done, step }) {
-    return `${Math.round(100 * (done ?? 0))}%${step ? `: ${step}` : ""}`;
+  function stepOf({ done }) {
+    return `${Math.round(100 * done)}%`;
   }
 
   const REFIT = {
     idle: () => [element("p", { class: "note" }, "Learn the correction again, in the background. The new one is judged first, and serves only when you activate it."), refitForm()],
     running: (refit) => [
       element("p", {}, "A refit is under way. Searches go on as before."),
-      element("p", { class: "progress" }, element("progress", { max: 1, value: refit.done ?? 0, "aria-label": "Progress of the refit" }), element("span", { class: "step" }, stepOf(refit))),
+      element("p", { class: "progress" }, element("progress", { max: 1, value: refit.done, "aria-label": "Progress of the refit" }), element("span", { class: "step" }, stepOf(refit))),
       element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The refit was cancelled.") } }, "Cancel"),
     ],
     offered: (refit) => [
@@ -77,13 +82,9 @@ export function bankPage(shell) {
         element("button", { type: "button", class: "primary", on: { click: () => activate(refit.version) } }, `Activate ${refit.version}`),
         element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The offer was dropped.") } }, "Drop it")),
     ],
-    failed: (refit) => [element("div", { class: "problem", role: "alert" }, element("p", {}, `The refit failed. ${errorText(refit.error)}`)), refitForm()],
+    failed: (refit) => [element("div", { class: "problem", role: "alert" }, element("p", {}, `The refit failed: ${refit.error}`)), refitForm()],
     cancelled: () => [element("p", { class: "note" }, "The refit was cancelled."), refitForm()],
   };
-
-  function errorText(error) {
-    return typeof error === "string" ? error : [error?.argument, error?.problem, error?.remedy].filter(Boolean).join("; ");
-  }
 
   function refitForm() {
     if (!can.refit) return element("p", {}, "This service cannot refit: it was started without a bank.");
@@ -154,6 +155,7 @@ export function bankPage(shell) {
 
   async function refresh() {
     clearTimeout(waiting);
+    clearTimeout(judging);
     shownState = null;
     await Promise.all([
       guarded(loadBank, judged), guarded(loadRefit, refitting), guarded(loadVersions, versions),
@@ -167,6 +169,7 @@ export function bankPage(shell) {
     close() {
       isOpen = false;
       clearTimeout(waiting);
+      clearTimeout(judging);
     },
   };
 }

@@ -62,8 +62,7 @@ export function several(number, one, more = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : more}`;
 }
 
-/** A time of the service as the reader's clock has it. */
-export function clock(when) {
-  const time = new Date(when);
-  return Number.isNaN(time.getTime()) ? String(when) : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+/** A time of the service, in seconds, as the reader's clock has it. */
+export function clock(seconds) {
+  return new Date(1000 * seconds).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 }

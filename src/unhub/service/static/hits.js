@@ -68,16 +68,21 @@ function explained(hit, side, answer, about) {
   return parts.join(" ");
 }
 
+/** A query that returns an item; one of the samples can be asked again. */
+export function askedQuery(query, about) {
+  const text = said(query.text ?? `query ${query.id}`);
+  return about.can.samples ? element("a", { href: searchAddress({ sample: query.id }) }, text) : text;
+}
+
 /** An entry of a list of items: place, picture, name that searches for more like it, and what else is given. */
-export function entry(hit, { key = null, side = null, meta = [], end = [], below = [] } = {}) {
+export function entry(hit, { key = null, side = null, meta = [], end = [] } = {}) {
   const name = element("a", { class: "name", href: searchAddress({ item: hit.id }), title: "More like this" }, said(nameOf(hit)));
   const id = hit.text !== null && hit.text !== undefined && !isGlyph(hit.id) ? said(hit.id, { class: "id" }) : null;
   return element("li", { class: "hit", "data-key": key, "data-side": side },
     element("span", { class: "place" }, hit.rank === undefined ? "" : String(hit.rank)),
     picture(hit),
     element("div", { class: "words" }, name,
-      element("div", { class: "meta" }, hit.hub ? element("span", { class: "badge hub", title: HUB_MEANING }, "hub") : null, id, meta),
-      below),
+      element("div", { class: "meta" }, hit.hub ? element("span", { class: "badge hub", title: HUB_MEANING }, "hub") : null, id, meta)),
     end);
 }
 
@@ -107,7 +112,7 @@ export function comparison(shell, onMark) {
     why.addEventListener("toggle", () => (why.open ? opened.add(side + key) : opened.delete(side + key)));
     const mark = onMark && element("button", { type: "button", class: "mark", title: "This is what I meant",
       "aria-label": `This is what I meant: ${nameOf(hit)}`, on: { click: (event) => onMark(hit, event.currentTarget) } }, "\u2713");
-    return entry(hit, { key, side, below: [why], end: [moveBadge(movement(hit, side, answer.fetched)), mark || null] });
+    return entry(hit, { key, side, meta: [why], end: [moveBadge(movement(hit, side, answer.fetched)), mark || null] });
   }
 
   /** Slide rows from where they were: the eye follows a move better than a jump. */

@@ -1,8 +1,8 @@
 // Hubs page: how often items are returned, before and after; the worst hubs; items that are never found.
 
 import { count, element, nameOf, said, several, share, short } from "./elements.js";
-import { itemAddress, searchAddress } from "./addresses.js";
-import { picture } from "./hits.js";
+import { itemAddress } from "./addresses.js";
+import { askedQuery, picture } from "./hits.js";
 import { countsPlot } from "./plot.js";
 import { get, newestOnly } from "./service.js";
 
@@ -96,8 +96,7 @@ export function hubsPage(shell) {
         element("h3", {}, element("a", { href: itemAddress(one.id) }, said(nameOf(one)))),
         meter("raw", one.raw, most), meter("corrected", one.corrected, most),
         one.queries.length ? element("details", {}, element("summary", {}, "queries that fall into it"),
-          element("ul", { class: "plain" }, one.queries.map((query) => element("li", {},
-            element("a", { href: searchAddress({ sample: query.id }) }, said(query.text ?? `query ${query.id}`)))))) : null))));
+          element("ul", { class: "plain" }, one.queries.map((query) => element("li", {}, askedQuery(query, shell.about))))) : null))));
   }
 
   function meter(side, value, most) {

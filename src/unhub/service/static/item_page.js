@@ -2,9 +2,10 @@
 
 import { count, element, nameOf, said, short } from "./elements.js";
 import { searchAddress } from "./addresses.js";
-import { entry, picture } from "./hits.js";
+import { askedQuery, entry, picture } from "./hits.js";
 import { get, newestOnly } from "./service.js";
 
+const QUERIES_SHOWN = 8;
 const SIDES = { raw: "Raw", corrected: "Corrected" };
 
 export function itemPage(shell) {
@@ -22,7 +23,7 @@ export function itemPage(shell) {
           element("p", { class: "note" }, "id ", said(item.id), item.hub ? [" ", element("span", { class: "badge hub" }, "hub")] : null),
           element("p", {}, element("a", { class: "button", href: searchAddress({ item: item.id }) }, "More like this")))),
       tiles(item),
-      sides("Queries that return it", "Among the sample queries, those that have it in their first ten.", (side) => queries(item.queries[side])),
+      sides("Queries that return it", `Among the ${shell.about.can.samples ? "sample" : "bank"} queries, those that have it in their first ten.`, (side) => queries(item.queries, side)),
       sides("Its neighbours", "The items nearest to it, as if it were the query.", (side) => neighbours(item.neighbours[side])));
   }
 
@@ -47,11 +48,15 @@ export function itemPage(shell) {
         element("div", { class: `column ${side}` }, element("h3", {}, name), list(side)))));
   }
 
-  function queries(asked) {
-    if (!asked?.length) return element("p", { class: "note" }, "None.");
-    return element("ol", { class: "plain" }, asked.map((one) =>
-      element("li", {}, element("a", { href: searchAddress({ sample: one.id }) }, said(one.text ?? `query ${one.id}`)),
-        element("span", { class: "note" }, ` in place ${one.rank}`))));
+  function queries(counted, side) {
+    if (!counted) return element("p", { class: "note" }, "Still being counted, or there are no queries to count with.");
+    if (!counted[side].length) return element("p", { class: "note" }, "None.");
+    const listed = counted[side].map((one) =>
+      element("li", {}, askedQuery(one, shell.about), element("span", { class: "note" }, ` in place ${one.rank}`)));
+    const more = listed.slice(QUERIES_SHOWN);
+    return [element("ol", { class: "plain" }, listed.slice(0, QUERIES_SHOWN)),
+      more.length ? element("details", {}, element("summary", { class: "note" }, `${more.length} more`),
+        element("ol", { class: "plain", start: QUERIES_SHOWN + 1 }, more)) : null];
   }
 
   function neighbours(hits) {

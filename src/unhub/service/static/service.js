@@ -40,6 +40,7 @@ export async function call(method, path, body, signal) {
     ...sent,
   });
   const answer = await response.json().catch(() => ({}));
+  signal?.throwIfAborted(); // a newer call was made meanwhile
   if (!response.ok) throw new ServiceError(response.status, answer.error);
   return answer;
 }
