@@ -30,9 +30,14 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-SECONDS = 10.0
+SECONDS = 60.0
 KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Home": 36, "End": 35}
 SHIFT = 8  # as the browser numbers it
+MIDDLE = """one => {
+  one.scrollIntoView({block: "center"});
+  const box = one.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
 PAUSE_SECONDS = 0.02  # between two looks at the page
 
 
@@ -67,10 +72,7 @@ class Page:
     def click(self, selector: str) -> None:
         """Click the middle of the first element that a selector finds, as a mouse does."""
         self.wait_for(f"document.querySelector({json.dumps(selector)})")
-        x, y = self.value(
-            f"(one => {{ one.scrollIntoView({{block: 'center'}}); const box = one.getBoundingClientRect();"
-            f" return [box.x + box.width / 2, box.y + box.height / 2]; }})(document.querySelector({json.dumps(selector)}))"
-        )
+        x, y = self.value(f"({MIDDLE})(document.querySelector({json.dumps(selector)}))")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -1,5 +1,6 @@
 """The page in a real browser, against a real service: on a phone and on a desktop, by mouse and by keys."""
 
+import csv
 import json
 import re
 import shlex
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from tests import browser
+import unhub
+from tests import browser, shapes
 
 pytestmark = pytest.mark.once
 
@@ -90,7 +93,9 @@ def width(request: pytest.FixtureRequest) -> int:
 
 def names(page: browser.Page, side: str) -> list[str]:
     """Return the texts of the hits of a side, best first."""
-    found: list[str] = page.value(f"[...document.querySelectorAll('.column.{side} .hit .name')].map(one => one.textContent)")
+    found: list[str] = page.value(
+        f"[...document.querySelectorAll('.column.{side} .hit .name')].map(one => one.textContent)"
+    )
     return found
 
 
@@ -227,7 +232,9 @@ def test_a_wrong_question_is_answered_with_a_sentence(page: browser.Page, demo: 
 
 def test_nothing_found_is_said(page: browser.Page, demo: str) -> None:
     search(page, demo, DESKTOP, text="money")
-    page.value("window.fetch = async () => new Response(JSON.stringify({version: 'v1', strength: 1, hits: [], raw: []}))")
+    page.value(
+        "window.fetch = async () => new Response(JSON.stringify({version: 'v1', strength: 1, hits: [], raw: []}))"
+    )
     page.press("Tab")
     page.value("{ const one = document.querySelector('#results'); one.dispatchEvent(new Event('change')); }")
     page.wait_for("document.querySelector('.status').textContent.startsWith('Nothing was found.')")
@@ -235,14 +242,14 @@ def test_nothing_found_is_said(page: browser.Page, demo: str) -> None:
 
 
 def test_a_call_can_be_copied_and_gives_the_same(page: browser.Page, demo: str) -> None:
-    search(page, demo, DESKTOP, text=["it's \"a\" cake", "candles"], strength="0.5", combine="mf")
+    search(page, demo, DESKTOP, text=['it\'s "a" cake', "candles"], strength="0.5", combine="mf")
     shown = names(page, "corrected")
     page.click(".calls summary")
     curl = page.value("document.querySelectorAll('.calls code')[0].textContent")
     words = shlex.split(curl)
     assert words[:2] == ["curl", f"{demo}/v1/search"]
     body = json.loads(words[words.index("-d") + 1])
-    assert body == {"texts": ["it's \"a\" cake", "candles"], "k": 10, "strength": 0.5, "combine": "mf"}
+    assert body == {"texts": ['it\'s "a" cake', "candles"], "k": 10, "strength": 0.5, "combine": "mf"}
     assert [hit["text"] for hit in posted(demo, "/v1/search", body)["hits"]] == shown
 
 
@@ -262,13 +269,14 @@ def test_the_keyboard_reaches_everything(page: browser.Page, demo: str) -> None:
     assert order[:6] == ["skip", "brand", "Search", "Hubs", "Bank", "API"]
     for wanted in ("asked", "primary", "chip", "strength", "results", "name"):
         assert wanted in order
-    assert all(outline != "none" for _, outline in reached)
+    assert [name for name, outline in reached if outline == "none"] == []
 
 
 def test_the_policy_refuses_scripts_of_data(page: browser.Page, demo: str) -> None:
     search(page, demo, DESKTOP, text="money")
     page.value(
-        "{ const one = document.createElement('script'); one.textContent = 'window.ran = true'; document.body.append(one);"
+        "{ const one = document.createElement('script'); one.textContent = 'window.ran = true';"
+        " document.body.append(one);"
         " document.body.insertAdjacentHTML('beforeend', '<img src=\"data:,\" onerror=\"window.ran = true\">'); }"
     )
     page.wait_for("document.querySelector('body > img').complete")
@@ -295,3 +303,232 @@ def test_the_api_page_is_made_from_the_specification(page: browser.Page, demo: s
     page.click("#get-v1-about ~ .try-it summary")
     page.click("#get-v1-about ~ .try-it button")
     page.wait_for("document.querySelector('#get-v1-about ~ .try-it .answer').textContent.startsWith('200')")
+
+
+def test_hubs_are_counted_and_plotted(page: browser.Page, demo: str, width: int) -> None:
+    page.visit(f"{demo}/#/hubs", width)
+    page.wait_for("document.querySelector('.plot')")
+    hubs = fetched(demo, "/v1/hubs?k=10")
+    shown = page.value("[...document.querySelectorAll('.figures tbody tr:first-child td')].map(one => one.textContent)")
+    assert shown == [f"{round(hubs[side]['largest']):,}" for side in ("raw", "corrected", "chance")]
+    cards = page.value("[...document.querySelectorAll('.hub-card h3')].map(one => one.textContent)")
+    assert cards == [one["text"] for one in hubs["worst"]["raw"]]
+    page.click("#worst [data-side=corrected]")
+    cards = page.value("[...document.querySelectorAll('.hub-card h3')].map(one => one.textContent)")
+    assert cards == [one["text"] for one in hubs["worst"]["corrected"]]
+    page.click("#worst .hub-card summary")
+    page.click("#worst .hub-card details a")
+    page.wait_for("location.hash.startsWith('#/search?sample=')")
+    page.wait_for(f"document.querySelector('.found') && {FOUND}")
+
+
+def plotted(page: browser.Page) -> tuple[float, float]:
+    """Return the counts between which the plot looks."""
+    low, high = page.value("(one => [one.from, one.to])(document.querySelector('.plot').dataset)")
+    return float(low), float(high)
+
+
+def test_the_plot_is_zoomed_by_mouse_wheel_keys_and_buttons(page: browser.Page, demo: str, width: int) -> None:
+    page.visit(f"{demo}/#/hubs", width)
+    page.wait_for("document.querySelector('.plot .curve')")
+    assert page.value("[...document.querySelectorAll('.plot .curve')].every(one => one.getBBox().width > 50)")
+    assert page.value("document.querySelector('.plot line.average') !== null")
+    low, high = plotted(page)
+    left, top, right, bottom = page.value(
+        "(one => { one.scrollIntoView({block: 'center'}); const box = one.getBoundingClientRect();"
+        " return [box.left, box.top, box.right, box.bottom]; })(document.querySelector('.plot'))"
+    )
+    middle, centre = (left + right) / 2, (top + bottom) / 2
+    page.drag((middle, centre), (right - 20, centre))
+    dragged = plotted(page)
+    assert low < dragged[0] < dragged[1] <= high
+    assert page.value("document.querySelector('.readout').textContent").startswith("Returned ")
+    page.call("Input.dispatchMouseEvent", type="mouseWheel", x=middle, y=centre, deltaX=0, deltaY=-120)
+    page.wait_for(f"Number(document.querySelector('.plot').dataset.to) < {dragged[1]}")
+    page.value("document.querySelector('.plot').focus()")
+    page.press("0")
+    assert plotted(page) == (low, high)
+    page.press("+")
+    zoomed = plotted(page)
+    assert zoomed[0] > low and zoomed[1] < high
+    page.press("ArrowRight")
+    assert plotted(page)[0] > zoomed[0]
+    page.press("-")
+    page.press("Escape")
+    assert plotted(page) == (low, high)
+    page.click(".plot-head button")
+    assert plotted(page) == pytest.approx(zoomed)
+    page.click(".plot-head button:last-child")
+    assert plotted(page) == (low, high)
+
+
+def test_an_item_has_a_page(page: browser.Page, demo: str, width: int) -> None:
+    page.visit(f"{demo}/#/hubs", width)
+    page.click(".hub-card h3 a")
+    page.wait_for("document.querySelector('.item-page h1')")
+    name = urllib.parse.quote(urllib.parse.unquote(page.value("location.hash").removeprefix("#/item/")))
+    item = fetched(demo, f"/v1/items/{name}")
+    assert page.value("document.querySelector('h1').textContent") == item["text"]
+    tiles = page.value("[...document.querySelectorAll('.tile .value')].map(one => one.textContent)")
+    assert tiles[1:3] == [str(item["counts"][side]) for side in ("raw", "corrected")]
+    for side in ("raw", "corrected"):
+        assert names(page, side) == [hit["text"] for hit in item["neighbours"][side]]
+        asked = page.value(f"[...document.querySelectorAll('.{side} .plain a')].map(one => one.textContent)")
+        assert asked == [one["text"] for one in item["queries"][side]]
+    page.click(".item-head .button")
+    page.wait_for("document.querySelector('.asked-for')?.textContent.startsWith('More like ')")
+
+
+@pytest.mark.parametrize(
+    "asked", [{"text": "cake"}, {"text": ["cake", "candles"], "combine": "head"}, {"item": "🎂"}, {"sample": 3}]
+)
+def test_the_copied_python_gives_the_same(page: browser.Page, demo: str, asked: dict[str, Any]) -> None:
+    search(page, demo, DESKTOP, **asked, strength="0.5")
+    page.click(".calls summary")
+    namespace: dict[str, Any] = {}
+    exec(page.value("document.querySelectorAll('.calls code')[1].textContent"), namespace)
+    texts = dict(zip(namespace["items"].ids.tolist(), namespace["space"].gallery.texts.values(), strict=True))
+    assert [texts[one] for one in namespace["ids"][0].tolist()] == names(page, "corrected")
+
+
+# Data of our own: texts that would do harm if they were markup, pictures, integers for ids, and a folder that keeps.
+
+HOSTILE = (
+    "<script>document.title = 'run'</script>",
+    '"><img src=x onerror="document.title = \'run\'">',
+    "'; document.title = 'run'; //",
+    "\u202egnp.exe \u2066 hidden",
+    "averyverylongwordwithoutanyplacetobreakit" * 4,
+    "javascript:document.title='run'",
+    "&lt;b&gt; {{7*7}} ${7*7}",
+)
+TOKEN = "a secret of the test, long enough"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a gallery with pictures and hostile texts."""
+    browser.program()
+    folder = tmp_path_factory.mktemp("gallery")
+    data = shapes.generate()
+    np.save(folder / "items.npy", data.items)
+    np.save(folder / "bank.npy", data.bank)
+    np.save(folder / "queries.npy", data.queries)
+    unhub.save(unhub.fit(data.items, data.bank, method="nnn:k=8,alpha=0.75"), folder / "c.unhub")
+    with (folder / "texts.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *((row, hostile(row)) for row in range(len(data.items)))])
+    with (folder / "asked.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *((row, hostile(row)) for row in range(len(data.queries)))])
+    (folder / "pictures").mkdir()
+    for row in range(len(data.items)):
+        Image.new("RGB", (40, 60), (2 * row, 100, 200)).save(folder / "pictures" / f"{row}.png")
+    (folder / "token.txt").write_text(TOKEN)
+    return folder
+
+
+def hostile(row: int) -> str:
+    """Return a text that would do harm."""
+    return f"{HOSTILE[row % len(HOSTILE)]} {row}"
+
+
+GIVEN = ("--items", "items.npy", "--correction", "c.unhub", "--bank", "bank.npy", "--item-texts", "texts.csv")
+GIVEN += ("--queries", "queries.npy", "--query-texts", "asked.csv", "--item-images", "pictures")
+
+
+@pytest.fixture(scope="module")
+def gallery(files: Path) -> Iterator[str]:
+    with serving(files, *GIVEN, "--state", "state") as address:
+        yield address
+
+
+@pytest.mark.parametrize("place", ["search?sample=0&k=50", "hubs", "item/3", "bank"])
+def test_texts_are_shown_as_text(page: browser.Page, gallery: str, place: str, width: int) -> None:
+    page.visit(f"{gallery}/#/{place}", width)
+    page.wait_for("document.querySelector('.hit, .hub-card, .versions li')")
+    assert page.value("document.title").endswith(" · items · unhub")
+    assert page.value("document.querySelectorAll('script').length") == 1
+    assert page.value("document.querySelectorAll('main [onerror], main b b').length") == 0
+    if place.startswith("search"):
+        answer = posted(gallery, "/v1/search", {"sample": 0, "k": 50, "raw": True})
+        assert names(page, "raw") == [hostile(hit["id"]) for hit in answer["raw"]]
+        assert names(page, "corrected") == [hostile(hit["id"]) for hit in answer["hits"]]
+        # A mark of direction turns nothing outside its own text.
+        assert page.value(
+            "[...document.querySelectorAll('.name bdi')].every(one => getComputedStyle(one).unicodeBidi === 'isolate')"
+        )
+
+
+def seen(page: browser.Page, image: str) -> None:
+    """Wait until a picture is loaded, which it is when it comes into sight."""
+    page.value(f"document.querySelector({image!r}).scrollIntoView()")
+    page.wait_for(f"document.querySelector({image!r}).naturalWidth === 40")
+
+
+def test_pictures_are_shown(page: browser.Page, gallery: str, width: int) -> None:
+    search(page, gallery, width, sample=0)
+    seen(page, ".raw .hit:first-child img")
+    seen(page, ".corrected .hit:last-child img")
+    assert page.value("document.querySelectorAll('.raw img').length") == 10
+    assert not page.value("document.querySelector('#asked')")  # without an encoder there is no box to type into
+
+
+def test_more_like_an_item_with_a_number(page: browser.Page, gallery: str) -> None:
+    search(page, gallery, DESKTOP, item=3)
+    answer = posted(gallery, "/v1/search", {"item": 3})
+    assert names(page, "corrected") == [hostile(hit["id"]) for hit in answer["hits"]]
+
+
+def test_what_was_meant_is_kept(page: browser.Page, gallery: str, files: Path) -> None:
+    search(page, gallery, DESKTOP, sample=4)
+    page.click(".corrected .mark")
+    page.wait_for("document.querySelector('.notice')?.textContent.startsWith('Noted')")
+    assert page.value("document.querySelector('.corrected .mark').getAttribute('aria-pressed')") == "true"
+    best = posted(gallery, "/v1/search", {"sample": 4})["hits"][0]["id"]
+    relevance = unhub.read_relevance(files / "state" / "marks" / "relevance.csv")
+    assert relevance.item_ids.tolist()[-1] == best
+
+
+def test_refit_activate_and_roll_back(page: browser.Page, files: Path, width: int, tmp_path: Path) -> None:
+    with serving(files, *GIVEN, "--state", str(tmp_path / "state")) as address:
+        page.visit(f"{address}/#/bank", width)
+        page.wait_for("document.querySelector('.verdict-line')")
+        assert fetched(address, "/v1/bank")["conclusion"] in page.value(
+            "document.querySelector('.verdict-line').textContent"
+        )
+        page.click("#method")
+        page.write("csls:k=5")
+        page.press("Enter")
+        page.wait_for("[...document.querySelectorAll('button')].some(one => one.textContent === 'Activate v2')")
+        assert fetched(address, "/v1/about")["version"] == "v1"  # offered, not served
+        page.click(".row .primary")
+        page.wait_for("document.querySelector('#version').textContent === 'v2'")
+        assert page.value("document.querySelector('.versions .active b').textContent") == "v2"
+        assert fetched(address, "/v1/about")["method"].startswith("csls")
+        page.click("#rollback")
+        page.wait_for("document.querySelector('#version').textContent === 'v1'")
+        assert fetched(address, "/v1/about")["version"] == "v1"
+
+
+def test_a_refit_that_cannot_be_is_told(page: browser.Page, gallery: str) -> None:
+    page.visit(f"{gallery}/#/bank", DESKTOP)
+    page.click("#method")
+    page.write("otn")
+    page.press("Enter")
+    page.wait_for("document.querySelector('.notice.bad')")
+    assert "otn" in page.value("document.querySelector('.notice.bad').textContent")
+    page.complaints.clear()  # the browser notes the status itself
+
+
+def test_a_token_is_asked_for_and_used(page: browser.Page, files: Path) -> None:
+    with serving(files, *GIVEN, "--token-file", "token.txt") as address:
+        page.visit(address, PHONE)
+        page.click("#token")
+        page.write(TOKEN)
+        page.press("Enter")
+        page.wait_for("document.querySelectorAll('.hit').length === 20")
+        seen(page, ".raw .hit:first-child img")
+        page.click(".calls summary")
+        assert TOKEN not in page.value("document.documentElement.outerHTML")
+        page.value("sessionStorage.clear()")
+    assert all("401" in one for one in page.complaints)
+    page.complaints.clear()

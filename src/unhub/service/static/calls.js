@@ -36,7 +36,7 @@ const QUERIES = {
   texts: ({ texts }) => [`described = encode([${texts.map(literal).join(", ")}])  # several descriptions of one item`],
   sample: ({ sample }) => [`queries = samples.rows[samples.ids == ${literal(sample)}]`],
   item: ({ item }) => [`queries = items.rows[items.ids == ${literal(item)}]`],
-  picture: () => ['queries = encode_pictures(["picture.jpg"])'],
+  picture: () => ['queries = encoder.images(["picture.jpg"])'],
 };
 
 export function asPython(body, about) {

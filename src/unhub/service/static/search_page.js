@@ -45,7 +45,7 @@ export function searchPage(shell) {
   const beside = comparison(shell, can.mark ? mark : null);
   const calls = callsPanel(shell);
   const found = element("section", { class: "found", "aria-labelledby": "results-head", hidden: true },
-    heading, status, beside.root, legend(), calls.root);
+    heading, status, tuning(), beside.root, legend(), calls.root);
   const root = element("div", {}, intro(), form(), problem, found);
 
   function intro() {
@@ -67,14 +67,18 @@ export function searchPage(shell) {
     }
     if (can.picture) made.append(pictureField());
     if (can.samples) made.append(element("div", { class: "try" }, element("span", { class: "note" }, can.text ? "Or try:" : "Ask with a sample query:"), samples));
-    made.append(element("div", { class: "tuning" },
+    made.append(element("p", { class: "note made-by" }, madeBy()));
+    return made;
+  }
+
+  /** The strength, which stays in sight while the reader looks at the results. */
+  function tuning() {
+    return element("div", { class: "card tuning" },
       element("div", { class: "slide" },
         element("label", { for: "strength" }, "Strength of the correction ", strengthShown),
         strength,
         element("p", { id: "strength-help", class: "ticks" }, element("span", {}, "0 raw"), element("span", {}, "1 as learned"), element("span", {}, String(about.limits.strength)))),
-      element("p", { class: "field" }, element("label", { for: "results" }, "Results "), results)));
-    made.append(element("p", { class: "note made-by" }, madeBy()));
-    return made;
+      element("p", { class: "field" }, element("label", { for: "results" }, "Results "), results));
   }
 
   function pictureField() {
