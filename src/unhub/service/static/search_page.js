@@ -226,7 +226,7 @@ export function searchPage(shell) {
     }
   }
 
-  /** An empty page shows an example: a query that the worst hub gets into, or else the first sample. */
+  /** An empty page shows an example: a query into which the hub gets that loses most, or else the first sample. */
   async function exampleQuery(signal) {
     if (!can.samples || parameters.has("picture")) {
       found.hidden = true;
@@ -234,7 +234,9 @@ export function searchPage(shell) {
     }
     if (!example) {
       const hubs = await get("/v1/hubs?k=10", signal).catch(() => ({ ready: false }));
-      const fallen = hubs.ready && hubs.from === "sample queries" ? hubs.worst.raw[0]?.queries[0] : undefined;
+      const lost = (hub) => hub.raw - hub.corrected;
+      const worst = hubs.ready ? hubs.worst.raw.reduce((one, other) => (lost(other) > lost(one) ? other : one)) : null;
+      const fallen = worst?.queries[0];
       const first = fallen ?? (await get("/v1/samples?start=0&count=1", signal)).samples[0];
       example = { sample: first.id };
     }
