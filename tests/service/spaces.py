@@ -30,7 +30,7 @@ def small_space(method: str = "nnn:k=8,alpha=0.75", **changes: Any) -> ServedSpa
     """Return items named i0, i1, ... with texts, a bank and sample queries."""
     items = Vectors(np.array([f"i{row}" for row in range(ITEMS)]), cloud(ITEMS, 1))
     bank = Vectors(np.arange(BANK), cloud(BANK, 2))
-    texts = {f"i{row}": f"item <b>{row}</b>" for row in range(ITEMS)}
+    texts: dict[int | str, str] = {f"i{row}": f"item <b>{row}</b>" for row in range(ITEMS)}
     samples = SampleQueries(
         Vectors(np.arange(SAMPLES), cloud(SAMPLES, 3)), tuple(f"sample {row}" for row in range(SAMPLES))
     )

@@ -252,19 +252,15 @@ def _recipe(named: _Named, gallery: Vectors | Store) -> tuple[str, ...]:
     ids = "" if named.item_ids is None else f", ids={str(named.item_ids)!r}"
     texts = [name for name in named.encoders if not Path(name).is_file()]
     models = [name for name in named.encoders if Path(name).is_file()]
-    head = f"head = unhub.load({models[0]!r})" if models else ""
-    encode = f"encode = unhub.load_encoder({texts[0]!r}).texts" if texts else ""
-    if head and encode:
-        encode = f"encoder = unhub.load_encoder({texts[0]!r})\nencode = lambda texts: head.encode_texts(encoder.texts(texts))"
-    lines = (
+    tower = "lambda texts: head.encode_texts(encoder.texts(texts)).rows" if models else "encoder.texts"
+    return (
         "import unhub",
         f"items = {read or f'unhub.read_vectors({str(named.items)!r}{ids})'}",
         f"correction = unhub.load({str(named.correction)!r})",
         f"searcher = unhub.searcher(items, correction{f', index={named.index!r}' if named.index else ''})",
-        head,
-        *encode.split("\n"),
+        *([f"head = unhub.load({models[0]!r})"] if models else []),
+        *([f"encoder = unhub.load_encoder({texts[0]!r})", f"encode = {tower}"] if texts else []),
     )
-    return tuple(line for line in lines if line)
 
 
 def _encoder(names: list[str]) -> tuple[QueryEncoder | None, Model | None]:

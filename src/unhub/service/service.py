@@ -69,7 +69,7 @@ class Service:
         self._searching: Joiner[Question, Found] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
         self.ready = True
-        self.counts(self.live.now)
+        self._count()
 
     def close(self) -> None:
         """Answer what waits, and end."""
@@ -309,9 +309,13 @@ class Service:
         return self._changed(self.live.roll_back())
 
     def _changed(self, told: Json) -> Json:
+        self._count()
+        return told
+
+    def _count(self) -> None:
+        """Begin to count hubs, if there are queries to count with."""
         if self.asked is not None:
             self.counts(self.live.now)
-        return told
 
     def refit(self, body: RefitBody) -> Json:
         """Begin to fit again, in the background."""

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 OPEN_PATHS = ("/", "/api", "/healthz", "/readyz", "/openapi.json")  # without data, so without a token
 OPEN_FOLDER = "/static/"
 UPLOADS = "/v1/corrections"  # takes whole files
+LOGGER = logging.getLogger("unhub.service")
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -64,10 +66,12 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        began = time.perf_counter()
+        began, started = time.perf_counter(), False
 
         async def send_safely(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 route = getattr(scope.get("route"), "path", "other")  # the path itself may hold anything
                 self._observe(route, message["status"], time.perf_counter() - began)
                 kept = [pair for pair in message.get("headers", []) if pair[0].lower() != b"server"]
@@ -90,6 +94,10 @@ class Guard:
         self._working += 1
         try:
             await self.app(scope, _replaying(body, receive), send_safely)
+        except Exception:  # a bug: told to who runs the service, not to who called it
+            LOGGER.exception("%s %s failed", scope["method"], getattr(scope.get("route"), "path", "a path"))
+            if not started:
+                await send_error(send_safely, Refused(500, "service", "failed", "look at what it printed"))
         finally:
             self._working -= 1
 

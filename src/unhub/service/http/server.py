@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import errno
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -49,6 +52,26 @@ def run(
 
     `ready` is called once requests are answered, `ending` when the end was asked for.
     """
+    asyncio.run(_serve(_server(app), bound, ready, ending))
+
+
+@contextlib.contextmanager
+def serving(app: ASGIApp, bound: socket.socket) -> Iterator[None]:
+    """Serve from a thread while the block runs, without any signal: for programs that do something else besides."""
+    server = _server(app)
+    work = contextvars.copy_context().run
+    thread = threading.Thread(target=work, args=(asyncio.run, server.serve([bound])), name="server", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive() and not server.started:
+            time.sleep(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _server(app: ASGIApp) -> GracefulServer:
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -60,7 +83,7 @@ def run(
         http="h11",
         loop="asyncio",
     )
-    asyncio.run(_serve(GracefulServer(config), bound, ready, ending))
+    return GracefulServer(config)
 
 
 async def _serve(

@@ -1,0 +1,313 @@
+"""Changes while serving: items, versions, refits and marks; what is kept, and what a restart finds."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import unhub
+from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served, small_space, told
+from unhub import Vectors, kernels
+
+pytestmark = pytest.mark.once
+
+
+def search(client: TestClient, **more: Any) -> dict[str, Any]:
+    answer = client.post("/v1/search", json={"sample": 3, "k": 5, **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    for hit in found["hits"]:
+        del hit["hub"]  # which depends on whether the counts are there yet
+    return found
+
+
+def saved(correction: Any, path: Path) -> bytes:
+    unhub.save(correction, path)
+    return path.read_bytes()
+
+
+def until(client: TestClient, path: str, done: Any, seconds: float = 60) -> dict[str, Any]:
+    """Ask until the answer is as wanted."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        answer = client.get(path)
+        found: dict[str, Any] = answer.json()
+        if done(answer.status_code, found):
+            return found
+        time.sleep(0.02)
+    raise AssertionError(found)
+
+
+def test_added_items_are_found_and_corrected_as_by_extend() -> None:
+    space = small_space()
+    new = cloud(2, 20)
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        body = {"ids": ["n1", "n2"], "vectors": new.tolist(), "texts": ["first", "second"]}
+        assert client.post("/v1/items", json=body).json() == {"version": "v1.1", "items": ITEMS + 2}
+        answer = search(client, k=ITEMS + 2)
+        assert answer["version"] == "v1.1"
+        grown = unhub.extend(space.correction, Vectors(np.array(["n1", "n2"]), new), cloud(BANK, 2))
+        both = Vectors(grown.ids, np.concatenate([np.asarray(space.gallery.held.rows[:]), new]))
+        expected = unhub.searcher(both, grown).search(cloud(SAMPLES, 3)[3:4], ITEMS + 2)
+    assert [hit["id"] for hit in answer["hits"]] == expected.ids[0].tolist()
+    np.testing.assert_allclose([hit["score"] for hit in answer["hits"]], expected.scores[0], rtol=1e-5)
+    assert {"first", "second"} <= {hit["text"] for hit in answer["hits"]}
+
+
+def test_removed_items_are_gone_and_may_come_back() -> None:
+    with served() as (_, client):
+        assert client.request("DELETE", "/v1/items", json={"ids": ["i3", "i4"]}).json()["items"] == ITEMS - 2
+        assert not {"i3", "i4"} & {hit["id"] for hit in search(client, k=ITEMS)["hits"]}
+        assert told(client.get("/v1/items/i3"), 404)["argument"] == "id"
+        body = {"ids": ["i3"], "vectors": cloud(1, 21).tolist()}
+        assert client.post("/v1/items", json=body).json()["version"] == "v1.2"
+        assert client.get("/v1/items/i3").json()["text"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ({"ids": ["i1"], "vectors": [[1.0] * DIMENSIONS]}, "ids"),
+        ({"ids": ["a", "a"], "vectors": [[1.0] * DIMENSIONS] * 2}, "ids"),
+        ({"ids": [7], "vectors": [[1.0] * DIMENSIONS]}, "ids"),
+        ({"ids": [""], "vectors": [[1.0] * DIMENSIONS]}, "ids"),
+        ({"ids": ["a"], "vectors": [[1.0]]}, "vectors"),
+        ({"ids": ["a"], "vectors": [[0.0] * DIMENSIONS]}, "vectors"),
+        ({"ids": ["a", "b"], "vectors": [[1.0] * DIMENSIONS]}, "vectors"),
+        ({"ids": ["a"], "vectors": [[1.0] * DIMENSIONS], "texts": []}, "texts"),
+        ({"ids": [f"n{one}" for one in range(65)], "vectors": [[1.0] * DIMENSIONS] * 65}, "ids"),
+    ],
+)
+def test_wrong_new_items_are_refused_and_change_nothing(body: dict[str, Any], argument: str) -> None:
+    with served() as (_, client):
+        assert told(client.post("/v1/items", json=body))["argument"] == argument
+        assert client.get("/v1/about").json()["version"] == "v1"
+
+
+def test_items_cannot_be_added_without_the_bank() -> None:
+    with served(small_space(bank=None)) as (_, client):
+        error = told(client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 3).tolist()}))
+    assert error["argument"] == "bank" and "--bank" in error["remedy"]
+
+
+def test_not_every_item_can_be_removed() -> None:
+    with served() as (_, client):
+        every = [f"i{row}" for row in range(ITEMS)]
+        assert "names all" in told(client.request("DELETE", "/v1/items", json={"ids": every}))["problem"]
+        assert told(client.request("DELETE", "/v1/items", json={"ids": ["nobody"]}))["argument"] == "ids"
+
+
+def test_a_version_is_uploaded_activated_and_rolled_back(tmp_path: Path) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        other = unhub.fit(space.gallery.held, space.bank, method="is:tau=0.1")
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        made = client.post("/v1/corrections", content=saved(other, tmp_path / "c.unhub")).json()
+        assert (made["name"], made["active"], made["offered"]) == ("v2", False, True)
+        assert search(client)["version"] == "v1"
+        assert client.post("/v1/corrections/v2/activate").json()["version"] == "v2"
+        answer = search(client)
+        expected = unhub.searcher(space.gallery.held, other).search(cloud(SAMPLES, 3)[3:4], 5)
+        assert answer["version"] == "v2"
+        assert [hit["id"] for hit in answer["hits"]] == expected.ids[0].tolist()
+        listed = client.get("/v1/corrections").json()
+        assert (listed["active"], listed["back"], len(listed["versions"])) == ("v2", "v1", 2)
+        assert client.post("/v1/corrections/rollback").json()["version"] == "v1"
+        assert search(client)["version"] == "v1"
+        told(client.post("/v1/corrections/rollback"), 409)
+        told(client.post("/v1/corrections/v9/activate"), 404)
+
+
+def test_what_is_no_correction_of_these_items_is_refused(tmp_path: Path) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        others = Vectors(space.gallery.held.ids, cloud(ITEMS, 77))
+        elsewhere = unhub.fit(others, space.bank, method="nnn")
+        plan = unhub.fit(space.gallery.held, method="otn")
+    good = saved(space.correction, tmp_path / "good.unhub")
+    with served(space) as (_, client):
+        for content in (b"", b"hello", good[:-7], good[:100] + b"x" + good[101:]):
+            error = told(client.post("/v1/corrections", content=content))
+            assert error["argument"] == "body" and "/tmp" not in error["problem"]
+        assert "60 are not" in told(client.post("/v1/corrections", content=saved(elsewhere, tmp_path / "e")))["problem"]
+        assert "is a plan" in told(client.post("/v1/corrections", content=saved(plan, tmp_path / "p")))["problem"]
+        assert len(client.get("/v1/corrections").json()["versions"]) == 1
+
+
+def test_an_older_version_follows_the_items(tmp_path: Path) -> None:
+    """A version that is activated after the items changed is that of the items as they are now."""
+    space = small_space()
+    new = cloud(2, 20)
+    with kernels.prefer("numpy"):
+        other = unhub.fit(space.gallery.held, space.bank, method="is:tau=0.1")
+    with served(space) as (service, client), kernels.prefer("numpy"):
+        client.post("/v1/corrections", content=saved(other, tmp_path / "c.unhub"))
+        client.post("/v1/items", json={"ids": ["n1", "n2"], "vectors": new.tolist()})
+        client.request("DELETE", "/v1/items", json={"ids": ["i5", "n2"]})
+        assert client.post("/v1/corrections/v2/activate").json()["version"] == "v2.2"
+        held = service.live.now.gallery.held
+        expected = unhub.fit(held, space.bank, method="is:tau=0.1")
+        answer = search(client, k=ITEMS)
+        found = unhub.searcher(held, expected).search(cloud(SAMPLES, 3)[3:4], ITEMS)
+    assert [hit["id"] for hit in answer["hits"]] == found.ids[0].tolist()
+
+
+def test_a_restart_serves_what_was_active(tmp_path: Path) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        other = unhub.fit(space.gallery.held, space.bank, method="is:tau=0.1")
+    state = tmp_path / "state"
+    with served(space, state=state) as (_, client):
+        client.post("/v1/corrections", content=saved(other, tmp_path / "c.unhub"))
+        client.post("/v1/corrections/v2/activate")
+        client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 5).tolist(), "texts": ["nüß"]})
+        client.request("DELETE", "/v1/items", json={"ids": ["i9"]})
+        before = search(client, k=ITEMS)
+    with served(small_space(), state=state) as (_, client):
+        assert search(client, k=ITEMS) == before
+        assert before["version"] == "v2.2"
+        assert client.post("/v1/corrections/rollback").json()["version"] == "v1.2"
+    with served(small_space(), state=state) as (_, client):
+        assert search(client)["version"] == "v1.2"
+        assert client.get("/v1/items/n1").json()["text"] == "nüß"
+        assert len(client.get("/v1/corrections").json()["versions"]) == 2
+
+
+def test_a_state_that_is_damaged_is_named(tmp_path: Path) -> None:
+    with served(state=tmp_path) as (_, client):
+        client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 5).tolist()})
+    (tmp_path / "corrections" / "active.json").write_text("{")
+    with (
+        pytest.raises(ValueError, match=r"active\.json: is not what `unhub serve --state` wrote"),
+        served(state=tmp_path),
+    ):
+        pass
+
+
+def test_old_versions_are_dropped_but_never_the_way_back(tmp_path: Path) -> None:
+    space = small_space()
+    with served(space, state=tmp_path / "state") as (_, client):
+        for number in range(30):
+            with kernels.prefer("numpy"):
+                one = unhub.fit(space.gallery.held, space.bank, method=f"is:tau={0.1 + number / 100:.2f}")
+            name = client.post("/v1/corrections", content=saved(one, tmp_path / "c.unhub")).json()["name"]
+            if number == 0:
+                client.post(f"/v1/corrections/{name}/activate")
+        names = [one["name"] for one in client.get("/v1/corrections").json()["versions"]]
+        assert len(names) == 20 and {"v1", "v2", "v31"} <= set(names)
+        assert len(list((tmp_path / "state" / "corrections").glob("*.unhub"))) == 20
+        assert client.post("/v1/corrections/rollback").json()["version"] == "v1"
+
+
+def test_a_refit_is_judged_offered_activated_and_rolled_back() -> None:
+    with served() as (_, client):
+        answer = client.post("/v1/refit", json={"method": "nnn:k=4,alpha=0.5"})
+        assert answer.status_code == 202 and answer.json()["state"] == "running"
+        told(client.post("/v1/refit", json={}), 409)
+        status = until(client, "/v1/refit", lambda _, found: found["state"] != "running")
+        assert status["state"] == "offered" and status["version"] == "v2", status
+        assert status["judged"]["reason"].endswith(".")
+        assert set(status["judged"]["hubness"]) == {"active", "offered"}
+        (offered,) = [one for one in client.get("/v1/corrections").json()["versions"] if one["offered"]]
+        assert offered["judged"] == status["judged"]
+        assert client.post("/v1/corrections/v2/activate").json()["version"] == "v2"
+        assert client.get("/v1/refit").json()["state"] == "idle"
+        assert client.post("/v1/corrections/rollback").json()["version"] == "v1"
+
+
+def test_a_refit_is_cancelled_and_an_offer_is_dropped() -> None:
+    with served() as (_, client):
+        client.post("/v1/refit", json={})
+        assert client.delete("/v1/refit").json()["state"] == "cancelled"
+        client.post("/v1/refit", json={"method": "is:tau=0.1"})
+        until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
+        assert client.delete("/v1/refit").json()["state"] == "idle"
+        assert len(client.get("/v1/corrections").json()["versions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "argument"),
+    [
+        ({"method": "otn"}, "method"),
+        ({"method": "gc"}, "method"),
+        ({"method": "nonsense"}, "method"),
+        ({"bank": "log"}, "bank"),
+        ({"bank": "both"}, "bank"),
+    ],
+)
+def test_a_refit_that_cannot_be_served_is_refused(body: dict[str, str], argument: str) -> None:
+    with served() as (_, client):
+        assert told(client.post("/v1/refit", json=body))["argument"] == argument
+        assert client.get("/v1/refit").json()["state"] == "idle"
+
+
+def test_a_refit_on_the_log_keeps_its_bank(tmp_path: Path) -> None:
+    queries = cloud(400, 30)
+    with served(state=tmp_path / "state", log=tmp_path / "log") as (_, client):
+        told(client.post("/v1/refit", json={"bank": "log"}))
+        for query in queries:
+            search_body = {"vector": query.tolist(), "k": 2}
+            assert client.post("/v1/search", json=search_body).status_code == 200
+        client.post("/v1/refit", json={"bank": "log", "method": "nnn:k=4"})
+        status = until(client, "/v1/refit", lambda _, found: found["state"] != "running")
+        assert status["state"] == "offered", status
+        client.post("/v1/corrections/v2/activate")
+        added = client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 5).tolist()})
+        bank = until(client, "/v1/bank", lambda status, _: status == 200)
+        assert bank["queries_today"]["count"] == 400 and bank["queries_today"]["sentence"]
+    assert len(unhub.read_vectors(tmp_path / "log")) == 400
+    assert added.json()["version"] == "v2.1"
+    with served(small_space(), state=tmp_path / "state") as (_, client):
+        assert client.get("/v1/about").json()["version"] == "v2.1"
+
+
+def test_marks_are_labels_that_eval_reads(tmp_path: Path) -> None:
+    space = small_space()
+    with served(space, state=tmp_path) as (_, client), kernels.prefer("numpy"):
+        for row, item in ((3, "i1"), (4, "i2")):
+            answer = client.post("/v1/marks", json={"query": {"sample": row}, "item": item})
+            assert answer.status_code == 200, answer.text
+        assert answer.json() == {"marks": 2}
+        assert (
+            told(client.post("/v1/marks", json={"query": {"sample": 3}, "item": "nobody"}), 404)["argument"] == "item"
+        )
+    with served(small_space(), state=tmp_path) as (_, client), kernels.prefer("numpy"):
+        body = {"query": {"vectors": cloud(2, 8).tolist()}, "item": "i5"}
+        assert client.post("/v1/marks", json=body).json() == {"marks": 4}
+    queries = unhub.read_vectors(tmp_path / "marks" / "queries")
+    np.testing.assert_array_equal(queries.rows[:], np.concatenate([cloud(SAMPLES, 3)[3:5], cloud(2, 8)]))
+    relevance = unhub.read_relevance(tmp_path / "marks" / "relevance.csv")
+    with kernels.prefer("numpy"):
+        result = unhub.evaluate(queries, space.gallery.held, relevance, [space.correction], measures=["R@10"])
+    assert result.best is not None
+
+
+def test_a_mark_that_was_cut_off_is_mended(tmp_path: Path) -> None:
+    with served(state=tmp_path) as (_, client):
+        client.post("/v1/marks", json={"query": {"sample": 3}, "item": "i1"})
+    path = tmp_path / "marks" / "relevance.csv"
+    path.write_bytes(path.read_bytes() + b"1,i")
+    with served(small_space(), state=tmp_path) as (_, client):
+        assert client.post("/v1/marks", json={"query": {"sample": 4}, "item": "i2"}).json() == {"marks": 2}
+    assert path.read_text() == "query_id,item_id\n0,i1\n1,i2\n"
+
+
+def test_marks_need_a_folder() -> None:
+    with served() as (_, client):
+        assert client.get("/v1/about").json()["can"]["mark"] is False
+        assert "--state" in told(client.post("/v1/marks", json={"query": {"sample": 3}, "item": "i1"}))["remedy"]
+
+
+def test_two_services_do_not_share_a_folder(tmp_path: Path) -> None:
+    with served(state=tmp_path), pytest.raises(ValueError, match="in use"), served(small_space(), state=tmp_path):
+        pass
+
+
+def test_nothing_is_kept_without_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with served() as (_, client):
+        search(client)
+    assert list(tmp_path.iterdir()) == []
