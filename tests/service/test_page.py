@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import urllib.parse
@@ -20,30 +19,19 @@ from PIL import Image
 
 import unhub
 from tests import browser, shapes
+from tests.service.http.running import running
 
 pytestmark = pytest.mark.once
 
-START_SECONDS = 60
 PHONE, DESKTOP = 360, 1280
 FOUND = "!document.querySelector('.found').hidden && !document.querySelector('.found').hasAttribute('aria-busy')"
 
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[str]:
-    """Start `unhub serve` as a program, yield its address, and end it."""
-    command = [sys.executable, "-m", "unhub", "serve", "--port", "0", *arguments]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search(r"http://[\w.:]+", line):
-                yield found[0]
-                break
-        else:
-            raise AssertionError("the service did not start")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=START_SECONDS)
+    """Start `unhub serve` in a folder, and yield its address."""
+    with running(arguments, folder) as (_, port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def posted(address: str, path: str, body: dict[str, Any]) -> Any:
@@ -431,8 +419,16 @@ def hostile(row: int) -> str:
     return f"{HOSTILE[row % len(HOSTILE)]} {row}"
 
 
-GIVEN = ("--items", "items.npy", "--correction", "c.unhub", "--bank", "bank.npy", "--item-texts", "texts.csv")
-GIVEN += ("--queries", "queries.npy", "--query-texts", "asked.csv", "--item-images", "pictures")
+FILES = {
+    "items": "items.npy",
+    "correction": "c.unhub",
+    "bank": "bank.npy",
+    "queries": "queries.npy",
+    "item-texts": "texts.csv",
+    "query-texts": "asked.csv",
+    "item-images": "pictures",
+}
+GIVEN = [part for option, name in FILES.items() for part in (f"--{option}", name)]
 
 
 @pytest.fixture(scope="module")
@@ -532,3 +528,14 @@ def test_a_token_is_asked_for_and_used(page: browser.Page, files: Path) -> None:
         page.value("sessionStorage.clear()")
     assert all("401" in one for one in page.complaints)
     page.complaints.clear()
+
+
+def test_the_picture_of_the_docs_can_be_made(tmp_path: Path) -> None:
+    browser.program()
+    script = Path(__file__).parents[2] / "benchmarks" / "serve_page.py"
+    arguments = [sys.executable, str(script), "shot.png"]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "shot.png") as shot:
+        assert shot.width == DESKTOP
+        assert len(shot.convert("RGB").getcolors(1 << 24) or []) > 50
