@@ -31,7 +31,7 @@ $(STAMP): pyproject.toml
 	  echo "unhub needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[fast]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[fast,serve]'
 	@touch $@
 
 $(DEV_STAMP): $(STAMP)
@@ -53,6 +53,7 @@ test: $(DEV_STAMP) browser ## run the tests, then again without numba
 
 demo: $(STAMP) ## search the functions on this machine by what they do, before and after
 	$(RUN) -m unhub demo
+	@echo "To search on a page: $(VENV)/bin/unhub serve, then open http://127.0.0.1:8000"
 
 check: $(DEV_STAMP) ## lint, formatting, types
 	$(RUN) -m ruff check .

@@ -138,7 +138,7 @@ class SearchAnswer(BaseModel):
     asked: str | None
 
 
-class Sample(BaseModel):
+class SampleAnswer(BaseModel):
     """A sample query."""
 
     id: int | str
@@ -149,4 +149,4 @@ class SamplesAnswer(BaseModel):
     """Some sample queries of all."""
 
     total: int
-    samples: list[Sample]
+    samples: list[SampleAnswer]

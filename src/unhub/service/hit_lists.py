@@ -10,7 +10,7 @@ from urllib.parse import quote
 from unhub.arrays import Ids
 from unhub.correction import Scores
 from unhub.search.hits import Id
-from unhub.service.questions import Found, Question
+from unhub.service.questions import Question, Reply
 from unhub.service.version import Version
 
 Json: TypeAlias = dict[str, Any]
@@ -62,7 +62,7 @@ def short(score: object) -> float:
     return float(str(score))
 
 
-def answer_of(question: Question, found: Found, describing: Describing) -> Json:
+def answer_of(question: Question, found: Reply, describing: Describing) -> Json:
     """Return the answer to a question; with the raw ranking, both say where a hit is in the other."""
     k = question.k
     hits = describing.hits(found.ids[:k], found.scores[:k])

@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Reply:
     """The ids and scores that one question found, best first; raw: those of the raw ranking, if it was wanted."""
 
     ids: Ids
@@ -62,18 +62,18 @@ class Found:
     depth: int
 
 
-def find_all(questions: Sequence[Question]) -> list[Found | Exception]:
+def find_all(questions: Sequence[Question]) -> list[Reply | Exception]:
     """Answer the questions, with one search for all that have the same version, combination and filters."""
     groups: dict[Key, list[int]] = {}
     for place, one in enumerate(questions):
         groups.setdefault(one.key, []).append(place)
-    answers: dict[int, Found | Exception] = {}
+    answers: dict[int, Reply | Exception] = {}
     for places in groups.values():
         answers.update(zip(places, _each([questions[place] for place in places]), strict=True))
     return [answers[place] for place in range(len(questions))]
 
 
-def _each(group: Sequence[Question]) -> Sequence[Found | Exception]:
+def _each(group: Sequence[Question]) -> Sequence[Reply | Exception]:
     """Answer a group; where it fails as a whole, each alone, so that a wrong question fails nobody else."""
     try:
         return _find(group)
@@ -81,7 +81,7 @@ def _each(group: Sequence[Question]) -> Sequence[Found | Exception]:
         return [error] if len(group) == 1 else [_each([one])[0] for one in group]
 
 
-def _find(group: Sequence[Question]) -> list[Found]:
+def _find(group: Sequence[Question]) -> list[Reply]:
     first = group[0]
     both = [one for one in group if one.both]
     corrected = _asked(group, lambda sets, k, **limits: first.version.search(sets, k, _strengths(group), **limits))
@@ -92,7 +92,7 @@ def _find(group: Sequence[Question]) -> list[Found]:
         if one.both and raw is not None:
             beside = _cut(raw, at, one.depth)
             at += 1
-        found.append(Found(*_cut(corrected, row, one.depth), beside, one.depth))
+        found.append(Reply(*_cut(corrected, row, one.depth), beside, one.depth))
     return found
 
 

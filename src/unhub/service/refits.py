@@ -29,7 +29,7 @@ TUNED_SHARE = 0.9  # of the progress: choosing and fitting; the rest is counting
 FEWEST_JUDGES = 50  # sample queries; with fewer, the bank judges itself
 
 
-class Cancelled(Exception):
+class RefitCancelled(Exception):
     """Raised inside a refit that nobody wants any more."""
 
 
@@ -118,7 +118,7 @@ class Refits:
 
         def tick(share: float) -> None:
             if cancel.is_set():
-                raise Cancelled
+                raise RefitCancelled
             self._put(RefitStatus("running", share), cancel)
 
         try:
@@ -129,7 +129,7 @@ class Refits:
             if not cancel.is_set():
                 name = self._offer(best, about, task.kept_bank)
                 self._put(RefitStatus("offered", 1.0, name, judged), cancel)
-        except Cancelled:
+        except RefitCancelled:
             pass
         except Exception as error:
             self._put(RefitStatus("failed", error=str(error) or type(error).__name__), cancel)

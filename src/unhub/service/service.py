@@ -31,7 +31,7 @@ from unhub.service.kept.marks import Marks
 from unhub.service.limits import ServiceLimits
 from unhub.service.live_version import LiveVersion
 from unhub.service.metrics import Metrics
-from unhub.service.questions import Found, Question, check_vectors, find_all
+from unhub.service.questions import Question, Reply, check_vectors, find_all
 from unhub.service.refits import Refits, RefitTask, stacked_bank
 from unhub.service.served import ServedSpace
 from unhub.service.version import Version
@@ -66,7 +66,7 @@ class Service:
         self._counts: Background[HubCounts] = Background("hub counts")
         self._verdicts: Background[BankReport] = Background("bank")
         self._refits = Refits(self.live.offer, self.live.drop, space.threads)
-        self._searching: Joiner[Question, Found] = Joiner("search", self._find, limits.joined if joins else 1)
+        self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
         self.ready = True
         self._count()
@@ -371,12 +371,12 @@ class Service:
 
     # Inside
 
-    def _find(self, questions: Sequence[Question]) -> list[Found | Exception]:
+    def _find(self, questions: Sequence[Question]) -> list[Reply | Exception]:
         """Answer questions together, on the thread that searches."""
         answers = find_all(questions)
         self.metrics.multiplies.inc()
         for question, found in zip(questions, answers, strict=True):
-            if isinstance(found, Found):
+            if isinstance(found, Reply):
                 positions = question.version.names.looked_up(found.ids[: question.k])[0]
                 self.metrics.observe(question.version, question.vectors, positions)
         return answers

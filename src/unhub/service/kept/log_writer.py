@@ -37,7 +37,7 @@ MOST_TODAY = 20_000  # of today's queries, the last ones
 DAY_SECONDS = 86_400
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A query vector, (dimensions,), and what was returned for it."""
 
     vector: Float32
@@ -60,7 +60,7 @@ class LogWriter:
         self._number = int(present[-1].stem) if present else 0
         self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
         self._files: tuple[IO[bytes], IO[bytes]] | None = None
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[LogEntry] = deque()
         self._changed = threading.Condition()
         self._open = True
         self._synced = time.monotonic()
@@ -82,7 +82,7 @@ class LogWriter:
                 self.dropped += len(vectors)
                 return -1
             first, self._given = self._given, self._given + len(vectors)
-            self._waiting.extend(Entry(np.array(row, ROW_TYPE), returned, version, now) for row in vectors)
+            self._waiting.extend(LogEntry(np.array(row, ROW_TYPE), returned, version, now) for row in vectors)
             return first
 
     def flush(self) -> None:
@@ -151,7 +151,7 @@ class LogWriter:
                 self._end_segment()
                 self._count_again()
 
-    def _append(self, entries: Sequence[Entry]) -> None:
+    def _append(self, entries: Sequence[LogEntry]) -> None:
         rows, lines = self._files or self._new_segment()
         rows.write(b"".join(entry.vector.tobytes() for entry in entries))
         told = []
