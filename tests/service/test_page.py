@@ -474,6 +474,18 @@ def test_more_like_an_item_with_a_number(page: browser.Page, gallery: str) -> No
     assert names(page, "corrected") == [hostile(hit["id"]) for hit in answer["hits"]]
 
 
+@pytest.mark.parametrize("asked", [{"item": 3}, {"sample": 4}])
+def test_the_copied_python_reads_the_files(
+    page: browser.Page, gallery: str, files: Path, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(page, gallery, DESKTOP, **asked)
+    page.click(".calls summary")
+    monkeypatch.chdir(files)
+    namespace: dict[str, Any] = {}
+    exec(page.value("document.querySelectorAll('.calls code')[1].textContent"), namespace)
+    assert [hostile(one) for one in namespace["ids"][0].tolist()] == names(page, "corrected")
+
+
 def test_what_was_meant_is_kept(page: browser.Page, gallery: str, files: Path) -> None:
     search(page, gallery, DESKTOP, sample=4)
     page.click(".corrected .mark")

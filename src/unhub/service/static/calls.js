@@ -3,12 +3,7 @@
 import { element } from "./elements.js";
 import { token } from "./service.js";
 
-const GENERIC = [
-  "import unhub",
-  "",
-  'items = unhub.read_vectors("gallery.npy")',
-  'searcher = unhub.searcher(items, unhub.load("correction.unhub"))',
-];
+const FIRST_VERSION = "v1"; // the one that the service was started with, which its lines of Python load
 
 /** Quote a text for a shell. */
 function quoted(text) {
@@ -47,7 +42,8 @@ export function asPython(body, about) {
     texts: `ids, scores = searcher.search_sets([described], ${more}, combine=${combine})`,
     item: `ids, scores = searcher.search(queries, ${more}, exclude=[${literal(body.item)}])`,
   }[kind] ?? `ids, scores = searcher.search(queries, ${more})`;
-  return [...(about.python ?? GENERIC), "", ...QUERIES[kind](body), search].join("\n");
+  const other = about.version === FIRST_VERSION ? [] : [`# The service answers by ${about.version}: load that correction for the same answers.`];
+  return [...about.python, ...other, "", ...QUERIES[kind](body), search].join("\n");
 }
 
 /** Copy a text; where the browser forbids it, as on plain http, by a selection. */
