@@ -1,6 +1,6 @@
 // Bank page: is the bank good, today's queries against it, a refit, and the versions of the correction.
 
-import { clock, element, said } from "./elements.js";
+import { clock, count, element, said, share, short } from "./elements.js";
 import { call, get, newestOnly } from "./service.js";
 
 const AGAIN_MS = 500; // while a refit runs
@@ -77,7 +77,8 @@ export function bankPage(shell) {
       element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The refit was cancelled.") } }, "Cancel"),
     ],
     offered: (refit) => [
-      element("p", {}, element("b", {}, refit.version), " is ready. ", said(refit.judged?.reason ?? "")),
+      element("p", {}, element("b", {}, refit.version), " is ready. ", said(refit.judged.reason)),
+      hubnessLine(refit.judged.hubness),
       element("p", { class: "row" },
         element("button", { type: "button", class: "primary", on: { click: () => activate(refit.version) } }, `Activate ${refit.version}`),
         element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The offer was dropped.") } }, "Drop it")),
@@ -85,6 +86,18 @@ export function bankPage(shell) {
     failed: (refit) => [element("div", { class: "problem", role: "alert" }, element("p", {}, `The refit failed: ${refit.error}`)), refitForm()],
     cancelled: () => [element("p", { class: "note" }, "The refit was cancelled."), refitForm()],
   };
+
+  /** What changes for the hubs, from the active version to the offered one. */
+  function hubnessLine(hubness) {
+    if (!hubness) return null;
+    const { active, offered } = hubness;
+    const words = [
+      `worst hub in ${count(active.largest)} \u2192 ${count(offered.largest)} lists`,
+      `never found ${share(active.anti_hubs)} \u2192 ${share(offered.anti_hubs)}`,
+      `skewness ${short(active.skewness, 2)} \u2192 ${short(offered.skewness, 2)}`,
+    ];
+    return element("p", {}, `Hubs, from the active version to this one: ${words.join(", ")}.`);
+  }
 
   function refitForm() {
     if (!can.refit) return element("p", {}, "This service cannot refit: it was started without a bank.");
@@ -120,7 +133,7 @@ export function bankPage(shell) {
       element("div", {}, element("b", {}, one.name), " ", one.active ? element("span", { class: "badge good" }, "active") : one.offered ? element("span", { class: "badge warn" }, "offered") : null,
         " ", element("code", {}, one.method), element("span", { class: "note" }, ` ${clock(one.when)}`),
         one.why ? element("p", { class: "note" }, said(one.why)) : null,
-        one.judged?.reason ? element("p", { class: "note" }, said(one.judged.reason)) : null),
+        one.judged ? element("details", { class: "note" }, element("summary", {}, "How it was judged"), said(one.judged.reason)) : null),
       one.active ? null : element("button", { type: "button", on: { click: () => activate(one.name) }, "aria-label": `Activate ${one.name}` }, "Activate"));
   }
 

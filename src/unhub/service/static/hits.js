@@ -77,7 +77,7 @@ export function askedQuery(query, about) {
 /** An entry of a list of items: place, picture, name that searches for more like it, and what else is given. */
 export function entry(hit, { key = null, side = null, meta = [], end = [] } = {}) {
   const name = element("a", { class: "name", href: searchAddress({ item: hit.id }), title: "More like this" }, said(nameOf(hit)));
-  const id = hit.text !== null && hit.text !== undefined && !isGlyph(hit.id) ? said(hit.id, { class: "id" }) : null;
+  const id = hit.text !== null && hit.text !== undefined && !isGlyph(hit.id) ? element("span", { class: "id" }, "id ", said(hit.id)) : null;
   return element("li", { class: "hit", "data-key": key, "data-side": side },
     element("span", { class: "place" }, hit.rank === undefined ? "" : String(hit.rank)),
     picture(hit),
