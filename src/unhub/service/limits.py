@@ -13,7 +13,7 @@ class ServiceLimits:
     """How much one request may ask for, and how many may be under way.
 
     joined: queries that are multiplied together. reading: requests whose bodies are still coming. working: requests
-    that are being answered.
+    that are being answered. uploads: whole files that are being read or answered.
     """
 
     k: int = 1000
@@ -25,6 +25,7 @@ class ServiceLimits:
     body_seconds: float = 30.0
     reading: int = 512
     working: int = 256
+    uploads: int = 2
     joined: int = 64
 
     def check_k(self, k: int) -> int:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from unhub.arrays import Float32, random_positions, unit
+from unhub.arrays import Float32, Ids, random_positions, unit
 from unhub.data.vectors import Vectors
 from unhub.evaluation.chance import chance_of
 from unhub.evaluation.hubness import figures_of, top_items
@@ -35,10 +35,10 @@ class ReturnedCounts:
         self._newer = self._older.copy()
         self._answers = [0, 0]
 
-    def add(self, positions: NDArray[np.int64]) -> None:
-        """Count the first places of an answer."""
-        self._newer[positions] += 1
-        self._answers[1] += 1
+    def add(self, positions: NDArray[np.int64], answers: int) -> None:
+        """Count the first places of some answers."""
+        np.add.at(self._newer, positions, 1)
+        self._answers[1] += answers
         if self._answers[1] >= WINDOW // 2:
             self._older, self._newer = self._newer, np.zeros(len(self.version), np.int64)
             self._answers = [self._answers[1], 0]
@@ -123,13 +123,14 @@ class Metrics:
         self.requests.labels(route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def observe(self, version: Version, queries: Float32, positions: NDArray[np.int64]) -> None:
-        """Note the queries of a search and the positions that it returned."""
+    def observe(self, version: Version, queries: Float32, returned: Sequence[Ids]) -> None:
+        """Note the queries of some searches, (queries, dimensions), and the ids that each search returned."""
+        positions = version.names.looked_up(np.concatenate([ids[:PLACES] for ids in returned]))[0]
         self.queries.inc(len(queries))
         with self._lock:
             if self._returned.version is not version:
                 self._returned = ReturnedCounts(version)
-            self._returned.add(positions[:PLACES])
+            self._returned.add(positions, len(returned))
             self._distances.add(queries)
 
     def text(self, also: Callable[[], None]) -> bytes:

@@ -92,14 +92,16 @@ class Refits:
     def cancel(self) -> RefitStatus:
         """Stop a refit that runs, or drop the offer."""
         with self._lock:
-            if self._status.state == "running":
+            before = self._status
+            if before.state == "running":
                 self._cancel.set()
-                self._status = replace(self._status, state="cancelled")
+                self._status = replace(before, state="cancelled")
             else:
-                if self._status.version is not None:
-                    self._drop(self._status.version)
                 self._status = RefitStatus()
-            return self._status
+            now = self._status
+        if before.version is not None:  # not under the lock: it may wait for another change
+            self._drop(before.version)
+        return now
 
     def taken(self, name: str) -> None:
         """Note that an offer was activated."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -43,6 +46,10 @@ FEWEST_TODAY = 50  # queries that can be compared with the bank
 MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class Service:
     """One space, served: every answer comes from one version, which it names."""
 
@@ -68,12 +75,14 @@ class Service:
         self._refits = Refits(self.live.offer, self.live.drop, space.threads)
         self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
+        self._changing = ThreadPoolExecutor(1, "changes")
         self.ready = True
         self._count()
 
     def close(self) -> None:
         """Answer what waits, and end."""
         self.ready = False
+        self._changing.shutdown()
         self._encoding.close()
         self._searching.close()
         self._refits.close()
@@ -286,6 +295,11 @@ class Service:
 
     # Changes
 
+    async def in_turn(self, change: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+        """Run a change after those that wait, on a thread that nothing else needs."""
+        call = partial(copy_context().run, change, *given, **named)
+        return await asyncio.get_running_loop().run_in_executor(self._changing, call)
+
     def add_items(self, body: NewItemsBody) -> Json:
         """Add items."""
         self.limits.check_count("ids", len(body.ids))
@@ -375,10 +389,11 @@ class Service:
         """Answer questions together, on the thread that searches."""
         answers = find_all(questions)
         self.metrics.multiplies.inc()
-        for question, found in zip(questions, answers, strict=True):
-            if isinstance(found, Reply):
-                positions = question.version.names.looked_up(found.ids[: question.k])[0]
-                self.metrics.observe(question.version, question.vectors, positions)
+        good = [(one, found) for one, found in zip(questions, answers, strict=True) if isinstance(found, Reply)]
+        for version in {one.version for one, _ in good}:
+            mine = [(one, found) for one, found in good if one.version is version]
+            vectors = np.concatenate([one.vectors for one, _ in mine])
+            self.metrics.observe(version, vectors, [found.ids[: one.k] for one, found in mine])
         return answers
 
     def _combination(self, body: SearchBody) -> CombinationLike | None:

@@ -19,6 +19,7 @@ from unhub.errors import ArgumentError
 from unhub.service.bodies import ErrorAnswer
 from unhub.service.http.routes import change_routes, item_routes, search_routes
 from unhub.service.http.safety import Access, Guard, problem_of
+from unhub.service.joining import Closed
 from unhub.service.limits import Refused
 from unhub.service.service import Service
 from unhub.service.version import UnknownItem
@@ -65,6 +66,11 @@ def _add_errors(app: FastAPI) -> None:
     async def wrong(request: Request, error: ArgumentError) -> Response:
         status = error.status if isinstance(error, Refused) else 404 if isinstance(error, UnknownItem) else 400
         return Response(problem_of(error), status, media_type="application/json")
+
+    @app.exception_handler(Closed)
+    async def ending(request: Request, error: Closed) -> Response:
+        told = Refused(503, "service", "is ending", "ask another one")
+        return Response(problem_of(told), told.status, media_type="application/json")
 
     @app.exception_handler(ValueError)
     async def unusable(request: Request, error: ValueError) -> Response:

@@ -79,12 +79,12 @@ def item_routes(service: Service) -> APIRouter:
     @routes.post("/v1/items")
     async def add(body: NewItemsBody) -> Response:
         """Add items, with new ids; the correction is extended by them."""
-        return JSONResponse(await asyncio.to_thread(service.add_items, body))
+        return JSONResponse(await service.in_turn(service.add_items, body))
 
     @routes.delete("/v1/items")
     async def remove(body: GoneItemsBody) -> Response:
         """Remove items."""
-        return JSONResponse(await asyncio.to_thread(service.remove_items, body.ids))
+        return JSONResponse(await service.in_turn(service.remove_items, body.ids))
 
     @routes.get("/v1/items/{id:path}")
     async def item(id: str) -> Response:
@@ -113,27 +113,27 @@ def change_routes(service: Service) -> APIRouter:
     @routes.get("/corrections")
     async def versions() -> Response:
         """The versions of the correction, and which is active."""
-        return JSONResponse(service.live.to_dict())
+        return JSONResponse(await asyncio.to_thread(service.live.to_dict))
 
     @routes.post("/corrections", openapi_extra=A_FILE)
     async def upload(request: Request) -> Response:
         """Upload a file of unhub.save; it is a version then, which can be activated."""
-        return JSONResponse(await asyncio.to_thread(service.live.upload, await request.body()))
+        return JSONResponse(await service.in_turn(service.live.upload, await request.body()))
 
     @routes.post("/corrections/rollback")
     async def roll_back() -> Response:
         """Answer by the version that was active before."""
-        return JSONResponse(await asyncio.to_thread(service.roll_back))
+        return JSONResponse(await service.in_turn(service.roll_back))
 
     @routes.post("/corrections/{name}/activate")
     async def activate(name: str) -> Response:
         """Answer by this version from now on."""
-        return JSONResponse(await asyncio.to_thread(service.activate, name))
+        return JSONResponse(await service.in_turn(service.activate, name))
 
     @routes.post("/refit", status_code=202)
     async def refit(body: RefitBody) -> Response:
         """Fit again in the background; the result is judged, and offered as a version."""
-        return JSONResponse(await asyncio.to_thread(service.refit, body), 202)
+        return JSONResponse(await service.in_turn(service.refit, body), 202)
 
     @routes.get("/refit")
     async def refit_status() -> Response:
@@ -143,6 +143,6 @@ def change_routes(service: Service) -> APIRouter:
     @routes.delete("/refit")
     async def cancel() -> Response:
         """Stop the refit, or drop its offer."""
-        return JSONResponse(service.cancel_refit())
+        return JSONResponse(await service.in_turn(service.cancel_refit))
 
     return routes

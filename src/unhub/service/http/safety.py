@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OPEN_PATHS = ("/", "/api", "/healthz", "/readyz", "/openapi.json")  # without data, so without a token
+HEALTH_PATHS = ("/healthz", "/readyz", "/metrics")  # answered under any load
 OPEN_FOLDER = "/static/"
 UPLOADS = "/v1/corrections"  # takes whole files
 LOGGER = logging.getLogger("unhub.service")
@@ -52,7 +53,7 @@ class Guard:
     ) -> None:
         """observe: hears the route, the status and the seconds of every answer."""
         self.app, self.access, self.limits, self._observe = app, access, limits, observe
-        self._reading = self._working = 0
+        self._reading = self._working = self._uploads = 0
         self._headers = [
             (b"content-security-policy", access.policy.encode()),
             (b"x-content-type-options", b"nosniff"),
@@ -79,6 +80,18 @@ class Guard:
                 message = {**message, "headers": [*kept, *self._headers, (b"cache-control", cached)]}
             await send(message)
 
+        uploads = scope["method"] == "POST" and scope["path"].rstrip("/") == UPLOADS
+        if uploads and self._uploads >= self.limits.uploads:
+            await send_error(send_safely, _too_many(self.limits.uploads))
+            return
+        self._uploads += uploads
+        try:
+            await self._answer(scope, receive, send_safely, lambda: started)
+        finally:
+            self._uploads -= uploads
+
+    async def _answer(self, scope: Scope, receive: Receive, send_safely: Send, started: Callable[[], bool]) -> None:
+        """Check and read a request, and let it through."""
         try:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             self._check_caller(scope, headers)
@@ -88,7 +101,7 @@ class Guard:
             return
         except ConnectionError:
             return  # the client left while it was sending
-        if self._working >= self.limits.working:
+        if self._working >= self.limits.working and scope["path"] not in HEALTH_PATHS:
             await send_error(send_safely, _too_many(self.limits.working))
             return
         self._working += 1
@@ -96,7 +109,7 @@ class Guard:
             await self.app(scope, _replaying(body, receive), send_safely)
         except Exception:  # a bug: told to who runs the service, not to who called it
             LOGGER.exception("%s %s failed", scope["method"], getattr(scope.get("route"), "path", "a path"))
-            if not started:
+            if not started():
                 await send_error(send_safely, Refused(500, "service", "failed", "look at what it printed"))
         finally:
             self._working -= 1

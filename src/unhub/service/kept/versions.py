@@ -162,15 +162,16 @@ class KeptVersions:
                 path.unlink()
 
     def _load(self, folder: Path) -> None:
-        for path in sorted(folder.glob("v*.json"), key=lambda path: int(path.stem[1:])):
+        told = [path for path in folder.glob("v*.json") if path.stem[1:].isdecimal()]
+        for path in sorted(told, key=lambda path: int(path.stem[1:])):
             self._kept[path.stem] = _read(path)
         active = folder / ACTIVE
         if active.is_file():
-            told = _declared(active, History)
-            known = [name for name in told.before if name in self._kept]
-            if told.active not in self._kept:
-                raise ValueError(f"{active}: the active version {told.active!r} is not in {folder}")
-            self.history = History(told.active, tuple(known))
+            history = _declared(active, History)
+            known = [name for name in history.before if name in self._kept]
+            if history.active not in self._kept:
+                raise ValueError(f"{active}: the active version {history.active!r} is not in {folder}")
+            self.history = History(history.active, tuple(known))
 
 
 def _write(one: KeptCorrection, folder: Path) -> None:

@@ -1,0 +1,50 @@
+"""A store that is served: searched in its engine, with its own filters; its items are changed there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.service.spaces import ITEMS, cloud, served, small_space, told
+from tests.service.test_changes import until
+from unhub import kernels
+from unhub.service.served import Gallery
+from unhub.stores.store import StoredItems
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def gallery(tmp_path: Path) -> Gallery:
+    """Return items named i0, i1, ... in a table of LanceDB, with a price each."""
+    items = small_space().gallery.held
+    store = unhub.store(f"lancedb:{tmp_path}#photos")
+    store.create(items.dimensions, "cosine")
+    payload = [{"price": row} for row in range(ITEMS)]
+    store.write(StoredItems(items.ids, np.asarray(items.rows[:], np.float32), payload))
+    return Gallery(unhub.store(f"lancedb:{tmp_path}#photos"), {"i1": "first"})
+
+
+def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
+    from dataclasses import replace
+
+    with kernels.prefer("numpy"):
+        fitted = unhub.fit(gallery.items, cloud(400, 2), method="nnn:k=8")
+        space = replace(small_space(), gallery=gallery, correction=fitted)
+        expected = unhub.searcher(gallery.items, fitted).search(cloud(70, 3)[5:6], 10)
+        held = small_space().gallery.held
+        truth = unhub.searcher(held, unhub.fit(held, cloud(400, 2), method="nnn:k=8")).search(cloud(70, 3)[5:6], 10)
+    with served(space) as (_, client):
+        answer = client.post("/v1/search", json={"sample": 5, "raw": True}).json()
+        assert [hit["id"] for hit in answer["hits"]] == expected.ids[0].tolist() == truth.ids[0].tolist()
+        body = {"sample": 5, "where": "price < 3", "k": 10}
+        assert {hit["id"] for hit in client.post("/v1/search", json=body).json()["hits"]} == {"i0", "i1", "i2"}
+        error = told(client.post("/v1/search", json={"sample": 5, "where": "no such filter <"}))
+        assert "where" in (error["argument"], *error["problem"].split()) or error["argument"] == "store"
+        assert "i7" not in [hit["id"] for hit in client.post("/v1/search", json={"item": "i7"}).json()["hits"]]
+        assert until(client, "/v1/hubs", lambda status, _: status == 200, 120)["queries"] == 70
+        assert client.get("/v1/items/i1").json()["text"] == "first"
+        assert client.get("/v1/about").json()["can"]["combine"] == ["sa", "mf"]
+        error = told(client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 1).tolist()}))
+        assert "are in a store" in error["problem"]
