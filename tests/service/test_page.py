@@ -1,5 +1,6 @@
 """The page in a real browser, against a real service: on a phone and on a desktop, by mouse and by keys."""
 
+import base64
 import csv
 import json
 import re
@@ -18,7 +19,7 @@ import pytest
 from PIL import Image
 
 import unhub
-from tests import browser, shapes
+from tests import browser, shapes, tiny_encoders
 from tests.service.http.running import running
 
 pytestmark = pytest.mark.once
@@ -540,6 +541,30 @@ def test_a_token_is_asked_for_and_used(page: browser.Page, files: Path) -> None:
         page.value("sessionStorage.clear()")
     assert all("401" in one for one in page.complaints)
     page.complaints.clear()
+
+
+def test_a_picture_and_a_text_are_encoded(page: browser.Page, tmp_path: Path) -> None:
+    browser.program()
+    tiny_encoders.write_clip(tmp_path / "clip")
+    random = np.random.default_rng(0)
+    np.save(tmp_path / "items.npy", random.normal(size=(30, 12)).astype(np.float32))
+    items, bank = np.load(tmp_path / "items.npy"), random.normal(size=(300, 12)).astype(np.float32)
+    unhub.save(unhub.fit(items, bank, method="nnn:k=5"), tmp_path / "c.unhub")
+    Image.new("RGB", (40, 60), "red").save(tmp_path / "red.png")
+    given = ("--items", "items.npy", "--correction", "c.unhub", "--encoder", "clip")
+    with serving(tmp_path, *given) as address:
+        page.visit(address, PHONE)
+        page.click("#asked")  # nothing is shown yet: there is no sample to begin with
+        page.write("a red circle")
+        page.press("Enter")
+        page.wait_for("document.querySelector('.asked-for').textContent === 'Results for a red circle'")
+        document = page.call("DOM.getDocument")["root"]["nodeId"]
+        field = page.call("DOM.querySelector", nodeId=document, selector="#picture")["nodeId"]
+        page.call("DOM.setFileInputFiles", files=[str(tmp_path / "red.png")], nodeId=field)
+        page.wait_for("document.querySelector('.asked-for').textContent === 'Results for the picture red.png'")
+        picture = base64.b64encode((tmp_path / "red.png").read_bytes()).decode()
+        answer = posted(address, "/v1/search", {"picture": picture})
+        assert names(page, "corrected") == [str(hit["id"]) for hit in answer["hits"]]
 
 
 def test_the_picture_of_the_docs_can_be_made(tmp_path: Path) -> None:
