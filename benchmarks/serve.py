@@ -181,6 +181,7 @@ def _memory(
     done = threading.Event()
 
     def watch() -> None:
+        seen.append(_anonymous(process.pid))
         while not done.wait(1.0):
             seen.append(_anonymous(process.pid))
 

@@ -161,3 +161,15 @@ def test_multi_query_chooses_on_val_before_it_reports_on_test(tmp_path: Path) ->
         assert one["R@1"] == pytest.approx(one["curve"][size - 1]) == pytest.approx(100 * np.mean(one["first"]))
     assert "| MF over SA |" in output and "| queries in training |" in output
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_serve_prints_what_a_service_answers_and_whether_the_claims_hold(tmp_path: Path) -> None:
+    sizes = ("--items", "2000", "--dimensions", "16", "--seconds", "0.5", "--minutes", "0.03")
+    table = rows(run(tmp_path, "serve.py", *sizes))
+    measured = [row for row in table if row[0] in ("searcher", "alone", "joined")]
+    assert [(row[0], row[1]) for row in measured] == [
+        ("searcher", "1"),
+        *((kind, clients) for kind in ("alone", "joined") for clients in ("1", "8", "64")),
+    ]
+    assert all(float(row[2]) > 0 and row[5] == "0" for row in measured)
+    assert len([row for row in table if row[-1] in ("yes", "no")]) == 3

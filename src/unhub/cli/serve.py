@@ -305,6 +305,9 @@ def _say(service: Service, address: str, port: int, quiet: bool) -> None:
     echo(f"Serving {service.space.name}, {len(service.live.now):,} items: http://{address}:{port}")
     if quiet:
         return
+    now = service.live.now
+    if now.correction_name != service.live.given:
+        echo(f"{now.correction_name} ({now.correction.spec}) was active and is again; {service.live.given} was given.")
     if service.state is None:
         echo("Versions, added items and marks end with the service; --state DIR keeps them.")
     if service.log is not None:

@@ -42,7 +42,9 @@ class LiveVersion:
         check_servable(space.correction)
         self.versions = KeptVersions(None if state is None else state / CORRECTIONS)
         self._changes = KeptChanges(None if state is None else state / ITEMS)
-        first = self._made(self._first(), space.gallery)  # what was given must fit together, whatever was kept
+        given = self._first()
+        self.given = given.name  # of the correction that the service was started with
+        first = self._made(given, space.gallery)  # what was given must fit together, whatever was kept
         gallery = self._changes.replay(space.gallery)
         kept = self._active()
         if gallery is space.gallery and kept.correction is first.correction:
