@@ -1,4 +1,4 @@
-"""A headless Chromium driven over its debugging pipe: load a page, look at it, print it."""
+"""A headless Chromium driven over its debugging pipe: load a page, look at it, click and type in it, print it."""
 
 import base64
 import itertools
@@ -31,6 +31,14 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 SECONDS = 60.0
+KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Home": 36, "End": 35}
+SHIFT = 8  # as the browser numbers it
+MIDDLE = """one => {
+  one.scrollIntoView({block: "center"});
+  const box = one.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
+PAUSE_SECONDS = 0.02  # between two looks at the page
 
 
 @dataclass
@@ -43,14 +51,48 @@ class Page:
 
     def show(self, path: Path, width: int, height: int = 900, dark: bool = False) -> None:
         """Load a file in a window of this size, in light or dark colours, and wait until it is there."""
+        self.visit(path.resolve().as_uri(), width, height, dark)
+
+    def visit(self, address: str, width: int, height: int = 900, dark: bool = False) -> None:
+        """Load an address, as `show` loads a file."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=address)
+        self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def wait_for(self, script: str) -> None:
+        """Wait until an expression is true in the page."""
         deadline = time.monotonic() + SECONDS
-        while self.value("document.readyState") != "complete" or self.value("location.href") == "about:blank":
-            assert time.monotonic() < deadline, "the page did not load"
+        while not self.value(f"Boolean({script})"):
+            assert time.monotonic() < deadline, f"waited in vain for {script}"
+            time.sleep(PAUSE_SECONDS)
+
+    def click(self, selector: str) -> None:
+        """Click the middle of the first element that a selector finds, as a mouse does."""
+        self.wait_for(f"document.querySelector({json.dumps(selector)})")
+        x, y = self.value(f"({MIDDLE})(document.querySelector({json.dumps(selector)}))")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drag the mouse from one place of the window to another."""
+        steps = (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end))
+        for kind, (x, y) in steps:
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def write(self, text: str) -> None:
+        """Type a text where the focus is."""
+        self.call("Input.insertText", text=text)
+
+    def press(self, key: str, shift: bool = False) -> None:
+        """Press a key where the focus is: a character, or one that KEY_CODES has."""
+        code = KEY_CODES.get(key, ord(key[0].upper()))
+        written = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 else {}
+        held = {"key": key, "windowsVirtualKeyCode": code, "modifiers": SHIFT if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **held, **written)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **held)
 
     def value(self, script: str) -> Any:
         """Return what an expression is in the page."""

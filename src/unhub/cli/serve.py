@@ -258,6 +258,7 @@ def _recipe(named: _Named, gallery: Vectors | Store) -> tuple[str, ...]:
         f"items = {read or f'unhub.read_vectors({str(named.items)!r}{ids})'}",
         f"correction = unhub.load({str(named.correction)!r})",
         f"searcher = unhub.searcher(items, correction{f', index={named.index!r}' if named.index else ''})",
+        *([f"samples = unhub.read_vectors({str(named.queries)!r})"] if named.queries else []),
         *([f"head = unhub.load({models[0]!r})"] if models else []),
         *([f"encoder = unhub.load_encoder({texts[0]!r})", f"encode = {tower}"] if texts else []),
     )

@@ -28,7 +28,8 @@ DEMO_RECIPE = (
     "import unhub",
     "from unhub.service.served import demo_space",
     "space = demo_space()",
-    "searcher = unhub.searcher(space.gallery.items, space.correction)",
+    "items, samples = space.gallery.items, space.samples.vectors",
+    "searcher = unhub.searcher(items, space.correction)",
     "encode, head = space.encoder.texts, space.head",
 )
 
@@ -149,7 +150,8 @@ def demo_space(threads: int | None = None) -> ServedSpace:
     from unhub.demo.emoji.space import load_space
 
     space = load_space()
-    bank, asked = space.descriptions("bank").once(), space.descriptions("test", "keyword").once()
+    bank = space.descriptions("bank").once()
+    asked = space.descriptions("test", "keyword").once().without(bank.texts)
     texts = dict(zip(space.items.ids.tolist(), space.names, strict=True))
     mixed = np.random.default_rng(0).permutation(len(asked))  # in a file, like follows like
     samples = SampleQueries(
