@@ -21,7 +21,6 @@ from unhub.data.similarity import Dense, Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.data.witness import Witness
 from unhub.errors import ArgumentError, check_seed
-from unhub.estimating import Estimate, estimate
 from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
 from unhub.methods import METHODS, Method, parse
@@ -105,6 +104,8 @@ def fit(
         raise ArgumentError("method", "is an empty list", "name at least one method")
     if error is not None:
         check_error(error, methods, mergeable)
+        if on is not None:
+            raise ArgumentError("error", "cannot be combined with on: it is estimated on this machine", "leave one out")
         if isinstance(items, Dense):
             problem = "has no use with a matrix of similarities, which needs no pairs"
             raise ArgumentError("error", problem, "leave it out")
@@ -284,6 +285,8 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
 
 def _fit_within(error: float, methods: Sequence[Method], sets: _Sets, seed: int, workers: Workers) -> list[Correction]:
     """Fit methods that share a pass on as few pairs as keep the standard error of h below `error`."""
+    from unhub.estimating import Estimate, estimate  # here: most fits do not need it
+
     bank = sets.estimated_from(workers)
     resolved = [method.resolve(bank) for method in methods]
     found = estimate([method for method, _ in resolved], bank, error, seed, workers)
