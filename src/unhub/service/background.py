@@ -31,7 +31,7 @@ class Background(Generic[T]):
         self.closed = threading.Event()
 
     def get(self, key: str, make: Callable[[], T]) -> T | None:
-        """Return the value of a key, None while it is computed; raise if its computation failed."""
+        """Return the value of a key, None while it is computed; raise if that failed, and try again when next asked."""
         with self._lock:
             slot = self._slots.get(key)
             if slot is None:
@@ -39,6 +39,9 @@ class Background(Generic[T]):
                 while len(self._slots) > KEPT:
                     self._slots.popitem(last=False)
                 self._start(slot, make)
+                return None
+            if slot.error is not None:
+                del self._slots[key]
         if slot.error is not None:
             raise slot.error
         return slot.value

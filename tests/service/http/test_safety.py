@@ -1,13 +1,15 @@
 """Safety: tokens, limits, headers, origins and pictures; what must not get through does not."""
 
+import asyncio
 import base64
 import json
+from collections.abc import MutableMapping
 from pathlib import Path
 
 import pytest
 
 from tests.service.spaces import DIMENSIONS, served, small_space, told
-from unhub.service.http.safety import Access
+from unhub.service.http.safety import Access, Guard
 from unhub.service.kept.picture_files import PictureFiles
 from unhub.service.limits import ServiceLimits
 
@@ -89,6 +91,25 @@ def test_a_large_body_is_refused() -> None:
         told(client.post("/v1/search", content=pieces, headers=headers), 413)
         assert client.post("/v1/search", json={"vector": [1.0] * DIMENSIONS}).status_code == 200
         told(client.post("/v1/corrections", content=large))  # whose limit is another
+
+
+def test_a_body_that_does_not_come_is_given_up() -> None:
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        await asyncio.sleep(60)
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        sent.append(dict(message))
+
+    async def never(scope: object, receive: object, send: object) -> None:
+        raise AssertionError("it was let through")
+
+    guard = Guard(never, Access(), ServiceLimits(body_seconds=0.05), lambda route, status, seconds: None)
+    scope = {"type": "http", "method": "POST", "path": "/v1/search", "headers": [(b"host", b"localhost")]}
+    asyncio.run(guard(scope, receive, send))
+    assert sent[0]["status"] == 408
 
 
 def test_too_many_requests_are_told_to_wait() -> None:
