@@ -39,7 +39,16 @@ function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
   const known = Object.hasOwn(PAGES, name) ? name : "search";
-  return { name: known, id: decodeURIComponent(rest.join("/")), parameters: new URLSearchParams(query) };
+  return { name: known, id: decoded(rest.join("/")), parameters: new URLSearchParams(query) };
+}
+
+/** What somebody typed may not be an encoded text: then it is taken as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function show() {

@@ -1,7 +1,7 @@
 // Item page: one item, how often it is returned, its neighbours, and the queries that return it.
 
 import { count, element, nameOf, said, short } from "./elements.js";
-import { searchAddress } from "./addresses.js";
+import { idFrom, searchAddress } from "./addresses.js";
 import { askedQuery, entry, picture } from "./hits.js";
 import { get, newestOnly } from "./service.js";
 
@@ -11,7 +11,7 @@ const SIDES = { raw: "Raw", corrected: "Corrected" };
 export function itemPage(shell) {
   const root = element("div", { class: "item-page" });
 
-  const load = newestOnly(async (signal, id) => show(await get(`/v1/items/${encodeURIComponent(id)}`, signal)));
+  const load = newestOnly(async (signal, id) => show(await get(`/v1/items/${encodeURIComponent(idFrom(id))}`, signal)));
 
   function show(item) {
     document.title = `${nameOf(item)} · ${shell.about.name} · unhub`;

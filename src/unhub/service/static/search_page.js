@@ -110,8 +110,9 @@ export function searchPage(shell) {
     const texts = parameters.getAll("text");
     if (texts.length > 1) return { texts };
     if (texts.length === 1) return { text: texts[0] };
-    if (parameters.has("sample")) return { sample: Number.isNaN(Number(parameters.get("sample"))) ? parameters.get("sample") : Number(parameters.get("sample")) };
-    if (parameters.has("item")) return { item: idFrom(parameters.get("item"), about) };
+    for (const name of ["sample", "item"]) {
+      if (parameters.has(name)) return { [name]: idFrom(parameters.get(name)) };
+    }
     if (parameters.has("picture") && chosenPicture) return { picture: chosenPicture.data.split(",")[1] };
     return null;
   }
@@ -129,8 +130,8 @@ export function searchPage(shell) {
   }
 
   function go(query) {
-    const more = query.text?.length > 1 && Array.isArray(query.text) && combine.value ? { combine: combine.value } : {};
-    const address = searchAddress({ ...query, ...more, ...settings() });
+    const how = query.text?.length > 1 ? { combine: combine.value } : {};
+    const address = searchAddress({ ...query, ...how, ...settings() });
     if (address === location.hash) refresh();
     else location.hash = address;
   }
@@ -283,9 +284,7 @@ export function searchPage(shell) {
     root,
     update({ parameters: given }) {
       parameters = given;
-      const texts = parameters.getAll("text");
-      if (texts.length) box.value = texts.join("\n");
-      else box.value = "";
+      box.value = parameters.getAll("text").join("\n");
       strength.value = parameters.get("strength") ?? 1;
       results.value = parameters.get("k") ?? RESULT_COUNTS[0];
       if (parameters.has("combine")) combine.value = parameters.get("combine");
