@@ -29,9 +29,13 @@ function tell(text, isProblem = false) {
 async function refreshAbout() {
   shell.about = await get("/v1/about");
   const { name, items, version } = shell.about;
-  document.getElementById("served").replaceChildren(
-    element("bdi", {}, name), ` · ${several(items, "item")} · correction `, element("b", { id: "version" }, version),
-  );
+  document
+    .getElementById("served")
+    .replaceChildren(
+      element("bdi", {}, name),
+      ` · ${several(items, "item")} · correction `,
+      element("b", { id: "version" }, version),
+    );
 }
 
 /** Read an address such as #/search?text=cake. */
@@ -72,7 +76,9 @@ function show() {
 
 function askForToken(start) {
   const field = element("input", { id: "token", type: "password", autocomplete: "off", required: true });
-  const form = element("form", { class: "card narrow" },
+  const form = element(
+    "form",
+    { class: "card narrow" },
     element("h1", {}, "This service asks for a token"),
     element("label", { for: "token" }, "Token"),
     field,
@@ -94,7 +100,9 @@ async function start() {
   } catch (error) {
     if (error instanceof ServiceError && error.status === 401) return askForToken(start);
     const again = element("button", { type: "button", on: { click: start } }, "Try again");
-    return main.replaceChildren(element("div", { class: "problem", role: "alert" }, element("p", {}, error.message), again));
+    return main.replaceChildren(
+      element("div", { class: "problem", role: "alert" }, element("p", {}, error.message), again),
+    );
   }
   shown = { name: null, page: null };
   window.onhashchange = show;
