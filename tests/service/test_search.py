@@ -130,6 +130,12 @@ def test_a_body_that_is_no_json_is_refused(content: bytes) -> None:
         told(client.post("/v1/search", content=content, headers=headers), 422)
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"k": 1' + b"0" * 5000 + b', "sample": 0}'])
+def test_a_body_that_python_cannot_hold_is_refused(content: bytes) -> None:
+    with served() as (_, client):
+        told(client.post("/v1/search", content=content, headers={"content-type": "application/json"}), 400)
+
+
 def test_a_plan_is_refused_in_words() -> None:
     space = small_space()
     with kernels.prefer("numpy"):

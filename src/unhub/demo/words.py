@@ -19,6 +19,7 @@ from unhub.files.container import FORMAT, WHAT, Tensors, read_container, write_c
 
 WORD = re.compile(r"[^\W_]+|[^\w\s]")  # a run of letters and digits, or one mark
 TABLE = Path(__file__).parent / "emoji" / "data" / "words.safetensors"  # which both demos use
+MOST_KNOWN = 100_000  # words that are remembered with their pieces
 LONGEST_WORD = 100  # letters; a longer word is left out
 WORDS = "words"
 CONTINUED = "##"  # begins a piece that does not begin a word, as in WordPiece
@@ -54,6 +55,8 @@ class Words:
     def _cut_once(self, word: str) -> list[str]:
         found = self._known.get(word)
         if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()  # a service is asked for ever
             found = self._known[word] = self._cut(word)
         return found
 

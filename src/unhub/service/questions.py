@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,12 +45,11 @@ class Question:
         """How many places to fetch."""
         return min(len(self.version), max(self.k, FETCHED)) if self.both else self.k
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """What questions have in common that one search can answer."""
         how = self.combine if self.combine is None or isinstance(self.combine, str) else id(self.combine)
-        filtered = None if self.where is None else json.dumps(self.where, sort_keys=True, default=str)
-        return id(self.version), how, self.among, filtered
+        return id(self.version), how, self.among, None if self.where is None else _written(self.where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,13 @@ class Reply:
     scores: Scores
     raw: tuple[Ids, Scores] | None
     depth: int
+
+
+def _written(where: object) -> str:
+    try:
+        return json.dumps(where, sort_keys=True)
+    except RecursionError:
+        raise ArgumentError("where", "is nested too deeply", "give a simpler filter") from None
 
 
 def find_all(questions: Sequence[Question]) -> list[Reply | Exception]:

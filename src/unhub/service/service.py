@@ -38,6 +38,7 @@ from unhub.service.questions import Question, Reply, check_vectors, find_all
 from unhub.service.refits import Refits, RefitTask, stacked_bank
 from unhub.service.served import ServedSpace
 from unhub.service.version import Version
+from unhub.stores.store import Store
 
 ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
@@ -154,6 +155,9 @@ class Service:
             body.where,
             body.raw,
         )
+        if body.where is not None and not isinstance(version.gallery.items, Store):
+            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        _ = question.key  # which checks the filter
         found = await self._searching.ask(question)
         answer = answer_of(question, found, self.describing(version))
         if self.log is not None:
