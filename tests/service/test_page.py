@@ -199,6 +199,17 @@ def test_a_sample_an_item_and_the_way_back(page: browser.Page, demo: str, width:
     page.wait_for("document.querySelector('.asked-for').textContent.startsWith('Results for the sample query')")
 
 
+def test_ids_in_an_address_keep_their_type(page: browser.Page, demo: str) -> None:
+    page.visit(demo, DESKTOP)
+    page.value("import('/static/addresses.js').then(module => { window.addresses = module; })")
+    page.wait_for("window.addresses")
+    ids = [3, "3", -4, '"3"', '"', "a b&c=d/e?#", "🎂", ""]
+    read = "addresses.idFrom(decodeURIComponent(addresses.itemAddress(one).slice('#/item/'.length)))"
+    assert page.value(f"{json.dumps(ids)}.map(one => {read})") == ids
+    read = "addresses.idFrom(new URLSearchParams(addresses.searchAddress({item: one}).split('?')[1]).get('item'))"
+    assert page.value(f"{json.dumps(ids[:-3])}.map(one => {read})") == ids[:-3]
+
+
 def test_a_hit_says_why_it_moved(page: browser.Page, demo: str, width: int) -> None:
     search(page, demo, width, text="money")
     page.click(".corrected .why summary")

@@ -17,22 +17,50 @@ async function start() {
 
 function show(specification) {
   const operations = Object.entries(specification.paths).flatMap(([path, verbs]) =>
-    VERBS.filter((verb) => verb in verbs).map((verb) => ({ path, verb, id: `${verb}${path.replace(/\W+/g, "-")}`, ...verbs[verb] })));
-  const contents = operations.map(({ verb, path, id }) => element("li", {},
-    element("a", { href: `#${id}` }, verbOf(verb), " ", element("code", {}, path))));
-  place.replaceChildren(element("nav", { class: "card", "aria-label": "Operations" }, element("ul", { class: "contents" }, contents)),
+    VERBS.filter((verb) => verb in verbs).map((verb) => ({
+      path,
+      verb,
+      id: `${verb}${path.replace(/\W+/g, "-")}`,
+      ...verbs[verb],
+    })),
+  );
+  const contents = operations.map(({ verb, path, id }) =>
+    element("li", {}, element("a", { href: `#${id}` }, verbOf(verb), " ", element("code", {}, path))),
+  );
+  place.replaceChildren(
+    element("nav", { class: "card", "aria-label": "Operations" }, element("ul", { class: "contents" }, contents)),
     errors(operations),
-    ...operations.map((one) => section(one, specification)));
+    ...operations.map((one) => section(one, specification)),
+  );
   if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
 /** What the statuses of errors mean, once for all operations. */
 function errors(operations) {
-  const meanings = new Map(operations.flatMap(({ responses = {} }) => Object.entries(responses)).filter(([status]) => !status.startsWith("2"))
-    .map(([status, { description }]) => [status, description]));
-  return element("details", { class: "card" }, element("summary", {}, "Errors"),
-    element("table", { class: "fields" }, element("tbody", {}, [...meanings].sort().map(([status, meaning]) =>
-      element("tr", {}, element("th", { scope: "row" }, element("code", {}, status)), element("td", {}, meaning))))));
+  const meanings = new Map(
+    operations
+      .flatMap(({ responses = {} }) => Object.entries(responses))
+      .filter(([status]) => !status.startsWith("2"))
+      .map(([status, { description }]) => [status, description]),
+  );
+  return element(
+    "details",
+    { class: "card" },
+    element("summary", {}, "Errors"),
+    element(
+      "table",
+      { class: "fields" },
+      element(
+        "tbody",
+        {},
+        [...meanings]
+          .sort()
+          .map(([status, meaning]) =>
+            element("tr", {}, element("th", { scope: "row" }, element("code", {}, status)), element("td", {}, meaning)),
+          ),
+      ),
+    ),
+  );
 }
 
 function verbOf(verb) {
@@ -43,33 +71,52 @@ function section(operation, specification) {
   const { path, verb, id, summary, description, parameters = [], requestBody, responses = {} } = operation;
   const content = requestBody?.content ?? {};
   const sent = content["application/json"]?.schema;
-  const answer = Object.entries(responses).find(([status]) => status.startsWith("2"))?.[1]?.content?.["application/json"]?.schema;
-  return element("section", { class: "card operation" },
+  const answer = Object.entries(responses).find(([status]) => status.startsWith("2"))?.[1]?.content?.[
+    "application/json"
+  ]?.schema;
+  return element(
+    "section",
+    { class: "card operation" },
     element("h2", { id }, verbOf(verb), " ", element("code", {}, path)),
     (description ?? summary ?? "").split(/\n\s*\n/).map((text) => element("p", {}, text)),
-    parameters.length ? [element("h3", {}, "Parameters"), fields(parameters.map((one) => [one.name, { description: one.description, ...one.schema }, one.required]), specification)] : null,
+    parameters.length
+      ? [
+          element("h3", {}, "Parameters"),
+          fields(
+            parameters.map((one) => [one.name, { description: one.description, ...one.schema }, one.required]),
+            specification,
+          ),
+        ]
+      : null,
     sent ? [element("h3", {}, "Body"), schemaFields(sent, specification)] : null,
     requestBody && !sent ? element("p", {}, `Body: ${Object.keys(content).join(", ")}, as it is.`) : null,
     answer ? element("details", {}, element("summary", {}, "Answer"), schemaFields(answer, specification)) : null,
-    tryIt(operation, sent, specification));
+    tryIt(operation, sent, specification),
+  );
 }
 
 // Schemas.
 
 function resolved(schema, specification) {
   if (!schema?.$ref) return schema ?? {};
-  return schema.$ref.split("/").slice(1).reduce((node, key) => node[key.replaceAll("~1", "/")], specification);
+  return schema.$ref
+    .split("/")
+    .slice(1)
+    .reduce((node, key) => node[key.replaceAll("~1", "/")], specification);
 }
 
 /** Name a type in a few words. */
 function typeOf(given, specification) {
   const schema = resolved(given, specification);
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return [...new Set(choices.map((one) => typeOf(one, specification)))].filter((name) => name !== "null").join(" or ");
+  if (choices)
+    return [...new Set(choices.map((one) => typeOf(one, specification)))]
+      .filter((name) => name !== "null")
+      .join(" or ");
   if (schema.enum) return schema.enum.map((one) => JSON.stringify(one)).join(" or ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.type === "array") return schema.items ? `list of ${typeOf(schema.items, specification)}` : "list";
-  return schema.title && schema.properties ? schema.title : schema.type ?? "any";
+  return schema.title && schema.properties ? schema.title : (schema.type ?? "any");
 }
 
 /** The schema with fields that stands behind a type: of a list, that of its entries. */
@@ -88,22 +135,48 @@ function schemaFields(schema, specification) {
 }
 
 function fields(rows, specification) {
-  return element("table", { class: "fields" }, element("tbody", {}, rows.flatMap(([name, schema, isRequired]) => row(name, schema, isRequired, specification, 0))));
+  return element(
+    "table",
+    { class: "fields" },
+    element(
+      "tbody",
+      {},
+      rows.flatMap(([name, schema, isRequired]) => row(name, schema, isRequired, specification, 0)),
+    ),
+  );
 }
 
 function row(name, schema, isRequired, specification, depth) {
   const known = resolved(schema, specification);
   const title = element("th", { scope: "row", class: depth ? "nested" : "" }, element("code", {}, name));
   title.style.setProperty("--depth", depth);
-  const limits = [["minimum", "at least"], ["exclusiveMinimum", "above"], ["maximum", "at most"], ["exclusiveMaximum", "below"],
-    ["minItems", "entries: at least"], ["maxItems", "entries: at most"], ["minLength", "characters: at least"], ["maxLength", "characters: at most"]]
-    .filter(([key]) => known[key] !== undefined).map(([key, words]) => `${words} ${known[key]}`);
-  const standard = schema.default !== undefined && schema.default !== null ? `default ${JSON.stringify(schema.default)}` : isRequired ? "required" : null;
-  const meaning = [schema.description ?? known.description, [...limits, standard].filter(Boolean).join(", ")].filter(Boolean);
+  const limits = [
+    ["minimum", "at least"],
+    ["exclusiveMinimum", "above"],
+    ["maximum", "at most"],
+    ["exclusiveMaximum", "below"],
+    ["minItems", "entries: at least"],
+    ["maxItems", "entries: at most"],
+    ["minLength", "characters: at least"],
+    ["maxLength", "characters: at most"],
+  ]
+    .filter(([key]) => known[key] !== undefined)
+    .map(([key, words]) => `${words} ${known[key]}`);
+  const standard =
+    schema.default !== undefined && schema.default !== null
+      ? `default ${JSON.stringify(schema.default)}`
+      : isRequired
+        ? "required"
+        : null;
+  const meaning = [schema.description ?? known.description, [...limits, standard].filter(Boolean).join(", ")].filter(
+    Boolean,
+  );
   const deeper = depth < DEEPEST ? inside(schema, specification) : null;
   return [
     element("tr", {}, title, element("td", {}, typeOf(schema, specification)), element("td", {}, meaning.join(". "))),
-    ...Object.entries(deeper?.properties ?? {}).flatMap(([inner, one]) => row(inner, one, false, specification, depth + 1)),
+    ...Object.entries(deeper?.properties ?? {}).flatMap(([inner, one]) =>
+      row(inner, one, false, specification, depth + 1),
+    ),
   ];
 }
 
@@ -115,7 +188,9 @@ function exampleOf(given, specification) {
   if (schema.examples?.length) return schema.examples[0];
   if (schema.default !== undefined) return schema.default;
   if (schema.properties) {
-    const named = Object.entries(schema.properties).filter(([name, one]) => schema.required?.includes(name) || resolved(one, specification).examples);
+    const named = Object.entries(schema.properties).filter(
+      ([name, one]) => schema.required?.includes(name) || resolved(one, specification).examples,
+    );
     return Object.fromEntries(named.map(([name, one]) => [name, exampleOf(one, specification)]));
   }
   if (schema.enum) return schema.enum[0];
@@ -126,8 +201,16 @@ function exampleOf(given, specification) {
 
 function tryIt({ path, verb, id, parameters = [], requestBody }, sent, specification) {
   if (requestBody && !sent) return null;
-  const inputs = parameters.filter((one) => one.in !== "header").map((one) => [one, element("input", { id: `${id}-${one.name}`, value: one.schema?.default ?? "" })]);
-  const body = sent ? element("textarea", { id: `${id}-body`, rows: 5, spellcheck: "false" }, JSON.stringify(exampleOf(sent, specification), null, 1)) : null;
+  const inputs = parameters
+    .filter((one) => one.in !== "header")
+    .map((one) => [one, element("input", { id: `${id}-${one.name}`, value: one.schema?.default ?? "" })]);
+  const body = sent
+    ? element(
+        "textarea",
+        { id: `${id}-body`, rows: 5, spellcheck: "false" },
+        JSON.stringify(exampleOf(sent, specification), null, 1),
+      )
+    : null;
   const answer = element("pre", { class: "answer", tabindex: "0", hidden: true, "aria-live": "polite" });
   async function send(event) {
     event.preventDefault();
@@ -152,12 +235,21 @@ function tryIt({ path, verb, id, parameters = [], requestBody }, sent, specifica
       answer.textContent = `The service does not answer: ${error.message}`;
     }
   }
-  return element("details", { class: "try-it" }, element("summary", {}, "Try it"),
-    element("form", { on: { submit: send } },
-      inputs.map(([one, input]) => element("p", { class: "field" }, element("label", { for: input.id }, one.name, " "), input)),
+  return element(
+    "details",
+    { class: "try-it" },
+    element("summary", {}, "Try it"),
+    element(
+      "form",
+      { on: { submit: send } },
+      inputs.map(([one, input]) =>
+        element("p", { class: "field" }, element("label", { for: input.id }, one.name, " "), input),
+      ),
       body ? [element("label", { for: body.id }, "Body"), body] : null,
-      element("p", {}, element("button", { type: "submit", class: "primary" }, "Send"))),
-    answer);
+      element("p", {}, element("button", { type: "submit", class: "primary" }, "Send")),
+    ),
+    answer,
+  );
 }
 
 function pretty(text) {

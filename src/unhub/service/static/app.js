@@ -29,9 +29,13 @@ function tell(text, isProblem = false) {
 async function refreshAbout() {
   shell.about = await get("/v1/about");
   const { name, items, version } = shell.about;
-  document.getElementById("served").replaceChildren(
-    element("bdi", {}, name), ` · ${several(items, "item")} · correction `, element("b", { id: "version" }, version),
-  );
+  document
+    .getElementById("served")
+    .replaceChildren(
+      element("bdi", {}, name),
+      ` · ${several(items, "item")} · correction `,
+      element("b", { id: "version" }, version),
+    );
 }
 
 /** Read an address such as #/search?text=cake. */
@@ -39,7 +43,16 @@ function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
   const known = Object.hasOwn(PAGES, name) ? name : "search";
-  return { name: known, id: decodeURIComponent(rest.join("/")), parameters: new URLSearchParams(query) };
+  return { name: known, id: decoded(rest.join("/")), parameters: new URLSearchParams(query) };
+}
+
+/** What somebody typed may not be an encoded text: then it is taken as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function show() {
@@ -63,7 +76,9 @@ function show() {
 
 function askForToken(start) {
   const field = element("input", { id: "token", type: "password", autocomplete: "off", required: true });
-  const form = element("form", { class: "card narrow" },
+  const form = element(
+    "form",
+    { class: "card narrow" },
     element("h1", {}, "This service asks for a token"),
     element("label", { for: "token" }, "Token"),
     field,
@@ -85,7 +100,9 @@ async function start() {
   } catch (error) {
     if (error instanceof ServiceError && error.status === 401) return askForToken(start);
     const again = element("button", { type: "button", on: { click: start } }, "Try again");
-    return main.replaceChildren(element("div", { class: "problem", role: "alert" }, element("p", {}, error.message), again));
+    return main.replaceChildren(
+      element("div", { class: "problem", role: "alert" }, element("p", {}, error.message), again),
+    );
   }
   shown = { name: null, page: null };
   window.onhashchange = show;

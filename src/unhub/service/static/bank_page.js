@@ -4,16 +4,38 @@ import { clock, count, element, said, share, short } from "./elements.js";
 import { call, get, newestOnly } from "./service.js";
 
 const AGAIN_MS = 500; // while a refit runs
-const VERDICT_KINDS = { good: "good", unproven: "warn", thin: "warn", tiny: "bad", "off-domain": "bad", leaking: "bad" };
+const VERDICT_KINDS = {
+  good: "good",
+  unproven: "warn",
+  thin: "warn",
+  tiny: "bad",
+  "off-domain": "bad",
+  leaking: "bad",
+};
 
 export function bankPage(shell) {
   const { can } = shell.about;
-  const judged = element("section", { class: "card" }, element("h2", {}, "Is it good?"), element("p", { class: "loading" }, "Loading \u2026"));
+  const judged = element(
+    "section",
+    { class: "card" },
+    element("h2", {}, "Is it good?"),
+    element("p", { class: "loading" }, "Loading \u2026"),
+  );
   const refitting = element("section", { class: "card", "aria-live": "polite" });
   const versions = element("section", { class: "card" });
-  const root = element("div", {}, element("h1", {}, "Bank"),
-    element("p", { class: "lead" }, "The bank is the past queries that the correction was learned from. It should look like what people ask today. When it no longer does, refit."),
-    judged, refitting, versions);
+  const root = element(
+    "div",
+    {},
+    element("h1", {}, "Bank"),
+    element(
+      "p",
+      { class: "lead" },
+      "The bank is the past queries that the correction was learned from. It should look like what people ask today. When it no longer does, refit.",
+    ),
+    judged,
+    refitting,
+    versions,
+  );
   let waiting = 0; // for the refit
   let judging = 0; // for the verdict
   let isOpen = true;
@@ -25,21 +47,49 @@ export function bankPage(shell) {
   const loadBank = newestOnly(async (signal) => {
     const bank = await get("/v1/bank", signal);
     if (!bank.ready) {
-      judged.replaceChildren(element("h2", {}, "Is it good?"), element("p", { class: "loading" }, "The bank is being judged \u2026"));
+      judged.replaceChildren(
+        element("h2", {}, "Is it good?"),
+        element("p", { class: "loading" }, "The bank is being judged \u2026"),
+      );
       if (isOpen) judging = setTimeout(() => guarded(loadBank, judged), AGAIN_MS);
       return;
     }
     judged.replaceChildren(
       element("h2", {}, "Is it good?"),
-      element("p", { class: "verdict-line" }, element("span", { class: `badge ${VERDICT_KINDS[bank.verdict] ?? "warn"}` }, bank.verdict), " ", said(bank.conclusion)),
-      element("table", { class: "facts" }, element("tbody", {}, bank.cells.map(([name, value, meaning]) =>
-        element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value), element("td", { class: "note" }, meaning))))),
+      element(
+        "p",
+        { class: "verdict-line" },
+        element("span", { class: `badge ${VERDICT_KINDS[bank.verdict] ?? "warn"}` }, bank.verdict),
+        " ",
+        said(bank.conclusion),
+      ),
+      element(
+        "table",
+        { class: "facts" },
+        element(
+          "tbody",
+          {},
+          bank.cells.map(([name, value, meaning]) =>
+            element(
+              "tr",
+              {},
+              element("th", { scope: "row" }, name),
+              element("td", {}, value),
+              element("td", { class: "note" }, meaning),
+            ),
+          ),
+        ),
+      ),
       element("h3", {}, "Today\u2019s queries"),
-      element("p", {}, todays(bank.queries_today)));
+      element("p", {}, todays(bank.queries_today)),
+    );
   });
 
   function todays(today) {
-    return today?.sentence ?? "Queries are not logged, so nothing is known of today\u2019s. Start the service with --log DIR to compare them.";
+    return (
+      today?.sentence ??
+      "Queries are not logged, so nothing is known of today\u2019s. Start the service with --log DIR to compare them."
+    );
   }
 
   // The refit.
@@ -70,20 +120,50 @@ export function bankPage(shell) {
   }
 
   const REFIT = {
-    idle: () => [element("p", { class: "note" }, "Learn the correction again, in the background. The new one is judged first, and serves only when you activate it."), refitForm()],
+    idle: () => [
+      element(
+        "p",
+        { class: "note" },
+        "Learn the correction again, in the background. The new one is judged first, and serves only when you activate it.",
+      ),
+      refitForm(),
+    ],
     running: (refit) => [
       element("p", {}, "A refit is under way. Searches go on as before."),
-      element("p", { class: "progress" }, element("progress", { max: 1, value: refit.done, "aria-label": "Progress of the refit" }), element("span", { class: "step" }, stepOf(refit))),
-      element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The refit was cancelled.") } }, "Cancel"),
+      element(
+        "p",
+        { class: "progress" },
+        element("progress", { max: 1, value: refit.done, "aria-label": "Progress of the refit" }),
+        element("span", { class: "step" }, stepOf(refit)),
+      ),
+      element(
+        "button",
+        { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The refit was cancelled.") } },
+        "Cancel",
+      ),
     ],
     offered: (refit) => [
       element("p", {}, element("b", {}, refit.version), " is ready. ", said(refit.judged.reason)),
       hubnessLine(refit.judged.hubness),
-      element("p", { class: "row" },
-        element("button", { type: "button", class: "primary", on: { click: () => activate(refit.version) } }, `Activate ${refit.version}`),
-        element("button", { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The offer was dropped.") } }, "Drop it")),
+      element(
+        "p",
+        { class: "row" },
+        element(
+          "button",
+          { type: "button", class: "primary", on: { click: () => activate(refit.version) } },
+          `Activate ${refit.version}`,
+        ),
+        element(
+          "button",
+          { type: "button", on: { click: () => act("DELETE", "/v1/refit", "The offer was dropped.") } },
+          "Drop it",
+        ),
+      ),
     ],
-    failed: (refit) => [element("div", { class: "problem", role: "alert" }, element("p", {}, `The refit failed: ${refit.error}`)), refitForm()],
+    failed: (refit) => [
+      element("div", { class: "problem", role: "alert" }, element("p", {}, `The refit failed: ${refit.error}`)),
+      refitForm(),
+    ],
     cancelled: () => [element("p", { class: "note" }, "The refit was cancelled."), refitForm()],
   };
 
@@ -101,17 +181,37 @@ export function bankPage(shell) {
 
   function refitForm() {
     if (!can.refit) return element("p", {}, "This service cannot refit: it was started without a bank.");
-    const method = element("input", { id: "method", placeholder: "let it choose", autocomplete: "off", spellcheck: "false" });
-    const source = element("select", { id: "source" },
-      [["bank", "the bank"], ["log", "the logged queries"], ["both", "both"]].map(([value, text]) => element("option", { value }, text)));
-    return element("form", { class: "refit", on: { submit: (event) => {
-      event.preventDefault();
-      const sent = { method: method.value.trim() || null, bank: can.log ? source.value : "bank" };
-      act("POST", "/v1/refit", null, sent);
-    } } },
+    const method = element("input", {
+      id: "method",
+      placeholder: "let it choose",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    const source = element(
+      "select",
+      { id: "source" },
+      [
+        ["bank", "the bank"],
+        ["log", "the logged queries"],
+        ["both", "both"],
+      ].map(([value, text]) => element("option", { value }, text)),
+    );
+    return element(
+      "form",
+      {
+        class: "refit",
+        on: {
+          submit: (event) => {
+            event.preventDefault();
+            const sent = { method: method.value.trim() || null, bank: can.log ? source.value : "bank" };
+            act("POST", "/v1/refit", null, sent);
+          },
+        },
+      },
       element("p", { class: "field" }, element("label", { for: "method" }, "Method "), method),
       can.log ? element("p", { class: "field" }, element("label", { for: "source" }, "Learn from "), source) : null,
-      element("button", { type: "submit", class: "primary" }, "Refit"));
+      element("button", { type: "submit", class: "primary" }, "Refit"),
+    );
   }
 
   // The versions.
@@ -119,22 +219,61 @@ export function bankPage(shell) {
   const loadVersions = newestOnly(async (signal) => {
     const { versions: all, back } = await get("/v1/corrections", signal);
     const upload = element("input", { id: "upload", type: "file", accept: ".unhub" });
-    upload.addEventListener("change", () => upload.files.length && act("POST", "/v1/corrections", "The correction was added.", upload.files[0]));
+    upload.addEventListener(
+      "change",
+      () => upload.files.length && act("POST", "/v1/corrections", "The correction was added.", upload.files[0]),
+    );
     versions.replaceChildren(
-      element("div", { class: "headed" }, element("h2", {}, "Versions"),
-        back ? element("button", { type: "button", id: "rollback", on: { click: rollBack } }, `Roll back to ${back}`) : null),
-      element("p", { class: "note" }, can.state ? "They are kept: a restart serves the one that is active." : "They are kept in memory only: nothing survives a restart. Start the service with --state DIR to keep them."),
+      element(
+        "div",
+        { class: "headed" },
+        element("h2", {}, "Versions"),
+        back
+          ? element("button", { type: "button", id: "rollback", on: { click: rollBack } }, `Roll back to ${back}`)
+          : null,
+      ),
+      element(
+        "p",
+        { class: "note" },
+        can.state
+          ? "They are kept: a restart serves the one that is active."
+          : "They are kept in memory only: nothing survives a restart. Start the service with --state DIR to keep them.",
+      ),
       element("ol", { class: "versions" }, [...all].reverse().map(version)),
-      element("p", { class: "field" }, element("label", { for: "upload" }, "Add a correction from a file: "), upload));
+      element("p", { class: "field" }, element("label", { for: "upload" }, "Add a correction from a file: "), upload),
+    );
   });
 
   function version(one) {
-    return element("li", { class: one.active ? "active" : "" },
-      element("div", {}, element("b", {}, one.name), " ", one.active ? element("span", { class: "badge good" }, "active") : one.offered ? element("span", { class: "badge warn" }, "offered") : null,
-        " ", element("code", {}, one.method), element("span", { class: "note" }, ` ${clock(one.when)}`),
+    return element(
+      "li",
+      { class: one.active ? "active" : "" },
+      element(
+        "div",
+        {},
+        element("b", {}, one.name),
+        " ",
+        one.active
+          ? element("span", { class: "badge good" }, "active")
+          : one.offered
+            ? element("span", { class: "badge warn" }, "offered")
+            : null,
+        " ",
+        element("code", {}, one.method),
+        element("span", { class: "note" }, ` ${clock(one.when)}`),
         one.why ? element("p", { class: "note" }, said(one.why)) : null,
-        one.judged ? element("details", { class: "note" }, element("summary", {}, "How it was judged"), said(one.judged.reason)) : null),
-      one.active ? null : element("button", { type: "button", on: { click: () => activate(one.name) }, "aria-label": `Activate ${one.name}` }, "Activate"));
+        one.judged
+          ? element("details", { class: "note" }, element("summary", {}, "How it was judged"), said(one.judged.reason))
+          : null,
+      ),
+      one.active
+        ? null
+        : element(
+            "button",
+            { type: "button", on: { click: () => activate(one.name) }, "aria-label": `Activate ${one.name}` },
+            "Activate",
+          ),
+    );
   }
 
   // Actions.
@@ -171,7 +310,9 @@ export function bankPage(shell) {
     clearTimeout(judging);
     shownState = null;
     await Promise.all([
-      guarded(loadBank, judged), guarded(loadRefit, refitting), guarded(loadVersions, versions),
+      guarded(loadBank, judged),
+      guarded(loadRefit, refitting),
+      guarded(loadVersions, versions),
       shell.refreshAbout().catch((error) => shell.tell(error.message, true)),
     ]);
   }

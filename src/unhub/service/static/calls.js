@@ -38,11 +38,15 @@ export function asPython(body, about) {
   const kind = Object.keys(QUERIES).find((one) => one in body);
   const more = `k=${body.k}, strength=${body.strength}`;
   const combine = body.combine === "head" ? "head" : literal(body.combine ?? "sa");
-  const search = {
-    texts: `ids, scores = searcher.search_sets([described], ${more}, combine=${combine})`,
-    item: `ids, scores = searcher.search(queries, ${more}, exclude=[${literal(body.item)}])`,
-  }[kind] ?? `ids, scores = searcher.search(queries, ${more})`;
-  const other = about.version === FIRST_VERSION ? [] : [`# The service answers by ${about.version}: load that correction for the same answers.`];
+  const search =
+    {
+      texts: `ids, scores = searcher.search_sets([described], ${more}, combine=${combine})`,
+      item: `ids, scores = searcher.search(queries, ${more}, exclude=[${literal(body.item)}])`,
+    }[kind] ?? `ids, scores = searcher.search(queries, ${more})`;
+  const other =
+    about.version === FIRST_VERSION
+      ? []
+      : [`# The service answers by ${about.version}: load that correction for the same answers.`];
   return [...about.python, ...other, "", ...QUERIES[kind](body), search].join("\n");
 }
 
@@ -63,14 +67,33 @@ async function copied(text) {
 export function callsPanel(shell) {
   const shown = { curl: element("code"), Python: element("code") };
   const buttons = Object.keys(shown).map((kind) =>
-    element("button", { type: "button", on: { click: async () => {
-      await copied(shown[kind].textContent);
-      shell.tell(`The call is copied as ${kind}.`);
-    } } }, `Copy as ${kind}`));
-  const root = element("details", { class: "card calls" },
+    element(
+      "button",
+      {
+        type: "button",
+        on: {
+          click: async () => {
+            await copied(shown[kind].textContent);
+            shell.tell(`The call is copied as ${kind}.`);
+          },
+        },
+      },
+      `Copy as ${kind}`,
+    ),
+  );
+  const root = element(
+    "details",
+    { class: "card calls" },
     element("summary", {}, "Use this search in your program"),
     Object.entries(shown).map(([kind, code], index) =>
-      element("section", {}, element("h3", {}, kind, buttons[index]), element("pre", { tabindex: "0", "aria-label": kind }, code))));
+      element(
+        "section",
+        {},
+        element("h3", {}, kind, buttons[index]),
+        element("pre", { tabindex: "0", "aria-label": kind }, code),
+      ),
+    ),
+  );
   return {
     root,
     show(body) {

@@ -11,7 +11,10 @@ export function picture(item) {
   if (item.image) {
     const image = element("img", { class: "thumb", alt: "", loading: "lazy", decoding: "async" });
     image.addEventListener("error", () => image.replaceWith(element("span", { class: "thumb missing" }, "no picture")));
-    pictureAddress(item.image).then((address) => (image.src = address), () => image.dispatchEvent(new Event("error")));
+    pictureAddress(item.image).then(
+      (address) => (image.src = address),
+      () => image.dispatchEvent(new Event("error")),
+    );
     return image;
   }
   return isGlyph(item.id) ? element("span", { class: "thumb glyph", "aria-hidden": "true" }, item.id) : null;
@@ -27,19 +30,29 @@ export function movement(hit, side, fetched) {
     return { way, far: null, text: `${from} ${beyond}` };
   }
   const far = side === "raw" ? hit.rank - other : other - hit.rank;
-  return { way: far > 0 ? "up" : far < 0 ? "down" : "same", far: Math.abs(far), text: far ? `${from} ${other}` : "stayed" };
+  return {
+    way: far > 0 ? "up" : far < 0 ? "down" : "same",
+    far: Math.abs(far),
+    text: far ? `${from} ${other}` : "stayed",
+  };
 }
 
 const ARROWS = { up: "\u25b2", down: "\u25bc", same: "=" };
 const WORDS = { up: "up", down: "down", same: "" };
 
 function moveBadge({ way, far, text }) {
-  return element("span", { class: `move ${way}` },
-    element("span", { class: "far" },
+  return element(
+    "span",
+    { class: `move ${way}` },
+    element(
+      "span",
+      { class: "far" },
       element("span", { "aria-hidden": "true" }, ARROWS[way]),
       element("span", { class: "unseen" }, WORDS[way]),
-      way === "same" ? "" : far === null ? "" : ` ${far}`),
-    element("small", {}, text));
+      way === "same" ? "" : far === null ? "" : ` ${far}`,
+    ),
+    element("small", {}, text),
+  );
 }
 
 /** Say in sentences why an item stands where it stands. */
@@ -54,11 +67,19 @@ function explained(hit, side, answer, about) {
     const taken = answer.strength * bias;
     const result = short(similarity - taken);
     if (bias >= 0) {
-      parts.push(`Whatever they ask, past queries come ${short(bias)} closer to this item than to the average one: that is its head start.`);
-      parts.push(`Its similarity is ${short(similarity)}. At strength ${short(answer.strength, 2)}, ${short(taken)} is taken off, which leaves ${result}.`);
+      parts.push(
+        `Whatever they ask, past queries come ${short(bias)} closer to this item than to the average one: that is its head start.`,
+      );
+      parts.push(
+        `Its similarity is ${short(similarity)}. At strength ${short(answer.strength, 2)}, ${short(taken)} is taken off, which leaves ${result}.`,
+      );
     } else {
-      parts.push(`Whatever they ask, past queries stay ${short(-bias)} further from this item than from the average one.`);
-      parts.push(`Its similarity is ${short(similarity)}. At strength ${short(answer.strength, 2)}, ${short(-taken)} is given back, which makes ${result}.`);
+      parts.push(
+        `Whatever they ask, past queries stay ${short(-bias)} further from this item than from the average one.`,
+      );
+      parts.push(
+        `Its similarity is ${short(similarity)}. At strength ${short(answer.strength, 2)}, ${short(-taken)} is given back, which makes ${result}.`,
+      );
     }
   } else {
     parts.push(`Its head start (h) is ${short(bias)}: above 0, the item is favoured; below 0, it is held back.`);
@@ -76,24 +97,47 @@ export function askedQuery(query, about) {
 
 /** An entry of a list of items: place, picture, name that searches for more like it, and what else is given. */
 export function entry(hit, { key = null, side = null, meta = [], end = [] } = {}) {
-  const name = element("a", { class: "name", href: searchAddress({ item: hit.id }), title: "More like this" }, said(nameOf(hit)));
-  const id = hit.text !== null && hit.text !== undefined && !isGlyph(hit.id) ? element("span", { class: "id" }, "id ", said(hit.id)) : null;
-  return element("li", { class: "hit", "data-key": key, "data-side": side },
+  const name = element(
+    "a",
+    { class: "name", href: searchAddress({ item: hit.id }), title: "More like this" },
+    said(nameOf(hit)),
+  );
+  const id =
+    hit.text !== null && hit.text !== undefined && !isGlyph(hit.id)
+      ? element("span", { class: "id" }, "id ", said(hit.id))
+      : null;
+  return element(
+    "li",
+    { class: "hit", "data-key": key, "data-side": side },
     element("span", { class: "place" }, hit.rank === undefined ? "" : String(hit.rank)),
     picture(hit),
-    element("div", { class: "words" }, name,
-      element("div", { class: "meta" }, hit.hub ? element("span", { class: "badge hub", title: HUB_MEANING }, "hub") : null, id, meta)),
-    end);
+    element(
+      "div",
+      { class: "words" },
+      name,
+      element(
+        "div",
+        { class: "meta" },
+        hit.hub ? element("span", { class: "badge hub", title: HUB_MEANING }, "hub") : null,
+        id,
+        meta,
+      ),
+    ),
+    end,
+  );
 }
 
 /** Raw and corrected beside each other; `show` follows the answers of the service. */
 export function comparison(shell, onMark) {
   const lists = { raw: element("ol", { class: "hits" }), corrected: element("ol", { class: "hits" }) };
   const lines = drawn("svg", { class: "lines", "aria-hidden": "true" });
-  const root = element("div", { class: "comparison" },
+  const root = element(
+    "div",
+    { class: "comparison" },
     column("raw", "Raw", "ordered by similarity alone"),
     lines,
-    column("corrected", "Corrected", "each item\u2019s head start taken off"));
+    column("corrected", "Corrected", "each item\u2019s head start taken off"),
+  );
   const opened = new Set(); // explanations that the reader opened
   let answer = null;
 
@@ -105,13 +149,32 @@ export function comparison(shell, onMark) {
 
   function row(hit, side) {
     const key = JSON.stringify(hit.id);
-    const why = element("details", { class: "why", open: opened.has(side + key) },
-      element("summary", { "aria-label": `${short(hit.score)}, why?` }, element("span", { class: "score" }, short(hit.score)), element("span", { class: "ask-why" }, "why?")),
+    const why = element(
+      "details",
+      { class: "why", open: opened.has(side + key) },
+      element(
+        "summary",
+        { "aria-label": `${short(hit.score)}, why?` },
+        element("span", { class: "score" }, short(hit.score)),
+        element("span", { class: "ask-why" }, "why?"),
+      ),
       element("p", {}, explained(hit, side, answer, shell.about)),
-      element("p", {}, element("a", { href: itemAddress(hit.id) }, "All about this item")));
+      element("p", {}, element("a", { href: itemAddress(hit.id) }, "All about this item")),
+    );
     why.addEventListener("toggle", () => (why.open ? opened.add(side + key) : opened.delete(side + key)));
-    const mark = onMark && element("button", { type: "button", class: "mark", title: "This is what I meant",
-      "aria-label": `This is what I meant: ${nameOf(hit)}`, on: { click: (event) => onMark(hit, event.currentTarget) } }, "\u2713");
+    const mark =
+      onMark &&
+      element(
+        "button",
+        {
+          type: "button",
+          class: "mark",
+          title: "This is what I meant",
+          "aria-label": `This is what I meant: ${nameOf(hit)}`,
+          on: { click: (event) => onMark(hit, event.currentTarget) },
+        },
+        "\u2713",
+      );
     return entry(hit, { key, side, meta: [why], end: [moveBadge(movement(hit, side, answer.fetched)), mark || null] });
   }
 
@@ -121,7 +184,11 @@ export function comparison(shell, onMark) {
     for (const one of lists.corrected.children) {
       const from = before.get(one.dataset.key);
       const by = from === undefined ? 0 : from - one.offsetTop;
-      if (by) one.animate([{ transform: `translateY(${by}px)` }, { transform: "none" }], { duration: 220, easing: "ease-out" });
+      if (by)
+        one.animate([{ transform: `translateY(${by}px)` }, { transform: "none" }], {
+          duration: 220,
+          easing: "ease-out",
+        });
     }
   }
 
@@ -136,10 +203,13 @@ export function comparison(shell, onMark) {
       const { way } = movement(answer.raw[index], "raw", answer.fetched);
       const from = middle(one);
       const place = places.get(one.dataset.key);
-      const curve = place === undefined
-        ? `M0 ${from} C${frame.width / 4} ${from} ${frame.width / 3} ${from + 10} ${frame.width / 2.4} ${from + 22}`
-        : `M0 ${from} C${frame.width / 2} ${from} ${frame.width / 2} ${place} ${frame.width} ${place}`;
-      lines.append(drawn("path", { d: curve, class: place === undefined ? "down gone" : way, "data-key": one.dataset.key }));
+      const curve =
+        place === undefined
+          ? `M0 ${from} C${frame.width / 4} ${from} ${frame.width / 3} ${from + 10} ${frame.width / 2.4} ${from + 22}`
+          : `M0 ${from} C${frame.width / 2} ${from} ${frame.width / 2} ${place} ${frame.width} ${place}`;
+      lines.append(
+        drawn("path", { d: curve, class: place === undefined ? "down gone" : way, "data-key": one.dataset.key }),
+      );
     }
   }
 
@@ -147,7 +217,10 @@ export function comparison(shell, onMark) {
   function point(event) {
     const key = event.target.closest?.(".hit")?.dataset.key;
     for (const one of root.querySelectorAll("[data-key]")) {
-      one.classList.toggle("pointed", event.type !== "mouseleave" && event.type !== "focusout" && one.dataset.key === key);
+      one.classList.toggle(
+        "pointed",
+        event.type !== "mouseleave" && event.type !== "focusout" && one.dataset.key === key,
+      );
     }
   }
   for (const type of ["mouseover", "mouseleave", "focusin", "focusout"]) root.addEventListener(type, point);

@@ -18,9 +18,17 @@ const FIGURES = [
 
 export function hubsPage(shell) {
   const body = element("div", {}, element("p", { class: "loading" }, "Counting \u2026"));
-  const root = element("div", {}, element("h1", {}, "Hubs"),
-    element("p", { class: "lead" }, "A hub is returned whatever is asked. Other items are then never found. Here is how often each item is returned, raw and corrected, and what chance alone would do."),
-    body);
+  const root = element(
+    "div",
+    {},
+    element("h1", {}, "Hubs"),
+    element(
+      "p",
+      { class: "lead" },
+      "A hub is returned whatever is asked. Other items are then never found. Here is how often each item is returned, raw and corrected, and what chance alone would do.",
+    ),
+    body,
+  );
   let plot = null;
   let waiting = 0;
 
@@ -48,69 +56,157 @@ export function hubsPage(shell) {
       element("section", { class: "card" }, element("h2", {}, "How often items are returned"), plot.root),
       figures(hubs),
       chosen("Worst hubs", "worst", (side) => worst(hubs, side)),
-      chosen("Never found", "never", (side) => never(hubs.never[side])));
+      chosen("Never found", "never", (side) => never(hubs.never[side])),
+    );
   }
 
   function verdict(hubs) {
     const top = hubs.worst.raw[0];
     const sentences = [
       `${count(hubs.queries)} ${hubs.from} were asked; each returns ${several(hubs.k, "item")}. `,
-      top ? ["Raw, ", element("a", { href: itemAddress(top.id) }, said(nameOf(top))), ` is in ${count(top.raw)} lists; corrected, in ${count(top.corrected)}. `] : "",
+      top
+        ? [
+            "Raw, ",
+            element("a", { href: itemAddress(top.id) }, said(nameOf(top))),
+            ` is in ${count(top.raw)} lists; corrected, in ${count(top.corrected)}. `,
+          ]
+        : "",
       `Raw, ${share(hubs.raw.anti_hubs)} of the items are never found; corrected, ${share(hubs.corrected.anti_hubs)}.`,
     ];
     return element("p", { class: "card verdict" }, sentences);
   }
 
   function figures({ raw, corrected, chance }) {
-    const cell = (values, name, form) => (values?.[name] === null || values?.[name] === undefined ? "\u2013" : form(values[name]));
-    return element("section", { class: "card" }, element("h2", {}, "In figures"),
-      element("table", { class: "figures" },
-        element("thead", {}, element("tr", {}, element("td"), ...["raw", "corrected", "chance"].map((name) => element("th", { scope: "col" }, name)))),
-        element("tbody", {}, FIGURES.filter(([name]) => raw[name] !== undefined).map(([name, title, meaning, form]) => element("tr", {},
-          element("th", { scope: "row" }, title, element("small", {}, meaning)),
-          element("td", { class: "raw-word" }, cell(raw, name, form)),
-          element("td", { class: "fixed-word" }, cell(corrected, name, form)),
-          element("td", {}, cell(chance, name, form)))))));
+    const cell = (values, name, form) =>
+      values?.[name] === null || values?.[name] === undefined ? "\u2013" : form(values[name]);
+    return element(
+      "section",
+      { class: "card" },
+      element("h2", {}, "In figures"),
+      element(
+        "table",
+        { class: "figures" },
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            element("td"),
+            ...["raw", "corrected", "chance"].map((name) => element("th", { scope: "col" }, name)),
+          ),
+        ),
+        element(
+          "tbody",
+          {},
+          FIGURES.filter(([name]) => raw[name] !== undefined).map(([name, title, meaning, form]) =>
+            element(
+              "tr",
+              {},
+              element("th", { scope: "row" }, title, element("small", {}, meaning)),
+              element("td", { class: "raw-word" }, cell(raw, name, form)),
+              element("td", { class: "fixed-word" }, cell(corrected, name, form)),
+              element("td", {}, cell(chance, name, form)),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   /** A section that shows the raw or the corrected side. */
   function chosen(title, name, made) {
     const content = element("div");
     const buttons = Object.entries(SIDES).map(([side, text]) =>
-      element("button", { type: "button", "data-side": side, on: { click: () => choose(side) } }, text));
+      element("button", { type: "button", "data-side": side, on: { click: () => choose(side) } }, text),
+    );
     function choose(side) {
       for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.side === side));
       content.replaceChildren(made(side));
     }
     choose("raw");
-    return element("section", { class: "card", id: name },
-      element("div", { class: "headed" }, element("h2", {}, title), element("div", { class: "switch", role: "group", "aria-label": title }, buttons)), content);
+    return element(
+      "section",
+      { class: "card", id: name },
+      element(
+        "div",
+        { class: "headed" },
+        element("h2", {}, title),
+        element("div", { class: "switch", role: "group", "aria-label": title }, buttons),
+      ),
+      content,
+    );
   }
 
   function worst(hubs, side) {
     const most = Math.max(1, ...hubs.worst[side].map((one) => Math.max(one.raw, one.corrected)));
-    if (!hubs.worst[side].length) return element("p", { class: "note" }, "No item is returned more often than its share.");
-    return element("ol", { class: "hub-list" }, hubs.worst[side].map((one) => element("li", { class: "hub-card" },
-      picture(one),
-      element("div", {},
-        element("h3", {}, element("a", { href: itemAddress(one.id) }, said(nameOf(one)))),
-        meter("raw", one.raw, most), meter("corrected", one.corrected, most),
-        one.queries.length ? element("details", {}, element("summary", {}, "queries that fall into it"),
-          element("ul", { class: "plain" }, one.queries.map((query) => element("li", {}, askedQuery(query, shell.about))))) : null))));
+    if (!hubs.worst[side].length)
+      return element("p", { class: "note" }, "No item is returned more often than its share.");
+    return element(
+      "ol",
+      { class: "hub-list" },
+      hubs.worst[side].map((one) =>
+        element(
+          "li",
+          { class: "hub-card" },
+          picture(one),
+          element(
+            "div",
+            {},
+            element("h3", {}, element("a", { href: itemAddress(one.id) }, said(nameOf(one)))),
+            meter("raw", one.raw, most),
+            meter("corrected", one.corrected, most),
+            one.queries.length
+              ? element(
+                  "details",
+                  {},
+                  element("summary", {}, "queries that fall into it"),
+                  element(
+                    "ul",
+                    { class: "plain" },
+                    one.queries.map((query) => element("li", {}, askedQuery(query, shell.about))),
+                  ),
+                )
+              : null,
+          ),
+        ),
+      ),
+    );
   }
 
   function meter(side, value, most) {
-    return element("div", { class: `meter ${side}` }, element("span", {}, side),
-      element("meter", { min: 0, max: most, value, "aria-label": `lists that have it, ${side}` }), element("b", {}, count(value)));
+    return element(
+      "div",
+      { class: `meter ${side}` },
+      element("span", {}, side),
+      element("meter", { min: 0, max: most, value, "aria-label": `lists that have it, ${side}` }),
+      element("b", {}, count(value)),
+    );
   }
 
   function never({ count: number, share: part, items }) {
     if (!number && !part) return element("p", { class: "note" }, "Every item is found by some query.");
     const most = items.length;
-    return element("div", {},
-      element("p", { class: "note" }, `${number === undefined ? "" : `${several(number, "item")}, `}${share(part)} of all${most ? `. ${several(most, "example")}:` : "."}`),
-      element("ul", { class: "chips" }, items.map((one) => element("li", {},
-        element("a", { class: "chip", href: itemAddress(one.id) }, picture(one), said(nameOf(one)))))));
+    return element(
+      "div",
+      {},
+      element(
+        "p",
+        { class: "note" },
+        `${number === undefined ? "" : `${several(number, "item")}, `}${share(part)} of all${most ? `. ${several(most, "example")}:` : "."}`,
+      ),
+      element(
+        "ul",
+        { class: "chips" },
+        items.map((one) =>
+          element(
+            "li",
+            {},
+            element("a", { class: "chip", href: itemAddress(one.id) }, picture(one), said(nameOf(one))),
+          ),
+        ),
+      ),
+    );
   }
 
   return {

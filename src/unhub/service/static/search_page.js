@@ -19,7 +19,10 @@ const COMBINATIONS = {
 
 /** Return the lines of a text that say something. */
 function linesOf(text) {
-  return text.split("\n").map((line) => line.trim()).filter(Boolean);
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
 }
 
 export function searchPage(shell) {
@@ -28,32 +31,77 @@ export function searchPage(shell) {
   let parameters = new URLSearchParams();
   let chosenPicture = null; // {name, data}: too long for an address
 
-  const box = element("textarea", { id: "asked", rows: 1, enterkeyhint: "search", autocomplete: "off", spellcheck: "true",
-    "aria-describedby": "asked-help", placeholder: can.text ? "birthday cake" : "" });
+  const box = element("textarea", {
+    id: "asked",
+    rows: 1,
+    enterkeyhint: "search",
+    autocomplete: "off",
+    spellcheck: "true",
+    "aria-describedby": "asked-help",
+    placeholder: can.text ? "birthday cake" : "",
+  });
   const another = element("button", { type: "button", class: "quiet" }, "+ another description");
-  const combine = element("select", { id: "combine" },
-    (can.combine ?? []).map((name) => element("option", { value: name }, COMBINATIONS[name] ?? name)));
-  const combineField = element("p", { class: "field", hidden: true }, element("label", { for: "combine" }, "Several descriptions: "), combine);
-  const strength = element("input", { id: "strength", type: "range", min: 0, max: about.limits.strength, step: 0.05, value: 1,
-    "aria-describedby": "strength-help" });
+  const combine = element(
+    "select",
+    { id: "combine" },
+    (can.combine ?? []).map((name) => element("option", { value: name }, COMBINATIONS[name] ?? name)),
+  );
+  const combineField = element(
+    "p",
+    { class: "field", hidden: true },
+    element("label", { for: "combine" }, "Several descriptions: "),
+    combine,
+  );
+  const strength = element("input", {
+    id: "strength",
+    type: "range",
+    min: 0,
+    max: about.limits.strength,
+    step: 0.05,
+    value: 1,
+    "aria-describedby": "strength-help",
+  });
   const strengthShown = element("output", { for: "strength" });
-  const results = element("select", { id: "results" }, RESULT_COUNTS.filter((k) => k <= about.limits.k).map((k) => element("option", { value: k }, String(k))));
+  const results = element(
+    "select",
+    { id: "results" },
+    RESULT_COUNTS.filter((k) => k <= about.limits.k).map((k) => element("option", { value: k }, String(k))),
+  );
   const samples = element("ul", { class: "chips", "aria-label": "Sample queries" });
   const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
   const heading = element("h2", { class: "asked-for", id: "results-head" });
   const problem = element("div", { class: "problem", role: "alert", hidden: true });
   const beside = comparison(shell, can.mark ? mark : null);
   const calls = callsPanel(shell);
-  const found = element("section", { class: "found", "aria-labelledby": "results-head", hidden: true },
-    heading, status, tuning(), beside.root, legend(), calls.root);
+  const found = element(
+    "section",
+    { class: "found", "aria-labelledby": "results-head", hidden: true },
+    heading,
+    status,
+    tuning(),
+    beside.root,
+    legend(),
+    calls.root,
+  );
   const root = element("div", {}, intro(), form(), problem, found);
 
   function intro() {
-    return element("div", { class: "intro" },
+    return element(
+      "div",
+      { class: "intro" },
       element("h1", {}, "Search ", said(about.name)),
-      element("p", {}, "Some items turn up whatever you ask: they are ", element("b", {}, "hubs"), ", and they push better answers down. ",
-        element("b", { class: "raw-word" }, "Raw"), " is the ranking as it is. ",
-        element("b", { class: "fixed-word" }, "Corrected"), " first takes away each item\u2019s head start, learned from past queries."));
+      element(
+        "p",
+        {},
+        "Some items turn up whatever you ask: they are ",
+        element("b", {}, "hubs"),
+        ", and they push better answers down. ",
+        element("b", { class: "raw-word" }, "Raw"),
+        " is the ranking as it is. ",
+        element("b", { class: "fixed-word" }, "Corrected"),
+        " first takes away each item\u2019s head start, learned from past queries.",
+      ),
+    );
   }
 
   function form() {
@@ -62,23 +110,49 @@ export function searchPage(shell) {
       made.append(
         element("label", { for: "asked" }, "What are you looking for?"),
         element("div", { class: "boxed" }, box, element("button", { type: "submit", class: "primary" }, "Search")),
-        element("p", { id: "asked-help", class: "note" }, "Enter searches. Several descriptions of the same thing: one on each line ", another),
-        combineField);
+        element(
+          "p",
+          { id: "asked-help", class: "note" },
+          "Enter searches. Several descriptions of the same thing: one on each line ",
+          another,
+        ),
+        combineField,
+      );
     }
     if (can.picture) made.append(pictureField());
-    if (can.samples) made.append(element("div", { class: "try" }, element("span", { class: "note" }, can.text ? "Or try:" : "Ask with a sample query:"), samples));
+    if (can.samples)
+      made.append(
+        element(
+          "div",
+          { class: "try" },
+          element("span", { class: "note" }, can.text ? "Or try:" : "Ask with a sample query:"),
+          samples,
+        ),
+      );
     made.append(element("p", { class: "note made-by" }, madeBy()));
     return made;
   }
 
   /** The strength, which stays in sight while the reader looks at the results. */
   function tuning() {
-    return element("div", { class: "card tuning" },
-      element("div", { class: "slide" },
+    return element(
+      "div",
+      { class: "card tuning" },
+      element(
+        "div",
+        { class: "slide" },
         element("label", { for: "strength" }, "Strength of the correction ", strengthShown),
         strength,
-        element("p", { id: "strength-help", class: "ticks" }, element("span", {}, "0 raw"), element("span", {}, "1 as learned"), element("span", {}, String(about.limits.strength)))),
-      element("p", { class: "field" }, element("label", { for: "results" }, "Results "), results));
+        element(
+          "p",
+          { id: "strength-help", class: "ticks" },
+          element("span", {}, "0 raw"),
+          element("span", {}, "1 as learned"),
+          element("span", {}, String(about.limits.strength)),
+        ),
+      ),
+      element("p", { class: "field" }, element("label", { for: "results" }, "Results "), results),
+    );
   }
 
   function pictureField() {
@@ -92,16 +166,31 @@ export function searchPage(shell) {
   }
 
   function madeBy() {
-    const bank = about.bank ? `, learned from ${several(about.bank.queries, "past query", "past queries")} (the bank)` : "";
-    return [`Correction ${shell.about.version}: method `, element("code", {}, about.method), `${bank}. `, element("a", { href: "#/bank" }, "Is the bank good?")];
+    const bank = about.bank
+      ? `, learned from ${several(about.bank.queries, "past query", "past queries")} (the bank)`
+      : "";
+    return [
+      `Correction ${shell.about.version}: method `,
+      element("code", {}, about.method),
+      `${bank}. `,
+      element("a", { href: "#/bank" }, "Is the bank good?"),
+    ];
   }
 
   function legend() {
-    return element("p", { class: "note legend" },
+    return element(
+      "p",
+      { class: "note legend" },
       element("span", {}, element("b", { class: "move up" }, "\u25b2 6"), " six places up"),
       element("span", {}, element("b", { class: "move down" }, "\u25bc 3"), " three places down"),
-      element("span", {}, element("span", { class: "badge hub" }, "hub"), " turns up for far more queries than its share"),
-      element("span", {}, "Click an item for more like it."));
+      element(
+        "span",
+        {},
+        element("span", { class: "badge hub" }, "hub"),
+        " turns up for far more queries than its share",
+      ),
+      element("span", {}, "Click an item for more like it."),
+    );
   }
 
   // What is asked, and its address.
@@ -110,8 +199,9 @@ export function searchPage(shell) {
     const texts = parameters.getAll("text");
     if (texts.length > 1) return { texts };
     if (texts.length === 1) return { text: texts[0] };
-    if (parameters.has("sample")) return { sample: Number.isNaN(Number(parameters.get("sample"))) ? parameters.get("sample") : Number(parameters.get("sample")) };
-    if (parameters.has("item")) return { item: idFrom(parameters.get("item"), about) };
+    for (const name of ["sample", "item"]) {
+      if (parameters.has(name)) return { [name]: idFrom(parameters.get(name)) };
+    }
     if (parameters.has("picture") && chosenPicture) return { picture: chosenPicture.data.split(",")[1] };
     return null;
   }
@@ -129,8 +219,8 @@ export function searchPage(shell) {
   }
 
   function go(query) {
-    const more = query.text?.length > 1 && Array.isArray(query.text) && combine.value ? { combine: combine.value } : {};
-    const address = searchAddress({ ...query, ...more, ...settings() });
+    const how = query.text?.length > 1 ? { combine: combine.value } : {};
+    const address = searchAddress({ ...query, ...how, ...settings() });
     if (address === location.hash) refresh();
     else location.hash = address;
   }
@@ -255,7 +345,7 @@ export function searchPage(shell) {
     const isSimilarity = !(sent.texts && sent.combine === "ra");
     beside.show({ ...answer, raw: answer.raw ?? [], isSimilarity });
     calls.show(sent);
-    if (can.text && (sent.sample !== undefined) && answer.asked && document.activeElement !== box) {
+    if (can.text && sent.sample !== undefined && answer.asked && document.activeElement !== box) {
       box.value = answer.asked;
       fitBox();
     }
@@ -263,19 +353,39 @@ export function searchPage(shell) {
 
   function headingFor(answer, sent) {
     if (sent.text !== undefined) return ["Results for ", said(sent.text, { class: "quoted" })];
-    if (sent.texts) return [`Results for ${sent.texts.length} descriptions: `, ...sent.texts.flatMap((text, place) => [place ? " + " : "", said(text, { class: "quoted" })])];
+    if (sent.texts)
+      return [
+        `Results for ${sent.texts.length} descriptions: `,
+        ...sent.texts.flatMap((text, place) => [place ? " + " : "", said(text, { class: "quoted" })]),
+      ];
     if (sent.picture) return ["Results for the picture ", said(chosenPicture.name, { class: "quoted" })];
     if (sent.item !== undefined) return ["More like ", said(answer.asked ?? sent.item, { class: "quoted" })];
     const name = answer.asked === null || answer.asked === undefined ? `${sent.sample}` : answer.asked;
-    return [parameters.has("sample") ? "Results for the sample query " : "An example: results for ", said(name, { class: "quoted" })];
+    return [
+      parameters.has("sample") ? "Results for the sample query " : "An example: results for ",
+      said(name, { class: "quoted" }),
+    ];
   }
 
   async function showSamples(start = 0) {
     const { total, samples: some } = await get(`/v1/samples?start=${start}&count=${SAMPLES_SHOWN}`);
     const next = start + some.length < total ? start + some.length : 0;
     samples.replaceChildren(
-      ...some.map((one) => element("li", {}, element("a", { class: "chip", href: searchAddress({ sample: one.id }) }, said(one.text ?? `query ${one.id}`)))),
-      total > some.length ? element("li", {}, element("button", { type: "button", class: "chip more", on: { click: () => showSamples(next) } }, "others")) : "");
+      ...some.map((one) =>
+        element(
+          "li",
+          {},
+          element("a", { class: "chip", href: searchAddress({ sample: one.id }) }, said(one.text ?? `query ${one.id}`)),
+        ),
+      ),
+      total > some.length
+        ? element(
+            "li",
+            {},
+            element("button", { type: "button", class: "chip more", on: { click: () => showSamples(next) } }, "others"),
+          )
+        : "",
+    );
   }
   if (can.samples) showSamples().catch((error) => shell.tell(error.message, true));
 
@@ -283,9 +393,7 @@ export function searchPage(shell) {
     root,
     update({ parameters: given }) {
       parameters = given;
-      const texts = parameters.getAll("text");
-      if (texts.length) box.value = texts.join("\n");
-      else box.value = "";
+      box.value = parameters.getAll("text").join("\n");
       strength.value = parameters.get("strength") ?? 1;
       results.value = parameters.get("k") ?? RESULT_COUNTS[0];
       if (parameters.has("combine")) combine.value = parameters.get("combine");
