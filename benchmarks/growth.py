@@ -5,6 +5,8 @@ query) pair, which are constant if the time is linear, and the ratio of the larg
 is the median of three rounds, each of which goes once through all sizes and methods. The process keeps the memory
 it has taken, as in fit.py, unless --fresh-memory is given. The default takes two to three minutes on two cores;
 `--picture docs/compute/growth.png` draws it too (the extra `plot`).
+
+With --mapped it goes up to 10,000,000 items in a mapped file instead; see growth_mapped.py.
 """
 
 from __future__ import annotations
@@ -40,18 +42,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dimensions", type=int, default=512)
+    parser.add_argument("--dimensions", type=int, help="default: 512, and 256 with --mapped")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for all sizes, such as 0.05 for a small run")
     parser.add_argument("--picture", type=Path, help="draw to this file")
     parser.add_argument("--fresh-memory", action="store_true", help="let every fit allocate its memory")
+    parser.add_argument("--mapped", action="store_true", help="10,000,000 items in a mapped file, memory too")
+    parser.add_argument("--folder", type=Path, help="folder for the file of --mapped; default: the system's")
     options = parser.parse_args()
+    if options.mapped:
+        from growth_mapped import DIMENSIONS
+        from growth_mapped import measure as measure_mapped
+
+        dimensions, threads = options.dimensions or DIMENSIONS, thread_count(options.threads)
+        measure_mapped(options.scale, dimensions, threads, options.rounds, options.folder, options.picture)
+        return
+    dimensions = options.dimensions or 512
     if not options.fresh_memory:
         keep_memory()
     threads = thread_count(options.threads)
     fixed, *sizes = (max(160, round(size * options.scale)) for size in (FIXED_SIZE, *SIZES))
     shapes: dict[str, list[Shape]] = {"n": [(size, fixed) for size in sizes], "m": [(fixed, size) for size in sizes]}
-    seconds = measure(list(dict.fromkeys(shapes["n"] + shapes["m"])), options.dimensions, threads, options.rounds)
-    work = f"d = {options.dimensions}, {threads} thread(s), {kernels.choose().NAME}"
+    seconds = measure(list(dict.fromkeys(shapes["n"] + shapes["m"])), dimensions, threads, options.rounds)
+    work = f"d = {dimensions}, {threads} thread(s), {kernels.choose().NAME}"
     console = Console(width=110)
     console.print(table("items n", f"{fixed:,} bank queries, {work}", shapes["n"], seconds))
     console.print(table("bank m", f"{fixed:,} items, {work}", shapes["m"], seconds))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 from pathlib import Path
 from typing import cast
 
@@ -307,6 +308,25 @@ def test_vectors_are_written_to_a_mapped_file_whole_or_not_at_all(form: Form, tm
         with pytest.raises(ValueError, match=r"^radius is .* is longer"):
             short.items(items, fitted, out=target)
     assert target.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["stored.npy"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_memory_to_write_a_file_does_not_grow_with_it(form: Form, tmp_path: Path) -> None:
+    rng, most = np.random.default_rng(0), {}
+    for count in (70_000, 280_000):
+        path = tmp_path / f"{count}.npy"
+        np.save(path, rng.standard_normal((count, 64), dtype=np.float32).astype(np.float16))
+        items = np.load(path, mmap_mode="r")
+        fitted = unhub.fit(items, np.asarray(items[:3]), method="is")
+        tracemalloc.start()
+        made = unhub.layout(fitted, items, form=form, rotate=True)
+        made.items(items, fitted, out=tmp_path / "stored.npy")
+        unhub.augment(items, fitted, form, out=tmp_path / "augmented.npy")
+        most[count] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    few, many = most.values()
+    assert many - few < 60 * 210_000  # some numbers for each item, such as its id and hash; a row would be 264 bytes
+    assert few < 6 << 24  # blocks of 16 MB
 
 
 def test_a_later_item_that_is_too_long_is_refused() -> None:

@@ -105,6 +105,14 @@ def test_growth_prints_both_tables_and_draws_where_told(tmp_path: Path) -> None:
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_growth_goes_on_in_a_mapped_file_that_it_leaves_behind_nowhere(tmp_path: Path) -> None:
+    small = ("--mapped", "--scale", "0.0003", "--dimensions", "16", "--threads", "1", "--rounds", "1")
+    output = run(tmp_path, "growth.py", *small, "--picture", "growth.png")
+    table = {row[0]: row[1:] for row in rows(output) if row[0][:1].isdigit()}
+    assert list(table) == ["1,000", "3,000"] and all(float(cell) > 0 for cells in table.values() for cell in cells[:4])
+    assert [path.name for path in tmp_path.iterdir()] == ["growth.png"]
+
+
 def test_sinkhorn_agrees_with_pot_and_with_torch_where_there_is_one(tmp_path: Path) -> None:
     output = run(tmp_path, "sinkhorn.py", "--scale", "0.04", "--rounds", "1", "--threads", "1")
     apart = {row[0]: float(row[2]) for row in rows(output) if len(row) == 5}

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -14,6 +16,7 @@ from tests.bank_cases import BIASES, GATED, ON_A_BANK, PLANS, Floats, drawn
 from unhub.arrays import Ids, Kind
 from unhub.compute.workers import byte_count
 from unhub.correction import Bias, Correction
+from unhub.data import fingerprint
 from unhub.data.similarity import Dense
 from unhub.data.vectors import Vectors, VectorsLike
 from unhub.evaluation.hubness import hubness
@@ -505,3 +508,13 @@ def test_a_parameter_is_refused_before_any_row_is_read() -> None:
     rows = np.full((5, 6), np.nan)  # which any reading would refuse, too
     refused("^method 'is' needs tau to be", lambda: fit(rows, rows, method="is:tau=0"))
     refused("^threads must be", lambda: fit(rows, rows, threads=0))
+
+
+@given(seed=st.integers(0, 2**32 - 1), few=st.integers(1, 30), many=st.integers(1, 200))
+@settings(max_examples=40)
+def test_a_few_hashes_are_found_among_many(seed: int, few: int, many: int) -> None:
+    rng = np.random.default_rng(seed)
+    wanted, others = (rng.integers(0, 60, count).astype(np.uint64) for count in (few, many))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprint, "LOOKED_UP_AT_ONCE", 7)
+        assert_array_equal(fingerprint.among(wanted, others), np.isin(wanted, others))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 import unhub
 from tests.bank_cases import GATED, ON_A_BANK, PLANS, RESCORES, Sets, drawn, fitted, whole
 from unhub.arrays import Float32, Kind
+from unhub.compute import passes
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Scores
 from unhub.data.copies import NO_COPIES, Copies
+from unhub.data.ragged import starts_of
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dense, Dot, Similarity
 from unhub.data.vectors import Vectors, as_vectors
-from unhub.evaluation import placing
+from unhub.evaluation import many_items, placing
 from unhub.evaluation.evaluate import evaluate
+from unhub.evaluation.excluding import LeftOut
 from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, occurrences, place, raw_ranking, tile_rows
 
@@ -114,6 +117,88 @@ def test_tiles_and_threads_change_nothing(
         found = place(Dense(scores), truth, rankings, Workers(threads), best)
     for one, ranking in zip(found, rankings, strict=True):
         assert_placed(one, by_sorting(corrected(scores, ranking), truth, best))
+
+
+@pytest.fixture
+def long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank in small blocks of items, as where a row of scores is too long."""
+    for name in ("TILE_BYTES", "BIG_TILE_BYTES"):
+        monkeypatch.setattr(placing, name, 1)
+    monkeypatch.setattr(passes, "MOST_COLUMNS", 16)
+    monkeypatch.setattr(many_items, "MOST_QUERIES", 7)
+    monkeypatch.setattr(many_items, "FEWEST_QUERIES", 1)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    queries=st.integers(1, 20),
+    items=st.integers(1, 90),
+    best=st.integers(0, 95),
+    threads=st.integers(1, 3),
+    excludes=st.booleans(),
+)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_blocks_of_items_change_nothing(
+    seed: int, queries: int, items: int, best: int, threads: int, excludes: bool, long_rows: None
+) -> None:
+    rng = np.random.default_rng(seed)
+    asking, asked = (rng.integers(-2, 3, (rows, 3)) for rows in (queries, items))  # so that scores are exact, and tie
+    similarity = Dot(*pair(asking, asked), "dot")
+    hashes = np.unique(asked, axis=0, return_inverse=True)[1].ravel().astype(np.uint64)
+    copies = Copies.among(similarity.item_vectors, hashes)
+    rankings = [
+        raw_ranking(items),
+        Additive((rng.integers(-2, 3, items) / 4).astype(np.float32)),
+        Additive((rng.integers(-9, 9, items) / 4).astype(np.float32), rng.random(items) < 0.5),
+    ]
+    truth, left_out = random_truth(queries, items, rng), None
+    if excludes:
+        pairs = np.unique(rng.integers(0, queries * items, queries))
+        left_out = LeftOut(starts_of(pairs // items, queries), pairs % items, items)
+        truth = truth.keep(~np.isin(truth.owners * items + truth.positions, pairs))
+    assert placing.in_blocks(similarity, True, truth, copies)
+    found = place(similarity, truth, rankings, Workers(threads), best, copies, left_out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placing, "FEW_QUERIES", 0)  # no row is long
+        patch.setattr(placing, "FEWEST_QUERIES", 8)
+        assert not placing.in_blocks(similarity, True, truth, copies)
+        expected = place(similarity, truth, rankings, Workers(threads), best, copies, left_out)
+    for one, other in zip(found, expected, strict=True):
+        assert_placed(one, other)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_copies_tie_in_blocks_whatever_the_rounding(device: str, long_rows: None) -> None:
+    rng = np.random.default_rng(0)
+    items = np.tile(rng.standard_normal((40, 24)).astype(np.float32), (3, 1))
+    queries = rng.standard_normal((9, 24)).astype(np.float32)
+    similarity = Dot(*pair(queries, items))
+    copies = Copies.among(similarity.item_vectors, np.tile(np.arange(40, dtype=np.uint64), 3))
+    (found,) = place(similarity, truth_of([[3]] * 9), [raw_ranking(120)], Workers(2, device=device), 12, copies)
+    assert found.equal.tolist() == [3] * 9
+    assert_array_equal(found.best[:, ::3] + 40, found.best[:, 1::3])
+    assert_array_equal(found.best[:, ::3] + 80, found.best[:, 2::3])
+
+
+def test_many_answers_and_rankings_of_whole_rows_are_placed_as_before(long_rows: None) -> None:
+    similarity = Dot(*pair(np.eye(3), np.ones((50, 3))), "dot")
+    many = truth_of([list(range(40)), [], [1]])
+    assert not placing.in_blocks(similarity, True, many, NO_COPIES)
+    assert not placing.in_blocks(similarity, False, truth_of([[1]] * 3), NO_COPIES)
+    assert not placing.in_blocks(Dense(np.ones((3, 50))), True, truth_of([[1]] * 3), NO_COPIES)
+
+
+def test_rows_of_a_million_items_take_little_memory() -> None:
+    items = np.random.default_rng(0).standard_normal((1_000_000, 2)).astype(np.float16)
+    similarity = Dot(*pair(items[:40].astype(np.float32), items), "dot")
+    truth = truth_of([[row] for row in range(40)])
+    raw = raw_ranking(len(items))
+    place(Dot(*pair(items[:3], items[:60]), "dot"), truth_of([[1]] * 3), [raw_ranking(60)], Workers(1), 10)  # compile
+    tracemalloc.start()
+    place(similarity, truth, [raw], Workers(1), best=10)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 << 20  # all the scores of 40 queries would be 160 MB
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -418,6 +418,20 @@ def placed(
 
 
 @both
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 9), columns=st.integers(1, 300))
+@settings(max_examples=20)
+def test_columns_over_bars_are_counted(name: str, seed: int, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(seed)
+    tile = rng.integers(-3, 4, (rows, columns)).astype(np.float32)
+    starts = np.cumsum([0, *rng.integers(0, 4, rows)])
+    bars, owners = rng.integers(-3, 4, starts[-1]).astype(np.float32), np.repeat(np.arange(rows), np.diff(starts))
+    over, equal = np.full(len(bars), 5), np.full(len(bars), 7)  # to be added to
+    kernel(name).count_over(tile, starts, bars, over, equal)
+    assert_array_equal(over, 5 + (tile[owners] > bars[:, None]).sum(axis=1))
+    assert_array_equal(equal, 7 + (tile[owners] == bars[:, None]).sum(axis=1))
+
+
+@both
 def test_placing_by_hand(name: str) -> None:
     tile = np.array([[3, 1, 2, 2], [3, 1, 2, 2]], np.float32)
     h = np.array([1, 0, 0, -1], np.float32)  # the first row ranks 2, 1, 2, 3, the second as it is

@@ -22,6 +22,7 @@ Span = tuple[int, int]
 LONGEST_SQUARE = LARGEST_FLOAT32 * (
     1 - 2.0**-10
 )  # of a row: no product of two such rows overflows float32, however it rounds
+LOOKED_UP_AT_ONCE = 1 << 20
 UNIT_SLACK = 2.0**-20  # of a squared length; rows scaled in float32 are off by up to half of it, and a score by 1e-6
 
 
@@ -252,3 +253,14 @@ def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
     """
     places = np.arange(first, first + len(hashes), dtype=np.uint64)
     return int(np.sum(_mix(hashes + _mix(places + np.uint64(1))), dtype=np.uint64))
+
+
+def among(few: Hashes, many: Hashes) -> NDArray[np.bool_]:
+    """Return which of a few hashes are among many others, (few,); the many are not sorted, which would take room."""
+    wanted, back = np.unique(few, return_inverse=True)
+    found = np.zeros(len(wanted), np.bool_)
+    for start, stop in spans(len(many), LOOKED_UP_AT_ONCE):
+        block = many[start:stop]
+        places = np.minimum(np.searchsorted(wanted, block), len(wanted) - 1)
+        found[places[wanted[places] == block]] = True
+    return found[back]

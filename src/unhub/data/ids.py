@@ -45,7 +45,9 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
         raise ArgumentError(
             name, f"has the id {array.max()}, over {np.iinfo(np.int64).max}, the largest integer", "use strings as ids"
         )
-    array = array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(array.dtype.newbyteorder("="))
+    kept = array.base is None and not array.flags.writeable  # ours already: nobody can change them
+    as_held = np.dtype(np.int64) if array.dtype.kind in "iu" else array.dtype.newbyteorder("=")
+    array = array.astype(as_held, copy=not kept)
     nobody = no_id(array.dtype)
     if (array == nobody).any():
         raise ArgumentError(name, f"has the id {nobody!r}, which marks an empty place in results", "use another id")

@@ -104,21 +104,24 @@ def top_of(items: int) -> str:
 
 
 def figures_of(counts: NDArray[np.int64]) -> Figures:
-    """Return the figures of these counts."""
-    mean = float(counts.mean())
-    apart = counts - mean
-    spread = float(np.sqrt(np.square(apart).mean()))
-    standard = apart / spread if spread > 0 else np.zeros(len(counts))
-    total = int(counts.sum())
-    top = top_items(len(counts))
+    """Return the figures of these counts, by how many items have each count: of many items, few counts differ."""
+    amounts = np.bincount(counts)
+    values = np.flatnonzero(amounts)
+    amounts = amounts[values]
+    shares, total = amounts / len(counts), int(values @ amounts)
+    apart = values - float(values @ shares)
+    spread = float(np.sqrt(np.square(apart) @ shares))
+    standard = apart / spread if spread > 0 else np.zeros(len(values))
+    deviation = float(np.abs(apart) @ shares)
+    in_top = np.diff(np.minimum(np.cumsum(amounts[::-1]), top_items(len(counts))), prepend=0)  # by falling count
     return Figures(
-        skewness=float((standard**3).mean()),
-        kurtosis=float((standard**4).mean() - 3) if spread > 0 else 0.0,
-        mean_deviation=float(np.abs(apart).mean()),
-        largest=int(counts.max()),
-        anti_hubs=float((counts == 0).mean()),
-        top_share=float(np.sort(counts)[-top:].sum() / total) if total else 0.0,
-        robin_hood=float(np.abs(apart).sum() / (2 * total)) if total else 0.0,
+        skewness=float(standard**3 @ shares),
+        kurtosis=float(standard**4 @ shares - 3) if spread > 0 else 0.0,
+        mean_deviation=deviation,
+        largest=int(values[-1]),
+        anti_hubs=float(shares[0]) if values[0] == 0 else 0.0,
+        top_share=float(values[::-1] @ in_top / total) if total else 0.0,
+        robin_hood=len(counts) * deviation / (2 * total) if total else 0.0,
     )
 
 

@@ -13,7 +13,7 @@ from unhub.arrays import Ids, Kind
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Fitted, Rescore
 from unhub.data.copies import NO_COPIES, Copies
-from unhub.data.fingerprint import Hashes, inspect
+from unhub.data.fingerprint import Hashes, among, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
@@ -121,7 +121,7 @@ class EvaluationInputs:
 
 def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
     """Return a note if most queries are items: each then finds itself, and the figures mean nothing."""
-    found = int(np.isin(queries, items).sum())
+    found = int(among(queries, items).sum())
     if 2 * found < len(queries):
         return ()
     return (

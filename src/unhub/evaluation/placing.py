@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from unhub.compute.workers import Tick, Workers
 from unhub.correction import Bias, Correction, Plan, Rescore, Scores, check_reach
 from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
-from unhub.data.similarity import Block, Similarity
+from unhub.data.similarity import Block, Dot, Similarity
 from unhub.data.vectors import SAFE_SHIFT, check_range
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import NOBODY, LeftOut
+from unhub.evaluation.many_items import are_few, place_in_blocks
 from unhub.evaluation.measures import Places
 from unhub.kernels import choose, choose_here, plain, prefer
 from unhub.kernels.interface import Kernel
@@ -139,7 +140,10 @@ def place(
     planned = [(ranking, out) for ranking, out in both if isinstance(ranking, Plan)]
     if planned:
         workers.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
-    if streamed:
+    additive = [(ranking, out) for ranking, out in streamed if isinstance(ranking, Additive)]
+    if additive and in_blocks(similarity, len(streamed) == len(additive), truth, copies):
+        _stream_blocks(cast("Dot", similarity), truth, additive, workers, copies, left_out)
+    elif streamed:
         _stream(similarity, truth, streamed, workers, copies, left_out)
     if planned:
         matrix = np.empty((m, n), np.float32)
@@ -251,6 +255,35 @@ class _PlacingPart:
         return [Placed(out.better[mine], out.equal[mine], out.best[here]) for out in outs]
 
 
+def in_blocks(similarity: Similarity, additive: bool, truth: Truth, copies: Copies) -> bool:
+    """Return whether to rank in blocks of items: a row of scores is long, and no ranking needs it whole."""
+    long = tile_rows(similarity.shape[1]) < FEW_QUERIES
+    return long and additive and isinstance(similarity, Dot) and are_few(truth, copies)
+
+
+def _stream_blocks(
+    similarity: Dot,
+    truth: Truth,
+    rankings: Sequence[tuple[Additive, Placed]],
+    workers: Workers,
+    copies: Copies,
+    left_out: LeftOut | None,
+) -> None:
+    """Rank in blocks of items; of a gated ranking both sides of the gate, which is known at the end."""
+    gated = [ranking for ranking, _ in rankings if ranking.active is not None]
+    raw = [np.zeros(similarity.shape[1], np.float32)] if gated else []
+    biases, best = [*(ranking.h for ranking, _ in rankings), *raw], rankings[0][1].best.shape[1]
+    ranks = place_in_blocks(similarity, truth, biases, workers, best, copies, left_out)
+    for number, (ranking, out) in enumerate(rankings):
+        opened = np.ones(len(ranks.tops), bool) if ranking.active is None else ranking.active[ranks.tops]
+        chosen = np.where(opened, number, len(biases) - 1)
+        per_answer = chosen[truth.owners], np.arange(len(truth.positions))
+        out.better[:], out.equal[:] = ranks.over[per_answer], ranks.equal[per_answer]
+        out.best[:] = ranks.best[chosen, np.arange(len(chosen))]
+        if left_out is not None:
+            left_out.empty_places((0, len(chosen)), out.best)
+
+
 def tile_rows(items: int) -> int:
     """Return how many queries are ranked at a time."""
     of_one = 4 * items
@@ -320,4 +353,4 @@ def occurrences(best: NDArray[np.int32], items: int) -> NDArray[np.int64]:
     found = best.ravel()
     if found.min(initial=0) == NOBODY:
         found = found[found != NOBODY]
-    return np.bincount(found, minlength=items).astype(np.int64)
+    return np.bincount(found, minlength=items).astype(np.int64, copy=False)

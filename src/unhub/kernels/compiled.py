@@ -465,6 +465,16 @@ def place_rows(
 
 
 @jit
+def count_over(tile: Float32, starts: np.ndarray, bars: Float32, over: np.ndarray, equal: np.ndarray) -> None:
+    """Add to `over` and `equal` how many columns of row i are above, and the same as, each bar of that row."""
+    for i in range(len(tile)):
+        for pair in range(starts[i], starts[i + 1]):
+            above, same = _over_and_equal(tile[i], bars[pair])
+            over[pair] += above
+            equal[pair] += same
+
+
+@jit
 def add_column_best(tile: Float32, first: int, best: Float32, where: np.ndarray) -> None:
     """Keep each column's largest value and its row (row i has position first + i); among equals the first one wins.
 

@@ -136,6 +136,19 @@ class Kernel(Protocol):
         one first among equals; -1 instead of columns with a score of -inf.
         """
 
+    def count_over(
+        self,
+        tile: Float32,
+        starts: NDArray[np.int64],
+        bars: Float32,
+        over: NDArray[np.int64],
+        equal: NDArray[np.int64],
+    ) -> None:
+        """Add to `over` and `equal` how many columns of row i are above, and the same as, each bar of that row.
+
+        The bars of row i are `bars[starts[i]:starts[i + 1]]`.
+        """
+
     def add_column_best(self, tile: Float32, first: int, best: Float32, where: NDArray[np.int32]) -> None:
         """Keep each column's largest value and its row (row i has position first + i); among equals the first wins."""
 

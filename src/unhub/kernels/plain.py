@@ -219,6 +219,20 @@ def place_rows(
             best[rows] = np.take_along_axis(columns, order, axis=1)
 
 
+def count_over(
+    tile: Float32, starts: NDArray[np.int64], bars: Float32, over: NDArray[np.int64], equal: NDArray[np.int64]
+) -> None:
+    """Add to `over` and `equal` how many columns of row i are above, and the same as, each bar of that row."""
+    for rows in _slabs(tile):
+        for place in range(int(np.diff(starts[rows.start : rows.stop + 1]).max(initial=0))):
+            pairs = starts[rows] + place
+            there = pairs < starts[rows.start + 1 : rows.stop + 1]
+            pairs = pairs[there]
+            own = tile[rows][there]
+            over[pairs] += (own > bars[pairs, None]).sum(axis=1)
+            equal[pairs] += (own == bars[pairs, None]).sum(axis=1)
+
+
 def add_column_best(tile: Float32, first: int, best: Float32, where: NDArray[np.int32]) -> None:
     """Keep each column's largest value and its row (row i has position first + i); among equals the first wins."""
     row = tile.argmax(axis=0)

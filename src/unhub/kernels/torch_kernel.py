@@ -191,6 +191,25 @@ class TorchKernel:
                 columns = columns.gather(1, order).masked_fill(values == -math.inf, -1)
                 best[rows] = self.host(columns)
 
+    def count_over(
+        self,
+        tile: Tensor,
+        starts: NDArray[np.int64],
+        bars: Float32,
+        over: NDArray[np.int64],
+        equal: NDArray[np.int64],
+    ) -> None:
+        """Add to `over` and `equal` how many columns of row i are above, and the same as, each bar of that row."""
+        for rows in self._slabs(tile):
+            for place in range(int(np.diff(starts[rows.start : rows.stop + 1]).max(initial=0))):
+                pairs = starts[rows] + place
+                there = pairs < starts[rows.start + 1 : rows.stop + 1]
+                pairs = pairs[there]
+                own = tile[rows] if there.all() else tile[rows][self._on(np.flatnonzero(there))]
+                high = self._on(bars[pairs])[:, None]
+                over[pairs] += self.host((own > high).sum(dim=1))
+                equal[pairs] += self.host((own == high).sum(dim=1))
+
     def add_column_best(self, tile: Tensor, first: int, best: Float32, where: NDArray[np.int32]) -> None:
         """Keep each column's largest value and its row (row i has position first + i); among equals the first wins."""
         better = np.flatnonzero(self.host(tile.amax(dim=0)) > best)
