@@ -308,6 +308,13 @@ class Matched:
         hashes = {name: inspect(vectors, name, similarity, workers.spread).hashes for name, vectors in sets.items()}
         return Matched(sets["bank"], sets.get("items"), sets.get("queries"), sets.get("bank_items"), hashes, similarity)
 
+    def only(self, parts: Mapping[str, NDArray[np.int64]]) -> Matched:
+        """Return the same with only the rows at these positions of the sets that are named."""
+        sets = {name: getattr(self, name) for name in ("bank", "items", "queries", "bank_items")}
+        sets.update({name: sets[name].gather(positions) for name, positions in parts.items()})
+        hashes = {**self.hashes, **{name: self.hashes[name][positions] for name, positions in parts.items()}}
+        return Matched(**sets, hashes=hashes, kind=self.kind)
+
     @property
     def leaked(self) -> int:
         """How many queries are also in the bank, with exactly the same numbers."""

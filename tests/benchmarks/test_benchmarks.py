@@ -54,6 +54,15 @@ def test_sinkhorn_on_a_part_prints_both_tables(tmp_path: Path) -> None:
     ]
 
 
+def test_a_large_gallery_is_tuned_on_a_sample(tmp_path: Path) -> None:
+    small = ("--items", "2000", "--bank", "600", "--queries", "200", "--dimensions", "16", "--methods", "nnn,is")
+    output = run(tmp_path, "tune_large.py", *small, "--most-items", "1000", "--sampled-items", "500")
+    assert "must 300 met; chosen: " in output
+    assert (
+        "Settings were compared on a sample: 600 of 600 bank queries, 200 of 200 queries, 500 of 2,000 items." in output
+    )
+
+
 def test_device_prints_a_ratio_for_every_case_on_arrays_and_tensors(tmp_path: Path) -> None:
     output = run(tmp_path, "device.py", "--shape", "300x700", "--threads", "1", "--rounds", "1", "--dimensions", "16")
     table = {name: float(ratio) for name, _, ratio, *_ in rows(output)}

@@ -67,7 +67,7 @@ class Selection:
 def rise_for(shares: Float32, weights: Float64, wanted: float) -> float:
     """Return the rise at which a row keeps, on average, as many entries as wanted, given the shares of some rows."""
     low, high = 0.0, 60.0  # powers of two
-    while high - low > 0.01:
+    while high - low > 0.03:
         middle = (low + high) / 2
         kept = np.minimum(1, shares * (2**middle * weights[:, None]).astype(np.float32)).sum(axis=1, dtype=np.float64)
         low, high = (low, middle) if float(kept.mean()) > wanted else (middle, high)

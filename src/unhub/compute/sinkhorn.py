@@ -50,7 +50,7 @@ SAMPLED_FROM_ROWS, SAMPLE_ONE_IN, SAMPLE_ROWS = 16_384, 4, 256
 # If K is kept in part: how many of its entries for each row or column, whichever are more, and which share of all.
 FEWEST_KEPT, ENOUGH_KEPT, ENOUGH_SHARE = 32, 128, 0.005
 MEMORY_SHARE = 0.9  # of the memory, since the number of entries is estimated from a sample of rows
-RISE_ROWS, RISE_SHARES = 256, 4 << 20  # that sample: rows, and scores at most, but 16 rows
+RISE_ROWS, RISE_SHARES = 256, 1 << 20  # that sample: rows, and scores at most, but 16 rows
 MOST_PASSES, FEWEST_ITERATIONS = 3, 4  # passes over all of K; for fewer iterations it is computed again each time
 PILOT_ONE_IN = 8  # the rows that the first potentials come from
 # The rows that the last error is measured on: half, or 512 and more if that is less, but not below a sixteenth.
@@ -287,13 +287,17 @@ class Balancing:
         count = min(self.m, max(16, min(RISE_ROWS, RISE_SHARES // self.n)))
         rows = np.linspace(0, self.m - 1, count).astype(np.int64)
         shares, shift = np.empty((count, self.n), np.float32), self.h.astype(np.float32)
-        with self.kernel.lane():
-            room = self.kernel.empty((1, self.n), np.float32)
-            for place, row in enumerate(rows.tolist()):
-                scores = self.similarity.ready_rows(self.similarity.queries((row, row + 1)), self.items, room)
-                self.kernel.soften_rows(scores, shift, 1 / self.tau, room, np.zeros(self.n), np.zeros(1))
-                shares[place] = self.kernel.host(room)[0]
-        return rise_for(shares, weights[rows], entries / self.m)
+
+        def rise() -> float:
+            with self.kernel.lane():
+                room, totals = self.kernel.empty((1, self.n), np.float32), np.zeros(self.n)
+                for place, row in enumerate(rows.tolist()):
+                    scores = self.similarity.ready_rows(self.similarity.queries((row, row + 1)), self.items, room)
+                    self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, np.zeros(1))
+                    shares[place] = self.kernel.host(room)[0]
+            return rise_for(shares, weights[rows], entries / self.m)
+
+        return self.workers.run([rise])[0]
 
     def _log_alpha(self) -> Float64:
         log_alpha = cast("Float64", -np.log(self.rows.total) - self.row_logs - np.log(self.sums))

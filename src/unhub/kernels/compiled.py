@@ -46,7 +46,6 @@ MOST_PEAK_RISE = np.float32(8)  # in units of 1 / beta: how far scores may rise 
 MOST_LEVEL_GAP = np.float32(8)  # in powers of two: how far a level may be from a row's largest score
 DROPPED_BITS = np.int32(14)  # of a share's float32, which leave 16
 DROPPED_HALF = np.int32(1 << 13)  # half of the lowest bit that is kept
-LANE = 16  # shares compared at a time; few of them are kept
 SUBTOTAL_ROWS = 64  # summed in float32 before they go to float64 totals, which loses at most 4e-6 of a sum
 # Rows are processed in pieces, so that later data can be prefetched meanwhile: a processor does so by itself only
 # within a page of memory, and poorly when several rows are read at once. Rows longer than this need no prefetching.
@@ -697,24 +696,21 @@ def keep_shares(shares: Float32, rises: Float32, draws: Float32, places: np.ndar
     """Return the entries to keep: column j of row i where rise * share > draws[place + j]; see `interface`."""
     rows, width = shares.shape
     counts = np.empty(rows, np.int64)
-    columns, values = (
-        np.empty(rows * width, np.int32),
-        np.empty(rows * width, np.float32),
-    )  # pages not used cost nothing
+    columns, values = np.empty(rows * width, np.int32), np.empty(rows * width, np.float32)  # only pages in use count
+    over = np.full(-(-width // LANE_VALUES) * LANE_VALUES, MINUS_INFINITY)
     filled = 0
     for i in range(rows):
         row, rise, drawn, before = shares[i], rises[i], draws[places[i] : places[i] + width], filled
         least = ONE / rise
-        for start in range(0, width, LANE):
-            stop = min(start + LANE, width)
-            over = ZERO
-            for j in range(start, stop):
-                over += ONE if row[j] * rise > drawn[j] else ZERO
-            if over > ZERO:
-                for j in range(start, stop):
-                    if row[j] * rise > drawn[j]:
-                        columns[filled], values[filled] = j, max(row[j], least)
-                        filled += 1
+        for j in range(width):
+            over[j] = row[j] * rise - drawn[j]
+        for start in range(0, width, LANE_VALUES):
+            mask = over_mask(over, start, ZERO)
+            while mask != 0:
+                j = start + int(lowest_bit(mask))
+                columns[filled], values[filled] = j, max(row[j], least)
+                filled += 1
+                mask &= mask - np.uint32(1)
         counts[i] = filled - before
     return counts, columns[:filled].copy(), values[:filled].copy()
 

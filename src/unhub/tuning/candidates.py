@@ -28,13 +28,17 @@ SINKHORN_GROUP_SIZE = 6  # Sinkhorn fits take longer, and fits that are not yet 
 
 @dataclass(frozen=True, eq=False)
 class FittingSets:
-    """The items and banks that candidates are fitted on."""
+    """The items and banks that candidates are fitted on.
+
+    growth: if they are a sample, how many times as many (item, bank query) pairs the whole has.
+    """
 
     items: Vectors
     bank: Vectors
     bank_items: Vectors | None
     kind: Kind
     copies: Copies = NO_COPIES
+    growth: float = 1.0
 
     @property
     def similarities(self) -> Bank:

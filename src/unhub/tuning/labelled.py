@@ -52,14 +52,14 @@ def choose(
     compared = np.concatenate([values[:, :1], held_out, free], axis=1)
     raw, by_labels, by_none = (-1 if measure.family.falls else 1) * summaries(measure, compared)
     enough = int(groups.max()) + 1 >= FEWEST_GROUPS
-    gain, gain_of_free = _gains(compared, measure, groups, seed)
+    gain, gain_of_free = gains(compared, measure, groups, seed)
     sure = enough and (gain.high < 0 if measure.family.falls else gain.low > 0)
     if without_labels and enough and by_none > raw and (by_none >= by_labels or not sure):
         return Choice(without_labels, gain_of_free, True, False, gain)
     return Choice(_best(values, measure), gain, sure, True, gain)
 
 
-def _gains(compared: Float64, measure: Measure, groups: NDArray[np.int64], seed: int) -> list[Interval]:
+def gains(compared: Float64, measure: Measure, groups: NDArray[np.int64], seed: int) -> list[Interval]:
     """Return the change of the measure from the first ranking to each of the others, with bootstrap intervals."""
     whole, drawn = summaries(measure, compared), Resamples(groups, seed=seed)
     (resampled,) = drawn.summaries([measure], [compared])

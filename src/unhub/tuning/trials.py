@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, random_positions
 from unhub.compute.progress import Clock, OutOfTime
+from unhub.correction import Correction
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Vectors
@@ -18,7 +19,7 @@ from unhub.evaluation.comparing import COUNTED_PLACES
 from unhub.evaluation.excluding import LeftOut
 from unhub.evaluation.hubness import Figures, figures_of
 from unhub.evaluation.measures import Measure
-from unhub.evaluation.placing import Additive, Placed, Ranking, occurrences, place, raw_ranking
+from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, occurrences, place, raw_ranking
 from unhub.evaluation.ranked import no_truth
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import Candidate, FittingSets, fitted
@@ -131,12 +132,21 @@ def try_all(methods: Sequence[Method], rounds: Sequence[Round], clock: Clock, *,
         # Each round fits the same methods in the same groups.
         for groups in zip(*(fitted(wanted, one.sets, clock) for one in rounds), strict=True):
             again = max(one.again for group in groups for one in group)
-            clock.reserved = max(clock.reserved, refits * again)
+            clock.reserved = max(clock.reserved, refits * again * rounds[0].sets.growth)
             tried += judging.judge(groups)
     except OutOfTime:
         pass
     done = {one.method for one in tried}
     return Trials(tried, [method for method in wanted if method not in done])
+
+
+def compare(fitted: Correction, one: Round, clock: Clock) -> Trials:
+    """Return how raw and one fitted correction do, without a limit of time."""
+    items = len(one.sets.items)
+    method, unlimited = cast("Method", fitted.method), Clock(threads=clock.threads, memory=clock.memory)
+    judging = _Judging([one], unlimited, random_positions(items, min(items, SAMPLED_ITEMS), 0))
+    rankings = [(parse("raw"), raw_ranking(items)), (method, as_ranking(fitted))]
+    return Trials(judging.judge([[Candidate(name, ranking, 0.0, 0.0) for name, ranking in rankings]]), [])
 
 
 class _Judging:

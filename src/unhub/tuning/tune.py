@@ -29,16 +29,19 @@ from unhub.matching import Matched
 from unhub.methods import Method, parse
 from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
 from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, within
-from unhub.tuning.labelled import FEWEST_GROUPS, choose
+from unhub.tuning.labelled import FEWEST_GROUPS, choose, gains
+from unhub.tuning.large import CONFIRMING_QUERIES, Sample, confirmation, sample
 from unhub.tuning.outcome import Tuning
 from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Repeats, cosine_of_means, repeats
 from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
 from unhub.tuning.sight import temperatures
 from unhub.tuning.spread import spread
-from unhub.tuning.trials import Round, TrialQueries, Trials, specs_of, try_all
+from unhub.tuning.trials import Round, TrialQueries, Trials, compare, specs_of, try_all
 from unhub.tuning.unlabelled import Fall, objection
 
 STEPS_BESIDES_TRIALS = 6  # judging the bank, ranking by raw, fitting the chosen setting, the final check
+STEPS_TO_CONFIRM = 3  # fitting raw and the chosen setting on the whole, and perhaps on half of the bank
+MOST_ITEMS = 100_000  # with more, settings are compared on a sample: see `large`
 MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compared on without labels
 # Of the mean bank query and the mean item, from which on the items may stand in for queries. Two modalities lie apart:
 # 0 to 0.2 in CLIP's spaces; texts of two kinds by one encoder have 0.66 to 0.95, pictures and pictures 0.97. Below it a
@@ -87,13 +90,17 @@ def tune(
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory, device, precision)
     matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
-    sets = _sets(matched)
-    notes = [*matched.notes]
+    whole, notes = matched, [*matched.notes]
     # The temperatures change with the data, not their number.
-    scale = DataScale(1.0, len(sets.bank), len(sets.items), True, tuple(map(float, ITEMS_SEEN)))
-    rounds = 2 if queries is None else 1
-    clock.plan(STEPS_BESIDES_TRIALS + rounds * count_steps(candidates(named, scale)))
+    scale = DataScale(1.0, len(whole.bank), len(cast("Vectors", whole.items)), True, tuple(map(float, ITEMS_SEEN)))
+    tried, rounds = candidates(named, scale), 2 if queries is None else 1
     excluded = _exclusion(matched, exclude)
+    part = None if excluded is not None or scale.items <= MOST_ITEMS else _sample(whole, relevance, tried, seed)
+    clock.plan(STEPS_BESIDES_TRIALS + rounds * count_steps(tried) + (0 if part is None else STEPS_TO_CONFIRM))
+    if part is not None:
+        matched = part.matched
+        notes.append(part.note)
+    sets = _sets(matched, 1.0 if part is None else part.growth)
     if relevance is None or matched.queries is None:
         tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
@@ -104,15 +111,72 @@ def tune(
             notes.append(f"{FEWEST_GROUPS} labelled items are needed to choose by labels; the choice was made without.")
             free = _without_labels(matched, sets, excluded, named, seed, clock, notes)
             tuning = dataclasses.replace(tuning, best=free.best, reason=free.reason)
+    if part is not None:
+        tuning = _confirmed(tuning, whole, part, relevance, by, seed, clock)
     clock.finish()
     return dataclasses.replace(tuning, notes=tuple(dict.fromkeys(notes)))
 
 
-def _sets(matched: Matched) -> FittingSets:
+def _sets(matched: Matched, growth: float = 1.0) -> FittingSets:
     """Return the items and banks to fit on."""
     gallery = cast("Vectors", matched.items)
     copies = Copies.among(gallery, matched.hashes["items"])
-    return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies)
+    return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies, growth)
+
+
+def _sample(whole: Matched, relevance: RelevanceLike | None, methods: Sequence[Method], seed: int) -> Sample:
+    """Return a sample to choose on."""
+    truth = None
+    if relevance is not None and whole.queries is not None:
+        truth = as_relevance(relevance).against(whole.queries.ids, cast("Vectors", whole.items).ids)
+    counts = [getattr(method, method.bank_count) or 0 for method in methods if method.bank_count]
+    return sample(whole, truth, 2 * max(counts, default=0), seed)
+
+
+def _confirmed(
+    tuning: Tuning,
+    whole: Matched,
+    part: Sample,
+    relevance: RelevanceLike | None,
+    measure: Measure,
+    seed: int,
+    clock: Clock,
+) -> Tuning:
+    """Return the setting that a sample chose, fitted on the whole, if the gain is certain there too; else raw."""
+    sets, winner = _sets(whole), cast("Method", tuning.best.method)
+    raw = fit_whole(parse(RAW), sets, clock, limited=False)
+    if winner.name == RAW:
+        return dataclasses.replace(tuning, best=raw, seconds=clock.seconds)
+    best = None
+    if part.confirming is None:
+        # Half of the bank judges a fit on the other half.
+        fitting, judging = halves(whole.hashes["bank"], seed)
+        judging = judging[random_positions(len(judging), min(len(judging), CONFIRMING_QUERIES), seed)]
+        half = dataclasses.replace(sets, bank=sets.bank.gather(fitting))
+        judges = TrialQueries.without_labels(sets.bank.gather(judging))
+        fitted = fit_whole(within(winner, len(fitting)), half, clock, limited=False)
+    else:
+        asking = whole.only({"queries": part.confirming})
+        judges = _judges(asking, sets, None, seed, [])
+        if relevance is not None:
+            answered = _labelled_queries(asking, sets, relevance, measure, None, [])
+            judges = answered if len(np.unique(answered.truth.groups)) >= FEWEST_GROUPS else judges
+        fitted = best = fit_whole(winner, sets, clock, limited=False)
+    trials = compare(fitted, Round(sets, judges), clock)
+    labelled = judges.measure is not None
+    if labelled:
+        (change,) = gains(trials.values, measure, judges.truth.groups, seed)
+        sure = change.high < 0 if measure.family.falls else change.low > 0
+    else:
+        fall = _fall(trials, 1)
+        change, sure = fall.change, fall.sure
+    reason = confirmation(change, sure, winner.spec, tuning.reason, len(sets.items), str(measure) if labelled else None)
+    if not sure:
+        best = raw
+    elif best is None:
+        best = fit_whole(winner, sets, clock, limited=False)
+    gain = change if labelled else None
+    return dataclasses.replace(tuning, best=best, reason=reason, gain=gain, seconds=clock.seconds)
 
 
 def _exclusion(matched: Matched, exclude: ExcludeLike | None) -> Exclusion | None:
