@@ -89,6 +89,11 @@ def process_of(keeper: Any) -> int:
     return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getpid())))
 
 
+def raylet_of(keeper: Any) -> int:
+    """Return the raylet that an object is kept on, by its process."""
+    return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getppid())))
+
+
 def rows_of(n: int, d: int, seed: int) -> Float32:
     return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
 
@@ -262,6 +267,12 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
         there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
     assert len(asked) == 11
     assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+
+
+def test_each_machine_keeps_a_shard(runner: Cluster) -> None:
+    with elsewhere(runner):
+        unhub.fit(rows_of(900, 16, 3), rows_of(800, 16, 4), "sn:tau=0.05", threads=1)
+    assert len({raylet_of(runner.keeper(number)) for number in range(RAYLETS)}) == RAYLETS
 
 
 def test_work_that_always_kills_its_worker_is_given_up(runner: Cluster, tmp_path: Path) -> None:
