@@ -43,10 +43,12 @@ def address() -> Iterator[str]:
     os.environ["PYTHONPATH"] = f"{SOURCE}:{Path(__file__).parents[2]}"  # the workers import what this process tests
     clusters: Any = pytest.importorskip("ray.cluster_utils", reason="ray is not installed: the extra ray has it")
     sizes = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    patient = {"health_check_initial_delay_ms": 60_000, "health_check_timeout_ms": 60_000}  # other tests run too
+    head = {**sizes, "include_dashboard": False, "_system_config": patient}
     started: Any = None
     for attempt in range(3):  # Ray gives a raylet thirty seconds to start, which a busy machine may not have
         try:
-            started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+            started = clusters.Cluster(True, head_node_args=head)
             for _ in range(RAYLETS - 1):
                 started.add_node(**sizes)
             break
