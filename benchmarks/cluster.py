@@ -127,18 +127,23 @@ def on_ray(items: Float32, bank: Float32, case: str, runner: Cluster) -> Run:
 
 
 def worker_seconds() -> dict[int, float]:
-    """Return the processor seconds of every Ray worker on this machine, by the raylet that started it."""
+    """Return the processor seconds of the workers of each raylet that this process started."""
     found: dict[int, float] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if not (folder / "cmdline").read_bytes().startswith(b"ray::"):
-                continue
-            after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            parent, ticks = parent_and_ticks(folder)
+            of_ours = (folder / "cmdline").read_bytes().startswith(b"ray::")
+            if of_ours and parent_and_ticks(folder.with_name(str(parent)))[0] == os.getpid():
+                found[parent] = found.get(parent, 0.0) + ticks / os.sysconf("SC_CLK_TCK")
         except OSError:  # it has ended
             continue
-        raylet = int(after_name[1])
-        found[raylet] = found.get(raylet, 0.0) + (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
     return found
+
+
+def parent_and_ticks(process: Path) -> tuple[int, int]:
+    """Return what started a process, and how long it has computed."""
+    after_name = (process / "stat").read_text().rpartition(")")[2].split()
+    return int(after_name[1]), int(after_name[11]) + int(after_name[12])
 
 
 @contextmanager

@@ -43,10 +43,12 @@ def address() -> Iterator[str]:
     os.environ["PYTHONPATH"] = f"{SOURCE}:{Path(__file__).parents[2]}"  # the workers import what this process tests
     clusters: Any = pytest.importorskip("ray.cluster_utils", reason="ray is not installed: the extra ray has it")
     sizes = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    patient = {"health_check_initial_delay_ms": 60_000, "health_check_timeout_ms": 60_000}  # other tests run too
+    head = {**sizes, "include_dashboard": False, "_system_config": patient}
     started: Any = None
     for attempt in range(3):  # Ray gives a raylet thirty seconds to start, which a busy machine may not have
         try:
-            started = clusters.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
+            started = clusters.Cluster(True, head_node_args=head)
             for _ in range(RAYLETS - 1):
                 started.add_node(**sizes)
             break
@@ -87,6 +89,11 @@ def workers_of(runner: Cluster, count: int) -> Iterator[None]:
 def process_of(keeper: Any) -> int:
     """Return the process that keeps an object."""
     return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getpid())))
+
+
+def raylet_of(keeper: Any) -> int:
+    """Return the raylet that an object is kept on, by its process."""
+    return int(ray.get(keeper.__ray_call__.remote(lambda worker: os.getppid())))
 
 
 def rows_of(n: int, d: int, seed: int) -> Float32:
@@ -262,6 +269,12 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
         there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
     assert len(asked) == 11
     assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+
+
+def test_each_machine_keeps_a_shard(runner: Cluster) -> None:
+    with elsewhere(runner):
+        unhub.fit(rows_of(900, 16, 3), rows_of(800, 16, 4), "sn:tau=0.05", threads=1)
+    assert len({raylet_of(runner.keeper(number)) for number in range(RAYLETS)}) == RAYLETS
 
 
 def test_work_that_always_kills_its_worker_is_given_up(runner: Cluster, tmp_path: Path) -> None:

@@ -130,12 +130,17 @@ def _silent(address: str, why: str) -> ArgumentError:
     return ArgumentError("on", problem, "start it, or correct the address")
 
 
+def _with_processors(ray: Any) -> list[Any]:
+    """Return the machines of a cluster that can compute."""
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+
+
 class Cluster:
     """A Ray cluster as a Runner; counts the bytes that leave this process and that come in."""
 
     def __init__(self, ray: Any, on: str) -> None:
         self._ray, self._on = ray, on
-        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+        nodes = _with_processors(ray)
         if not nodes:
             raise ArgumentError("on", f"is {on!r}, a cluster without processors", "add machines to it")
         self._nodes = [node["NodeID"] for node in nodes]
@@ -181,7 +186,9 @@ class Cluster:
     def keeper(self, number: int) -> Any:
         """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
         if number not in self._keepers:
-            where = self._at(self._nodes[number % len(self._nodes)], soft=True)
+            alive = [node["NodeID"] for node in _with_processors(self._ray)]
+            own = self._nodes[number % len(self._nodes)]
+            where = self._at(own if own in alive else alive[number % len(alive)], soft=False)
             # It asks for no processor, so that it can move to a machine where another one already is.
             start = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=where)(_Keeper)
             self._keepers[number] = start.remote()
