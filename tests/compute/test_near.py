@@ -106,4 +106,4 @@ def test_sums_over_clusters_add_up_to_that_of_the_bank(seed: int, count: int, ro
 
 def test_clusters_grow_with_the_root_of_the_bank_and_with_the_items() -> None:
     assert [cluster_count(100_000, bank) for bank in (30_000, 200_000, 1_000_000)] == [256, 512, 1024]
-    assert [cluster_count(items, 1_000_000) for items in (1, 4_000, 20_000)] == [1, 64, 256]
+    assert [cluster_count(items, 1_000_000) for items in (1, 4_000, 20_000)] == [1, 128, 512]

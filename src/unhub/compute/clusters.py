@@ -17,7 +17,7 @@ Positions = NDArray[np.int64]
 
 # With more clusters, those that an item meets are smaller; but every item meets the means of all, which bounds their
 # number by the root of the bank, and every bank query is compared with all, which bounds it by the number of items.
-CLUSTERS_PER_ROOT, ITEMS_PER_CLUSTER = 1.25, 64
+CLUSTERS_PER_ROOT, ITEMS_PER_CLUSTER = 1.25, 32
 TRAINING_ROWS = 32  # of the bank for each cluster: enough for a mean, and a small part of the final assignment
 TRAINING_ROUNDS = 4  # chosen, not measured
 

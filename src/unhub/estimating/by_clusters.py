@@ -15,7 +15,7 @@ from unhub.estimating.checking import LEAST_CARRIERS, Checking, Estimate, carrie
 from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
-FEWEST_CHECKED, MOST_CHECKED_SHARE = 512, 0.125  # items, and of the items
+FEWEST_CHECKED, CHECKED_GROWTH, MOST_CHECKED_SHARE = 512, 1.5, 0.125  # items; from one try to the next; of the items
 LEAST_PARTS = tuple(2.0 ** (-half / 2) for half in range(4, 33))  # of an item's sum, from which a cluster is near
 # One item far off drives the choice on to the rule where it is no longer far off. There the rest look well spread, and
 # an item like it among the others is not seen: so the carriers of the rules just before count too.
@@ -60,7 +60,7 @@ class ByClusters:
                 how = f"{text}an item's sum, the others by their means; error measured on {count} items"
                 found = self._found(chosen.far.log_sums(met))
                 return Estimate(found, checking.order[:count], self.true, how, ())
-            count *= 2
+            count = int(CHECKED_GROWTH * count)
         return None
 
     def _check(self, count: int) -> None:
