@@ -25,7 +25,7 @@ FEWEST_APART = 150  # labelled queries; fewer both choose and confirm
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class GallerySample:
     """What a setting is chosen on, and the positions of the queries that confirm it, if there are queries.
 
     growth: how many times as many (item, bank query) pairs the whole has.
@@ -37,7 +37,7 @@ class Sample:
     note: str
 
 
-def sample(matched: Matched, truth: Truth | None, least_bank: int, seed: int) -> Sample:
+def sample(matched: Matched, truth: Truth | None, least_bank: int, seed: int) -> GallerySample:
     """Draw a sample; with labels, of labelled queries, and their answers are among the items.
 
     least_bank: how many bank queries a setting to try needs.
@@ -53,7 +53,7 @@ def sample(matched: Matched, truth: Truth | None, least_bank: int, seed: int) ->
     parts["items"] = kept
     words = ", ".join(f"{len(at):,} of {len(getattr(matched, name)):,} {_called(name)}" for name, at in parts.items())
     growth = len(items) * len(bank) / (len(kept) * len(parts["bank"]))
-    return Sample(matched.only(parts), confirming, growth, f"Settings were compared on a sample: {words}.")
+    return GallerySample(matched.only(parts), confirming, growth, f"Settings were compared on a sample: {words}.")
 
 
 def _choosing_and_confirming(

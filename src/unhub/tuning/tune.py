@@ -30,7 +30,7 @@ from unhub.methods import Method, parse
 from unhub.tuning.candidates import FittingSets, count_steps, fit_whole
 from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, within
 from unhub.tuning.labelled import FEWEST_GROUPS, choose, gains
-from unhub.tuning.large import CONFIRMING_QUERIES, Sample, confirmation, sample
+from unhub.tuning.large import CONFIRMING_QUERIES, GallerySample, confirmation, sample
 from unhub.tuning.outcome import Tuning
 from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Repeats, cosine_of_means, repeats
 from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
@@ -124,7 +124,7 @@ def _sets(matched: Matched, growth: float = 1.0) -> FittingSets:
     return FittingSets(gallery, matched.bank, matched.bank_items, matched.kind, copies, growth)
 
 
-def _sample(whole: Matched, relevance: RelevanceLike | None, methods: Sequence[Method], seed: int) -> Sample:
+def _sample(whole: Matched, relevance: RelevanceLike | None, methods: Sequence[Method], seed: int) -> GallerySample:
     """Return a sample to choose on."""
     truth = None
     if relevance is not None and whole.queries is not None:
@@ -136,7 +136,7 @@ def _sample(whole: Matched, relevance: RelevanceLike | None, methods: Sequence[M
 def _confirmed(
     tuning: Tuning,
     whole: Matched,
-    part: Sample,
+    part: GallerySample,
     relevance: RelevanceLike | None,
     measure: Measure,
     seed: int,
