@@ -243,7 +243,7 @@ def test_a_safetensors_file_says_what_is_wrong_with_it(
 
 
 def test_a_clip_folder_says_what_is_wrong_with_it(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a folder is read if it holds .* or img_emb or text_emb"):
+    with pytest.raises(ValueError, match=r"a folder is read if it holds .* or img_emb or text_emb"):
         read_vectors(tmp_path)
     (tmp_path / "img_emb").mkdir()
     with pytest.raises(ValueError, match=r"holds no img_emb_0\.npy"):
