@@ -29,7 +29,7 @@ from rich.table import Table
 import unhub
 from data import unit_vectors
 from unhub.arrays import Float32
-from unhub.compute.cluster import Cluster, cluster
+from unhub.compute.machines import Cluster, cluster
 from unhub.compute.workers import Workers
 
 # A method, and the memory that K may take. At 100,000,000 x 1,000,000 no K can be kept.

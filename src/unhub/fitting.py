@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Ids, Kind
-from unhub.compute.cluster import on_machines
+from unhub.compute.machines import on_machines
 from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source

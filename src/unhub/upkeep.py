@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.cluster import on_machines
+from unhub.compute.machines import on_machines
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.precision import SHORT_MULTIPLY, notes_on
 from unhub.compute.sinkhorn import OFF_BALANCE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unhub.arrays import Float64, Ids, Kind
-from unhub.compute.cluster import on_machines
+from unhub.compute.machines import on_machines
 from unhub.compute.workers import Progress, Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.runs import Run

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Ids, Kind
-from unhub.compute.cluster import on_machines
+from unhub.compute.machines import on_machines
 from unhub.compute.workers import Progress, Resources
 from unhub.correction import Correction
 from unhub.data.similarity import Dense

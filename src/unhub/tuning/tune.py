@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Kind, random_positions
 from unhub.banks.judging import FEWEST_QUERIES, judge_bank
-from unhub.compute.cluster import on_machines
+from unhub.compute.machines import on_machines
 from unhub.compute.progress import Clock, OutOfTime, seconds_of
 from unhub.compute.workers import Progress
 from unhub.data.copies import Copies

@@ -23,7 +23,7 @@ from tests.bank_cases import drawn, whole_h
 from tests.children import SOURCE, child
 from tests.command import FIT, fail, succeed, write_inputs
 from unhub.arrays import Float32
-from unhub.compute.cluster import ATTEMPTS, Cluster, KeptThere
+from unhub.compute.machines import ATTEMPTS, Cluster, KeptThere
 from unhub.compute.workers import elsewhere
 from unhub.data.similarity import Dot
 from unhub.data.vectors import Stacked, Vectors
@@ -317,6 +317,11 @@ def test_another_version_on_a_worker_is_named(runner: Cluster, monkeypatch: pyte
         Cluster(ray, "ray")
 
 
+def test_an_error_is_estimated_on_one_machine_alone(runner: Cluster) -> None:
+    with pytest.raises(ArgumentError, match="error cannot be combined with on"):
+        unhub.fit(rows_of(9, 4, 0), rows_of(9, 4, 1), error=0.1, on="ray")
+
+
 @pytest.mark.parametrize("on", ["dask", "", 7, "nowhere"])
 def test_what_is_no_address_is_refused(on: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^on must be 'ray' or an address such as"):
@@ -339,9 +344,9 @@ def test_a_listener_that_says_nothing_is_given_up_in_time(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         process = child(f"""
 import os, numpy as np, unhub
-from unhub.compute import cluster
+from unhub.compute import machines
 from unhub.errors import ArgumentError
-cluster.ANSWER_SECONDS = 2
+machines.ANSWER_SECONDS = 2
 try:
     unhub.fit(np.eye(3), np.eye(3), on="{scheme}127.0.0.1:{server.getsockname()[1]}")
 except ArgumentError as error:
