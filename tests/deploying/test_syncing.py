@@ -116,7 +116,6 @@ def test_items_that_came_to_the_source_are_new_under_the_live_name_too(engine: E
 
 @engines
 def test_a_refit_is_no_sync(engine: Engine, tmp_path: Path) -> None:
-    engine.needs("replacing")
     case = in_engine(engine, tmp_path)
     with pytest.raises(ValueError, match="nothing was deployed here"):
         unhub.sync(case.store, case.correction)

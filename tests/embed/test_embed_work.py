@@ -132,7 +132,7 @@ def embed_a_part(output: Path, inputs: list[str] = TEXTS, until: int = 12, resta
 def test_what_is_unfinished_is_not_read_as_vectors(tmp_path: Path) -> None:
     unfinished = embed_a_part(tmp_path / "captions")
     assert os.listdir(tmp_path) == ["captions.unfinished"]
-    with pytest.raises(ValueError, match="or if `unhub embed` finished it"):
+    with pytest.raises(ValueError, match="`unhub embed` has not finished this folder"):
         unhub.read_vectors(unfinished)
 
 

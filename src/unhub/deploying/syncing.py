@@ -62,8 +62,6 @@ def sync(
     deployment = _current(store, place, served)
     if not place.exists():
         raise store.failed("was made of items from elsewhere, which sync cannot read", "deploy them again")
-    if deployment.mode == "vectors" and not place.changes:
-        raise store.failed(f"{place.engine} does not change a finished index", "deploy the new correction instead")
     source = SourceItems.of(place, fitted, items)
     if deployment.mode == "payload":
         counts = sync_field(place, fitted, deployment)

@@ -232,7 +232,7 @@ class FaissFile(FileStore):
 
     def _spooled(self, what: str) -> Spool:
         if self._spool is None:
-            raise self.cannot(what)
+            raise self.failed(f"FAISS cannot {what}", "deploy again: that makes a new one")
         return self._spool
 
     def _index_of(self, factory: str, dimensions: int, metric: Metric) -> Any:
