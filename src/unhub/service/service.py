@@ -31,7 +31,7 @@ from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
 from unhub.service.joining import Closed, Joiner
 from unhub.service.kept.log_writer import LogWriter
 from unhub.service.kept.marks import Marks
-from unhub.service.limits import ServiceLimits
+from unhub.service.limits import Refused, ServiceLimits
 from unhub.service.live_version import LiveVersion
 from unhub.service.metrics import Metrics
 from unhub.service.questions import Question, Reply, check_vectors, find_all
@@ -62,9 +62,14 @@ class Service:
         state: Path | None = None,
         log: Path | None = None,
         joins: bool = True,
+        allow_where: bool = False,
     ) -> None:
-        """Load what was kept in `state`; log queries to the folder `log`. joins: whether queries are joined."""
+        """Load what was kept in `state`; log queries to the folder `log`. joins: whether queries are joined.
+
+        allow_where: whether callers may send a filter that is a text of the engine's language, such as SQL.
+        """
         self.space, self.limits, self.state = space, limits, state
+        self._allow_where = allow_where
         self.live = LiveVersion(space, state)
         dimensions = cast("int", self.live.now.correction.source.dimensions)
         self.marks = None if state is None else Marks(state / MARKS, dimensions)
@@ -155,8 +160,8 @@ class Service:
             body.where,
             body.raw,
         )
-        if body.where is not None and not isinstance(version.gallery.items, Store):
-            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        if body.where is not None:
+            self._check_filtering(version)
         _ = question.key  # which checks the filter
         found = await self._searching.ask(question)
         answer = answer_of(question, found, self.describing(version))
@@ -399,6 +404,15 @@ class Service:
             vectors = np.concatenate([one.vectors for one, _ in mine])
             self.metrics.observe(version, vectors, [found.ids[: one.k] for one, found in mine])
         return answers
+
+    def _check_filtering(self, version: Version) -> None:
+        """Raise unless callers may filter: SQL of a caller could read other tables than the one that is searched."""
+        items = version.gallery.items
+        if not isinstance(items, Store):
+            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        if not (items.filters_by_json or self._allow_where):
+            problem = f"would be run by {items.engine} as a text of its own language, which callers may not send here"
+            raise Refused(403, "where", problem, "start the service with --allow-where if you trust all callers")
 
     def _combination(self, body: SearchBody) -> CombinationLike | None:
         several = body.texts is not None or body.vectors is not None
