@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 import unhub
 from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served, small_space, told
 from unhub import Vectors, kernels
+from unhub.methods import METHODS
 
 pytestmark = pytest.mark.once
 
@@ -174,6 +175,39 @@ def test_a_restart_serves_what_was_active(tmp_path: Path) -> None:
         assert search(client)["version"] == "v1.2"
         assert client.get("/v1/items/n1").json()["text"] == "nüß"
         assert len(client.get("/v1/corrections").json()["versions"]) == 2
+
+
+@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if one.kind == "bias" and not one.dual])
+def test_a_restart_finds_items_added_and_removed_under_every_method(method: str, tmp_path: Path) -> None:
+    with served(small_space(method), state=tmp_path) as (_, client):
+        client.post("/v1/items", json={"ids": ["n1", "n2"], "vectors": cloud(2, 5).tolist()})
+        gone = [*(f"i{row}" for row in range(20)), "n1"]
+        assert client.request("DELETE", "/v1/items", json={"ids": gone}).status_code == 200
+        before = search(client, k=ITEMS)
+    with served(small_space(method), state=tmp_path) as (_, client):
+        assert [hit["id"] for hit in search(client, k=ITEMS)["hits"]] == [hit["id"] for hit in before["hits"]]
+        assert search(client)["version"] == before["version"] == "v1.2"
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "back as another"])
+def test_a_restart_finds_a_version_that_was_fitted_on_items_that_are_gone(back: bool, tmp_path: Path) -> None:
+    space, new = small_space(), cloud(1, 5)
+    with kernels.prefer("numpy"):
+        grown = space.gallery.held.stack(Vectors(np.array(["n1"]), new))
+        other = unhub.fit(grown, space.bank, method="dis")
+    with served(space, state=tmp_path / "state") as (_, client):
+        client.post("/v1/items", json={"ids": ["n1"], "vectors": new.tolist()})
+        client.post("/v1/corrections", content=saved(other, tmp_path / "c.unhub"))
+        client.post("/v1/corrections/v2/activate")
+        gone = [*(f"i{row}" for row in range(20)), "n1"]
+        assert client.request("DELETE", "/v1/items", json={"ids": gone}).status_code == 200
+        if back:
+            client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 6).tolist()})
+        before = search(client, k=ITEMS)
+    with served(small_space(), state=tmp_path / "state") as (_, client):
+        after = search(client, k=ITEMS)
+        assert after["version"] == before["version"]
+        assert [hit["id"] for hit in after["hits"]] == [hit["id"] for hit in before["hits"]]
 
 
 def test_a_state_that_is_damaged_is_named(tmp_path: Path) -> None:
