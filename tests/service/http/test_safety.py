@@ -172,7 +172,8 @@ def test_pictures_come_from_the_folder_alone(pictures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret", "a/../../secret", "/etc/passwd", "", "..", "a\0b", "a\\..\\b", "x" * 5000]
+    "name",
+    ["../secret", "a/../../secret", "/etc/passwd", "", "..", "a\0b", "a\\..\\b", "x" * 5000, "x" * 300, "\ud800"],
 )
 def test_no_name_leads_out_of_the_folder(pictures: Path, name: str) -> None:
     assert PictureFiles(pictures).find(name) is None
