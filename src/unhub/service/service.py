@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -29,7 +30,7 @@ from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, R
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
 from unhub.service.joining import Closed, Joiner
-from unhub.service.kept.log_writer import LogWriter
+from unhub.service.kept.log_writer import LogWriter, hold_folder
 from unhub.service.kept.marks import Marks
 from unhub.service.limits import Refused, ServiceLimits
 from unhub.service.live_version import LiveVersion
@@ -43,6 +44,7 @@ from unhub.stores.store import Store
 ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
 MARKS = "marks"
+MOST_SCORE = float(np.finfo(np.float32).max) / 2  # of a candidate, so that a bias still fits
 FEWEST_TODAY = 50  # queries that can be compared with the bank
 MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
@@ -70,6 +72,7 @@ class Service:
         """
         self.space, self.limits, self.state = space, limits, state
         self._allow_where = allow_where
+        self._held = None if state is None else hold_folder(state, "state")  # before anything in it is read or changed
         self.live = LiveVersion(space, state)
         dimensions = cast("int", self.live.now.correction.source.dimensions)
         self.marks = None if state is None else Marks(state / MARKS, dimensions)
@@ -97,6 +100,8 @@ class Service:
         for one in (self.log, self.marks):
             if one is not None:
                 one.close()
+        if self._held is not None:
+            os.close(self._held)
 
     # What is served
 
@@ -196,6 +201,7 @@ class Service:
             raise ArgumentError("scores", "has rows of other lengths than ids", "give a score for each id")
         answers = []
         for ids, scores in zip(body.ids, body.scores, strict=True):  # which may differ in length
+            _check_candidates(ids, scores)
             hits: list[Json] = []
             if ids:
                 found = unhub.rerank([ids], [scores], version.correction, min(k, len(ids)), strength)
@@ -467,3 +473,13 @@ class Service:
         texts = body.texts if body.texts is not None else [] if body.text is None else [body.text]
         encoder = self.space.encoder
         return [] if encoder is None else [word for text in texts for word in encoder.unknown(text)]
+
+
+def _check_candidates(ids: Sequence[Id], scores: Sequence[float]) -> None:
+    """Raise for candidates that would be lost or returned twice."""
+    if len(set(ids)) < len(ids):
+        repeated = next(one for one in ids if ids.count(one) > 1)
+        raise ArgumentError("ids", f"names {repeated!r} more than once in a row", "give each candidate once")
+    large = [score for score in scores if abs(score) > MOST_SCORE]
+    if large:
+        raise ArgumentError("scores", f"holds {large[0]:g}, a number beyond float32", "scale the numbers")

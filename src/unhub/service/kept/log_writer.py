@@ -57,7 +57,7 @@ class LogWriter:
         """Open or create the log; raise an error about `argument` if it is of other queries or in use."""
         self.folder, self.dimensions, self._segment_bytes = folder, dimensions, segment_bytes
         _prepare(folder, dimensions, argument)
-        self._lock = _locked(folder, argument)
+        self._lock = hold_folder(folder, argument)
         present = segments(folder)
         self._number = int(present[-1].stem) if present else 0
         self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
@@ -238,8 +238,9 @@ def _prepare(folder: Path, dimensions: int, argument: str) -> None:
         raise ArgumentError(argument, problem, "name a new folder")
 
 
-def _locked(folder: Path, argument: str) -> int:
-    """Return a descriptor that holds the folder for this process, until it ends in whatever way."""
+def hold_folder(folder: Path, argument: str) -> int:
+    """Return a descriptor that holds the folder for this process, until it ends in whatever way; make the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         import fcntl
