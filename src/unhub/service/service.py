@@ -168,7 +168,12 @@ class Service:
         if body.where is not None:
             self._check_filtering(version)
         _ = question.key  # which checks the filter
-        found = await self._searching.ask(question)
+        try:
+            found = await self._searching.ask(question)
+        except ValueError as error:
+            if body.where is None or isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError("where", f"was refused by the engine: {error}") from error
         answer = answer_of(question, found, self.describing(version))
         if self.log is not None:
             self.log.append(vectors, [one["id"] for one in answer["hits"]], version.name)
