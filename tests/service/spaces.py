@@ -47,10 +47,13 @@ def served(
     limits: ServiceLimits | None = None,
     state: Path | None = None,
     log: Path | None = None,
+    allow_where: bool = False,
 ) -> Iterator[tuple[Service, TestClient]]:
     """Serve a space in this process."""
     with kernels.prefer("numpy"):
-        service = Service(space or small_space(), limits or ServiceLimits(), state=state, log=log)
+        service = Service(
+            space or small_space(), limits or ServiceLimits(), state=state, log=log, allow_where=allow_where
+        )
         try:
             app = application(service, access or Access())
             with TestClient(app, LOCAL, raise_server_exceptions=False) as client:

@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 import unhub
 from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served, small_space, told
 from unhub import Vectors, kernels
+from unhub.errors import ArgumentError
+from unhub.methods import METHODS
 
 pytestmark = pytest.mark.once
 
@@ -174,6 +176,78 @@ def test_a_restart_serves_what_was_active(tmp_path: Path) -> None:
         assert search(client)["version"] == "v1.2"
         assert client.get("/v1/items/n1").json()["text"] == "nüß"
         assert len(client.get("/v1/corrections").json()["versions"]) == 2
+
+
+@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if one.kind == "bias" and not one.dual])
+def test_a_restart_finds_items_added_and_removed_under_every_method(method: str, tmp_path: Path) -> None:
+    with served(small_space(method), state=tmp_path) as (_, client):
+        client.post("/v1/items", json={"ids": ["n1", "n2"], "vectors": cloud(2, 5).tolist()})
+        gone = [*(f"i{row}" for row in range(20)), "n1"]
+        assert client.request("DELETE", "/v1/items", json={"ids": gone}).status_code == 200
+        before = search(client, k=ITEMS)
+    with served(small_space(method), state=tmp_path) as (_, client):
+        assert [hit["id"] for hit in search(client, k=ITEMS)["hits"]] == [hit["id"] for hit in before["hits"]]
+        assert search(client)["version"] == before["version"] == "v1.2"
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "back as another"])
+def test_a_restart_finds_a_version_that_was_fitted_on_items_that_are_gone(back: bool, tmp_path: Path) -> None:
+    space, new = small_space(), cloud(1, 5)
+    with kernels.prefer("numpy"):
+        grown = space.gallery.held.stack(Vectors(np.array(["n1"]), new))
+        other = unhub.fit(grown, space.bank, method="dis")
+    with served(space, state=tmp_path / "state") as (_, client):
+        client.post("/v1/items", json={"ids": ["n1"], "vectors": new.tolist()})
+        client.post("/v1/corrections", content=saved(other, tmp_path / "c.unhub"))
+        client.post("/v1/corrections/v2/activate")
+        gone = [*(f"i{row}" for row in range(20)), "n1"]
+        assert client.request("DELETE", "/v1/items", json={"ids": gone}).status_code == 200
+        if back:
+            client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 6).tolist()})
+        before = search(client, k=ITEMS)
+    with served(small_space(), state=tmp_path / "state") as (_, client):
+        after = search(client, k=ITEMS)
+        assert after["version"] == before["version"]
+        assert [hit["id"] for hit in after["hits"]] == [hit["id"] for hit in before["hits"]]
+
+
+def test_the_number_of_a_version_is_never_given_again(tmp_path: Path) -> None:
+    space, folder = small_space(), tmp_path / "state" / "corrections"
+    with kernels.prefer("numpy"):
+        content = saved(unhub.fit(space.gallery.held, space.bank, method="is:tau=0.1"), tmp_path / "c.unhub")
+    with served(space, state=tmp_path / "state") as (service, client):
+        assert client.post("/v1/corrections", content=content).json()["name"] == "v2"
+        service.live.drop("v2")
+        assert client.post("/v1/corrections", content=content).json()["name"] == "v3"
+    np.save(folder / "v4.bank.npy", cloud(30, 9))  # as of a service that was killed
+    with served(space, state=tmp_path / "state") as (_, client):
+        assert client.post("/v1/corrections", content=content).json()["name"] == "v5"
+
+
+def test_a_version_counts_as_active_only_once_all_of_it_is_written(tmp_path: Path) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        content = saved(unhub.fit(space.gallery.held, space.bank, method="is:tau=0.1"), tmp_path / "c.unhub")
+    with served(space, state=tmp_path / "state") as (_, client):
+        client.post("/v1/corrections", content=content)
+        about = tmp_path / "state" / "corrections" / "v2.json"
+        kept = about.read_bytes()
+        about.unlink()
+        about.mkdir()  # which cannot be written
+        assert client.post("/v1/corrections/v2/activate").status_code == 500
+        assert client.get("/v1/corrections").json()["active"] == "v1"
+        about.rmdir()
+        about.write_bytes(kept)
+    with served(small_space(), state=tmp_path / "state") as (_, client):
+        assert client.get("/v1/about").json()["version"] == "v1"
+
+
+def test_a_second_service_leaves_a_state_that_is_in_use_alone(tmp_path: Path) -> None:
+    with served(state=tmp_path):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(ArgumentError, match="in use by another service"), served(small_space("is"), state=tmp_path):
+            pass
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_state_that_is_damaged_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A store that is served: searched in its engine, with its own filters; its items are changed there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +28,13 @@ def gallery(tmp_path: Path) -> Gallery:
 
 
 def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
-    from dataclasses import replace
-
     with kernels.prefer("numpy"):
         fitted = unhub.fit(gallery.items, cloud(400, 2), method="nnn:k=8")
         space = replace(small_space(), gallery=gallery, correction=fitted)
         expected = unhub.searcher(gallery.items, fitted).search(cloud(70, 3)[5:6], 10)
         held = small_space().gallery.held
         truth = unhub.searcher(held, unhub.fit(held, cloud(400, 2), method="nnn:k=8")).search(cloud(70, 3)[5:6], 10)
-    with served(space) as (_, client):
+    with served(space, allow_where=True) as (_, client):
         answer = client.post("/v1/search", json={"sample": 5, "raw": True}).json()
         assert [hit["id"] for hit in answer["hits"]] == expected.ids[0].tolist() == truth.ids[0].tolist()
         body = {"sample": 5, "where": "price < 3", "k": 10}
@@ -48,3 +47,26 @@ def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
         assert client.get("/v1/about").json()["can"]["combine"] == ["sa", "mf"]
         error = told(client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 1).tolist()}))
         assert "are in a store" in error["problem"]
+
+
+def test_sql_of_callers_is_refused_unless_it_was_allowed(gallery: Gallery) -> None:
+    with kernels.prefer("numpy"):
+        space = replace(small_space(samples=None), gallery=gallery)
+    query = {"vector": cloud(1, 3)[0].tolist()}
+    with served(space) as (_, client):
+        for where in ("price < 3", "1 = 1) OR (SELECT 1", ["price < %s", [3]], {"price": 3}):
+            error = told(client.post("/v1/search", json={**query, "where": where}), 403)
+            assert error["argument"] == "where" and "--allow-where" in error["remedy"]
+        assert client.post("/v1/search", json=query).status_code == 200
+
+
+def test_filters_that_are_json_are_always_allowed(tmp_path: Path) -> None:
+    items = small_space().gallery.held
+    store = unhub.store(f"qdrant-edge:{tmp_path}#photos")
+    store.create(items.dimensions, "cosine")
+    payload = [{"price": row} for row in range(ITEMS)]
+    store.write(StoredItems(items.ids, np.asarray(items.rows[:], np.float32), payload))
+    body = {"vector": cloud(1, 3)[0].tolist(), "where": {"must": [{"key": "price", "range": {"lt": 3}}]}}
+    with served(replace(small_space(samples=None), gallery=Gallery(store, {}))) as (_, client):
+        hits = client.post("/v1/search", json=body).json()["hits"]
+    assert {hit["id"] for hit in hits} == {"i0", "i1", "i2"}

@@ -164,6 +164,11 @@ def test_rerank_is_that_of_the_library() -> None:
             assert [hit["id"] for hit in row] == found.ids[0].tolist()
         told(client.post("/v1/rerank", json={"ids": [["i1"]], "scores": [[0.1, 0.2]]}))
         told(client.post("/v1/rerank", json={"ids": [["nobody"]], "scores": [[0.1]]}))
+        for large in (1e39, -1e300):
+            error = told(client.post("/v1/rerank", json={"ids": [["i1", "i2"]], "scores": [[0.1, large]]}))
+            assert error["argument"] == "scores" and "beyond float32" in error["problem"]
+        error = told(client.post("/v1/rerank", json={"ids": [["i1", "i2", "i1"]], "scores": [[0.3, 0.2, 0.1]]}))
+        assert error["argument"] == "ids" and "'i1' more than once" in error["problem"]
 
 
 def test_samples_are_listed_in_parts() -> None:

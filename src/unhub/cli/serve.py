@@ -92,6 +92,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Another site whose pages may call the API; repeatable."),
     ] = None,
+    allow_where: Annotated[
+        bool,
+        typer.Option("--allow-where", help="Let callers filter Postgres, LanceDB and Milvus by texts such as SQL."),
+    ] = False,
     threads: Threads = None,
     quiet: NoNotes = False,
 ) -> None:
@@ -126,7 +130,7 @@ def serve(
         gallery = None if named.is_demo else _gallery(named)
         with kernels.prefer(None if gallery is not None and _is_large(gallery) else "numpy"):
             space = _space(named, gallery, threads)
-            service = Service(space, ServiceLimits(), state=state, log=log)
+            service = Service(space, ServiceLimits(), state=state, log=log, allow_where=allow_where)
             try:
                 _warm(service)
                 app = application(service, access)

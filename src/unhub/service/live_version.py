@@ -5,17 +5,19 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 import unhub
 from unhub.correction import Correction
 from unhub.data.ids import as_ids
-from unhub.data.vectors import Vectors
+from unhub.data.vectors import Gathered, Stacked, Vectors
 from unhub.errors import ArgumentError
+from unhub.matching import same_bank
 from unhub.search.hits import Id
 from unhub.service.hit_lists import Json
 from unhub.service.kept.item_changes import ItemChange, KeptChanges
@@ -182,10 +184,41 @@ def _adapted(correction: Correction, gallery: Gallery, bank: Vectors | None) -> 
     old |= fitted_on_extra
     gone = [one for one in correction.ids.tolist() if one not in old]
     if gone:
-        correction = unhub.remove(correction, np.array(gone))
+        correction = _without(correction, gone, gallery, bank)
     known = set(correction.ids.tolist())
     new = np.flatnonzero([one not in known for one in held.ids.tolist()])
     return correction if not len(new) else _extended(correction, held.gather(new), bank)
+
+
+def _without(correction: Correction, gone: Sequence[Id], gallery: Gallery, bank: Vectors | None) -> Correction:
+    """Return a kept correction without some items; some methods must look at the bank again for that."""
+    try:
+        return unhub.remove(correction, np.array(gone))
+    except ArgumentError:
+        if bank is None:
+            raise
+    items = _fitted_items(correction, gallery)
+    if items is not None:
+        with suppress(ArgumentError):  # under an id there may have been another vector
+            return unhub.remove(correction, np.array(gone), items=items, bank=bank)
+    # Items that came later and are gone again are nowhere any more. A refit finds the same, up to one constant.
+    same_bank(cast("unhub.Bias", correction), bank, None)
+    similarity = cast("unhub.arrays.Kind", correction.source.similarity)
+    return unhub.fit(gallery.held, bank, method=correction.spec, similarity=similarity)
+
+
+def _fitted_items(correction: Correction, gallery: Gallery) -> Vectors | None:
+    """Return the items that a correction was fitted on; None if some of them are neither first items nor present."""
+    from_extra = _same_extra(correction, gallery)
+    first, later = cast("Vectors", gallery.base), gallery.extra
+    places = {one: row for row, one in enumerate(first.ids.tolist())}
+    if later is not None:
+        places |= {one: len(first) + row for row, one in enumerate(later.ids.tolist()) if one in from_extra}
+    ids = correction.ids.tolist()
+    if not all(one in places for one in ids):
+        return None
+    every = Stacked([first.rows] if later is None else [first.rows, later.rows])
+    return Vectors(correction.ids, Gathered(every, np.array([places[one] for one in ids])))
 
 
 def _same_extra(correction: Correction, gallery: Gallery) -> set[Id]:

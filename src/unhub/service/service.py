@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -29,9 +30,9 @@ from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, R
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
 from unhub.service.joining import Closed, Joiner
-from unhub.service.kept.log_writer import LogWriter
+from unhub.service.kept.log_writer import LogWriter, hold_folder
 from unhub.service.kept.marks import Marks
-from unhub.service.limits import ServiceLimits
+from unhub.service.limits import Refused, ServiceLimits
 from unhub.service.live_version import LiveVersion
 from unhub.service.metrics import Metrics
 from unhub.service.questions import Question, Reply, check_vectors, find_all
@@ -43,6 +44,7 @@ from unhub.stores.store import Store
 ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
 MARKS = "marks"
+MOST_SCORE = float(np.finfo(np.float32).max) / 2  # of a candidate, so that a bias still fits
 FEWEST_TODAY = 50  # queries that can be compared with the bank
 MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
@@ -62,9 +64,15 @@ class Service:
         state: Path | None = None,
         log: Path | None = None,
         joins: bool = True,
+        allow_where: bool = False,
     ) -> None:
-        """Load what was kept in `state`; log queries to the folder `log`. joins: whether queries are joined."""
+        """Load what was kept in `state`; log queries to the folder `log`. joins: whether queries are joined.
+
+        allow_where: whether callers may send a filter that is a text of the engine's language, such as SQL.
+        """
         self.space, self.limits, self.state = space, limits, state
+        self._allow_where = allow_where
+        self._held = None if state is None else hold_folder(state, "state")  # before anything in it is read or changed
         self.live = LiveVersion(space, state)
         dimensions = cast("int", self.live.now.correction.source.dimensions)
         self.marks = None if state is None else Marks(state / MARKS, dimensions)
@@ -92,6 +100,8 @@ class Service:
         for one in (self.log, self.marks):
             if one is not None:
                 one.close()
+        if self._held is not None:
+            os.close(self._held)
 
     # What is served
 
@@ -155,10 +165,15 @@ class Service:
             body.where,
             body.raw,
         )
-        if body.where is not None and not isinstance(version.gallery.items, Store):
-            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        if body.where is not None:
+            self._check_filtering(version)
         _ = question.key  # which checks the filter
-        found = await self._searching.ask(question)
+        try:
+            found = await self._searching.ask(question)
+        except ValueError as error:
+            if body.where is None or isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError("where", f"was refused by the engine: {error}") from error
         answer = answer_of(question, found, self.describing(version))
         if self.log is not None:
             self.log.append(vectors, [one["id"] for one in answer["hits"]], version.name)
@@ -191,6 +206,7 @@ class Service:
             raise ArgumentError("scores", "has rows of other lengths than ids", "give a score for each id")
         answers = []
         for ids, scores in zip(body.ids, body.scores, strict=True):  # which may differ in length
+            _check_candidates(ids, scores)
             hits: list[Json] = []
             if ids:
                 found = unhub.rerank([ids], [scores], version.correction, min(k, len(ids)), strength)
@@ -400,6 +416,15 @@ class Service:
             self.metrics.observe(version, vectors, [found.ids[: one.k] for one, found in mine])
         return answers
 
+    def _check_filtering(self, version: Version) -> None:
+        """Raise unless callers may filter: SQL of a caller could read other tables than the one that is searched."""
+        items = version.gallery.items
+        if not isinstance(items, Store):
+            raise ArgumentError("where", "is a filter of an engine, but the items are searched here", "use among")
+        if not (items.filters_by_json or self._allow_where):
+            problem = f"would be run by {items.engine} as a text of its own language, which callers may not send here"
+            raise Refused(403, "where", problem, "start the service with --allow-where if you trust all callers")
+
     def _combination(self, body: SearchBody) -> CombinationLike | None:
         several = body.texts is not None or body.vectors is not None
         if not several:
@@ -453,3 +478,13 @@ class Service:
         texts = body.texts if body.texts is not None else [] if body.text is None else [body.text]
         encoder = self.space.encoder
         return [] if encoder is None else [word for text in texts for word in encoder.unknown(text)]
+
+
+def _check_candidates(ids: Sequence[Id], scores: Sequence[float]) -> None:
+    """Raise for candidates that would be lost or returned twice."""
+    if len(set(ids)) < len(ids):
+        repeated = next(one for one in ids if ids.count(one) > 1)
+        raise ArgumentError("ids", f"names {repeated!r} more than once in a row", "give each candidate once")
+    large = [score for score in scores if abs(score) > MOST_SCORE]
+    if large:
+        raise ArgumentError("scores", f"holds {large[0]:g}, a number beyond float32", "scale the numbers")

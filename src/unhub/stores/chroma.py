@@ -132,6 +132,7 @@ class Chroma(Store):
     """
 
     engine: ClassVar[str] = "chroma"
+    filters_by_json: ClassVar[bool] = True
 
     def __init__(self, address: Address, name: str, place: ChromaPlace) -> None:
         super().__init__(address, name)

@@ -188,6 +188,7 @@ class PointStore(Store):
     """A collection of Qdrant, whichever way it is reached; an engine implements the reading and writing of points."""
 
     subtracts = True
+    filters_by_json = True
 
     def settle(self) -> None:
         """Build the graph again: a point whose payload changes is taken out of it."""

@@ -82,6 +82,8 @@ class Store(ABC):
     # Whether items are counted without reading or locking the whole collection.
     counts_cheaply: ClassVar[bool] = True
     changes: ClassVar[bool] = True  # whether items of a finished collection can change
+    # Whether a filter is JSON that the engine checks, not a text of a language that could ask for more than a filter.
+    filters_by_json: ClassVar[bool] = False
 
     def __init__(self, address: Address, name: str) -> None:
         self.address, self.name = address, name

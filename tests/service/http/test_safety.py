@@ -3,8 +3,9 @@
 import asyncio
 import base64
 import json
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,12 +127,14 @@ def test_a_path_that_is_not_there_is_an_error_in_words() -> None:
         assert told(client.get("/static/%2e%2e/http/api.py"), 404)
 
 
-def test_a_bug_shows_nothing_of_itself() -> None:
+@pytest.mark.parametrize("bug", [lambda: 1 / 0, lambda: int("secret")], ids=["division", "value"])
+def test_a_bug_shows_nothing_of_itself(bug: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> None:
     with served() as (service, client):
-        service.about = lambda: 1 / 0  # type: ignore[assignment, return-value]
+        service.about = bug  # type: ignore[method-assign]
         answer = client.get("/v1/about")
-        assert answer.status_code == 500 and "ZeroDivision" not in answer.text
+        assert answer.status_code == 500 and "ZeroDivision" not in answer.text and "secret" not in answer.text
         assert answer.json()["error"]["argument"] == "service"
+    assert "GET /v1/about failed" in caplog.text
 
 
 @pytest.fixture
@@ -172,7 +175,8 @@ def test_pictures_come_from_the_folder_alone(pictures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret", "a/../../secret", "/etc/passwd", "", "..", "a\0b", "a\\..\\b", "x" * 5000]
+    "name",
+    ["../secret", "a/../../secret", "/etc/passwd", "", "..", "a\0b", "a\\..\\b", "x" * 5000, "x" * 300, "\ud800"],
 )
 def test_no_name_leads_out_of_the_folder(pictures: Path, name: str) -> None:
     assert PictureFiles(pictures).find(name) is None

@@ -3,10 +3,13 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os.path import getsize
 from pathlib import Path
 
@@ -19,7 +22,11 @@ from unhub import kernels
 from unhub.arrays import Float32
 from unhub.correction import Bias
 from unhub.errors import ArgumentError
-from unhub.service.kept.log_writer import MOST_WAITING, LogWriter
+from unhub.files.query_logs import whole_rows
+from unhub.service.kept import log_writer
+from unhub.service.kept.log_writer import MOST_WAITING, WRITE_SECONDS, LogWriter
+from unhub.service.kept.marks import Marks
+from unhub.service.limits import Refused
 
 pytestmark = pytest.mark.once
 
@@ -34,6 +41,17 @@ def rows_from(start: int, count: int) -> Float32:
 
 def lines_of(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size in bytes, as where the disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_what_was_logged_is_read_as_vectors_and_lines(tmp_path: Path) -> None:
@@ -91,6 +109,79 @@ def test_parts_of_rows_and_lines_are_left_out(tmp_path: Path) -> None:
     again.append(rows_from(3, 1), [1], "v1")
     again.close()
     np.testing.assert_array_equal(unhub.read_vectors(tmp_path).rows[:], rows_from(0, 4))
+
+
+def test_a_write_that_is_cut_short_loses_its_rows_and_damages_nothing(tmp_path: Path) -> None:
+    wide = np.repeat(rows_from(0, 5)[:, :1], 100, axis=1)  # of 400 bytes each, so that the lines are shorter
+    log = LogWriter(tmp_path, 100)
+    log.append(wide[:2], [1], "v1")
+    log.flush()
+    with files_up_to(1000):
+        log.append(wide[4:], [1], "v1")
+        log.flush()
+    assert log.dropped == 1 and "too large" in str(log.failure)
+    assert log.append(wide[2:4], [1], "v1") == 2
+    log.close()
+    np.testing.assert_array_equal(unhub.read_vectors(tmp_path).rows[:], wide[:4])
+    assert [one["id"] for one in lines_of(tmp_path)] == list(range(4))
+
+
+def test_a_full_disk_is_tried_again_later_and_leaves_no_empty_files(tmp_path: Path) -> None:
+    log = LogWriter(tmp_path, DIMENSIONS)
+    with files_up_to(0):
+        log.append(rows_from(9, 1), [1], "v1")
+        log.flush()
+        for row in range(4):
+            log.append(rows_from(row, 1), [1], "v1")
+            time.sleep(1.5 * WRITE_SECONDS)
+    assert not [*tmp_path.glob("0*")]
+    assert log.dropped == 1  # the others wait
+    log.close()
+    np.testing.assert_array_equal(unhub.read_vectors(tmp_path).rows[:], rows_from(0, 4))
+    assert [one["id"] for one in lines_of(tmp_path)] == list(range(4))
+
+
+def test_after_an_error_other_segments_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LogWriter(tmp_path, DIMENSIONS, segment_bytes=1)
+    for row in range(3):
+        log.append(rows_from(row, 1), [1], "v1")
+        log.flush()
+    counted: list[Path] = []
+
+    def noted(path: Path, dimensions: int) -> int:
+        counted.append(path)
+        assert log._changed.acquire(blocking=False), "whoever appends would wait for the disk"
+        log._changed.release()
+        return whole_rows(path, dimensions)
+
+    monkeypatch.setattr(log_writer, "whole_rows", noted)
+    with files_up_to(0):
+        log.append(rows_from(9, 1), [1], "v1")
+        log.flush()
+    assert [path.name for path in counted] == ["000004.vectors"]
+    log.close()
+
+
+def test_rows_without_a_file_of_lines_are_left_out_of_today(tmp_path: Path) -> None:
+    log = LogWriter(tmp_path, DIMENSIONS)
+    log.append(rows_from(0, 2), [1], "v1")
+    log.flush()
+    (tmp_path / "000000.vectors").write_bytes(bytes(4 * DIMENSIONS))
+    np.testing.assert_array_equal(log.today(), rows_from(0, 2))
+    log.close()
+
+
+def test_a_mark_that_cannot_be_written_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "relevance.csv"
+    path.write_text("query_id,item_id\n" + "0,first\n" * 200)  # larger than the log, which fits
+    before = path.read_bytes()
+    marks = Marks(tmp_path, DIMENSIONS)
+    with files_up_to(len(before) + 3), pytest.raises(Refused, match="was not kept") as refused:
+        marks.add(rows_from(0, 1), "second", "v1")
+    assert refused.value.status == 503 and path.read_bytes() == before
+    assert marks.add(rows_from(1, 1), "third", "v1") == 201
+    marks.close()
+    assert path.read_bytes() == before + b"1,third\n"
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -72,10 +72,6 @@ def _add_errors(app: FastAPI) -> None:
         told = Refused(503, "service", "is ending", "ask another one")
         return Response(problem_of(told), told.status, media_type="application/json")
 
-    @app.exception_handler(ValueError)
-    async def unusable(request: Request, error: ValueError) -> Response:
-        return Response(problem_of(ArgumentError("request", str(error))), 400, media_type="application/json")
-
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]

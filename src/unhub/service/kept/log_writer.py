@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -31,6 +32,7 @@ from unhub.search.hits import Id
 
 WRITE_SECONDS = 0.2  # between two writes
 SYNC_SECONDS = 0.8  # after which what was written must be on disk
+RETRY_SECONDS = 5.0  # after an error, before the thread writes again
 SEGMENT_BYTES = 256 << 20  # of rows, before the next segment begins
 MOST_WAITING = 20_000  # rows that wait to be written; more are dropped and counted
 MOST_TODAY = 20_000  # of today's queries, the last ones
@@ -55,16 +57,18 @@ class LogWriter:
         """Open or create the log; raise an error about `argument` if it is of other queries or in use."""
         self.folder, self.dimensions, self._segment_bytes = folder, dimensions, segment_bytes
         _prepare(folder, dimensions, argument)
-        self._lock = _locked(folder, argument)
+        self._lock = hold_folder(folder, argument)
         present = segments(folder)
         self._number = int(present[-1].stem) if present else 0
         self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
         self._files: tuple[IO[bytes], IO[bytes]] | None = None
+        self._path, self._first = folder, self._next_id  # of the segment, and the id of its first row
         self._waiting: deque[LogEntry] = deque()
         self._changed = threading.Condition()
         self._open = True
         self._synced = time.monotonic()
         self._unsynced = False
+        self._retry = 0.0
         self._writing = threading.Lock()
         self.written = self.dropped = 0
         self.failure: str | None = None
@@ -110,6 +114,8 @@ class LogWriter:
         midnight, count = now - now % DAY_SECONDS, 0
         for path in reversed(segments(self.folder)):
             whole = whole_rows(path, self.dimensions)
+            if not whole:
+                continue  # and perhaps no file of lines: a writer was killed, or somebody deleted it
             with path.with_suffix(LINES).open("rb") as file:
                 times = [json.loads(line)["time"] for line, _ in zip(file, range(whole), strict=False)]
             count += sum(one >= midnight for one in times)
@@ -132,7 +138,9 @@ class LogWriter:
             with self._changed:
                 if self._open:
                     self._changed.wait(WRITE_SECONDS)
-            self._write(sync=time.monotonic() - self._synced >= SYNC_SECONDS)
+            now = time.monotonic()
+            if now >= self._retry:
+                self._write(sync=now - self._synced >= SYNC_SECONDS)
 
     def _write(self, sync: bool) -> None:
         """Append what waits; after an error, go on in a new segment, since a row may be there in part."""
@@ -148,34 +156,45 @@ class LogWriter:
             except OSError as error:
                 self.dropped += len(entries)
                 self.failure = f"{self.folder}: {error.strerror or error}"
-                self._end_segment()
-                self._count_again()
+                self._retry = time.monotonic() + RETRY_SECONDS
+                self._end_failed_segment()
 
     def _append(self, entries: Sequence[LogEntry]) -> None:
         rows, lines = self._files or self._new_segment()
-        rows.write(b"".join(entry.vector.tobytes() for entry in entries))
+        write_all(rows, b"".join(entry.vector.tobytes() for entry in entries))
         told = []
-        for entry in entries:
-            line = {"id": self._next_id, "time": round(entry.when, 3), "ids": entry.returned, "version": entry.version}
+        for number, entry in enumerate(entries, start=self._next_id):
+            line = {"id": number, "time": round(entry.when, 3), "ids": entry.returned, "version": entry.version}
             told.append(json.dumps(line))
-            self._next_id += 1
-        lines.write(("\n".join(told) + "\n").encode())
+        write_all(lines, ("\n".join(told) + "\n").encode())
+        self._next_id += len(entries)
         self._unsynced = True
         self.written += len(entries)
         if rows.tell() >= self._segment_bytes:
             self._end_segment()
 
-    def _count_again(self) -> None:
-        """Number from what a reader finds, after rows were lost."""
+    def _end_failed_segment(self) -> None:
+        """End the segment after an error, and number from what a reader finds in it; one without a row is deleted."""
+        self._end_segment()
+        with suppress(OSError):  # of a disk that does not even read; then nothing of the last entries counts
+            whole = whole_rows(self._path, self.dimensions)
+            self._next_id = self._first + whole
+            if not whole:
+                self._path.with_suffix(LINES).unlink(missing_ok=True)
+                self._path.unlink(missing_ok=True)
         with self._changed:
-            self._next_id = sum(whole_rows(path, self.dimensions) for path in segments(self.folder))
             self._given = self._next_id + len(self._waiting)
 
     def _new_segment(self) -> tuple[IO[bytes], IO[bytes]]:
         self._number += 1
-        path = self.folder / f"{self._number:06}{VECTORS}"
+        self._path, self._first = self.folder / f"{self._number:06}{VECTORS}", self._next_id
         # Unbuffered: what was written is with the system, and outlives the process.
-        self._files = (path.open("xb", buffering=0), path.with_suffix(LINES).open("xb", buffering=0))
+        rows = self._path.open("xb", buffering=0)
+        try:
+            self._files = rows, self._path.with_suffix(LINES).open("xb", buffering=0)
+        except OSError:
+            rows.close()
+            raise
         return self._files
 
     def _sync(self) -> None:
@@ -197,6 +216,13 @@ class LogWriter:
                 self.failure = f"{self.folder}: {error.strerror or error}"
 
 
+def write_all(file: IO[bytes], content: bytes) -> None:
+    """Write to an unbuffered file, which may take only a part at once, as where a disk is nearly full."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
 def _prepare(folder: Path, dimensions: int, argument: str) -> None:
     """Create the folder of a log, or check that it is one of queries with these dimensions."""
     if folder.exists() and not folder.is_dir():
@@ -212,8 +238,9 @@ def _prepare(folder: Path, dimensions: int, argument: str) -> None:
         raise ArgumentError(argument, problem, "name a new folder")
 
 
-def _locked(folder: Path, argument: str) -> int:
-    """Return a descriptor that holds the folder for this process, until it ends in whatever way."""
+def hold_folder(folder: Path, argument: str) -> int:
+    """Return a descriptor that holds the folder for this process, until it ends in whatever way; make the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         import fcntl

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unhub.arrays import Float32
 from unhub.search.hits import Id
-from unhub.service.kept.log_writer import LogWriter
+from unhub.service.kept.log_writer import LogWriter, write_all
 from unhub.service.limits import Refused
 
 QUERIES, RELEVANCE = "queries", "relevance.csv"
@@ -37,11 +37,23 @@ class Marks:
                 raise Refused(503, "mark", f"was not kept: {self._queries.failure}", "look at the disk")
             text = io.StringIO()
             csv.writer(text, lineterminator="\n").writerows((first + row, item) for row in range(len(vectors)))
-            with self._path.open("ab", buffering=0) as file:
-                file.write(text.getvalue().encode())
-                os.fsync(file.fileno())
+            try:
+                self._append(text.getvalue().encode())
+            except OSError as error:
+                raise Refused(503, "mark", f"was not kept: {error.strerror or error}", "look at the disk") from error
             self.count += len(vectors)
             return self.count
+
+    def _append(self, lines: bytes) -> None:
+        """Append to the labels, wholly or not at all."""
+        with self._path.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                write_all(file, lines)
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(before)
+                raise
 
     def close(self) -> None:
         """End the log of queries."""

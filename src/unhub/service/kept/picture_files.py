@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from unhub.errors import ArgumentError
@@ -44,10 +45,11 @@ class PictureFiles:
 
     def find(self, one: Id) -> Path | None:
         """Return the file of an item's picture, None if it has none in this folder."""
-        for path in self._candidates(str(one)):
-            real = Path(os.path.realpath(path))  # a link may lead out of the folder
-            if real.is_relative_to(self.folder) and real.is_file():
-                return real
+        with suppress(OSError, UnicodeEncodeError):  # an id that is too long, or nothing, as the name of a file
+            for path in self._candidates(str(one)):
+                real = Path(os.path.realpath(path))  # a link may lead out of the folder
+                if real.is_relative_to(self.folder) and real.is_file():
+                    return real
         return None
 
     def read(self, one: Id) -> tuple[bytes, str] | None:

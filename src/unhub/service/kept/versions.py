@@ -71,6 +71,7 @@ class KeptVersions:
         self._lock = threading.RLock()
         self._kept: dict[str, KeptCorrection] = {}
         self.history: History | None = None
+        self._last = 0  # number that was given; none is given twice
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             self._load(folder)
@@ -92,8 +93,8 @@ class KeptVersions:
     def add(self, correction: Correction, about: About, bank: Vectors | None = None) -> KeptCorrection:
         """Keep a correction under the next name."""
         with self._lock:
-            numbers = [int(name[1:]) for name in self._kept]
-            made = KeptCorrection(f"v{max(numbers, default=0) + 1}", correction, about, bank)
+            self._last += 1
+            made = KeptCorrection(f"v{self._last}", correction, about, bank)
             if self.folder is not None:
                 _write(made, self.folder)
             self._kept[made.name] = made
@@ -105,10 +106,10 @@ class KeptVersions:
         with self._lock:
             one = self[name]
             before = () if self.history is None else (*self.history.before, self.history.active)
-            if self.history is None or self.history.active != name:
-                self._put(History(name, before[-MOST_VERSIONS:]))
             if one.about.offered:
                 self._replace(replace(one, about=replace(one.about, offered=False)))
+            if self.history is None or self.history.active != name:  # last: only now it is done
+                self._put(History(name, before[-MOST_VERSIONS:]))
 
     def before(self) -> str:
         """Return the version that a rollback goes to."""
@@ -157,11 +158,13 @@ class KeptVersions:
             self._put(replace(self.history, before=kept))
         del self._kept[name]
         if self.folder is not None:
-            (self.folder / f"{name}.json").unlink()  # first: without it the others are no version
+            (self.folder / f"{name}.json").unlink(missing_ok=True)  # first: without it the others are no version
             for path in self.folder.glob(f"{name}.*"):
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def _load(self, folder: Path) -> None:
+        numbers = (path.name[1:].partition(".")[0] for path in folder.glob("v*"))  # also of parts that were left
+        self._last = max((int(one) for one in numbers if one.isdecimal()), default=0)
         told = [path for path in folder.glob("v*.json") if path.stem[1:].isdecimal()]
         for path in sorted(told, key=lambda path: int(path.stem[1:])):
             self._kept[path.stem] = _read(path)
