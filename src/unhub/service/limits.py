@@ -12,8 +12,9 @@ from unhub.errors import ArgumentError
 class ServiceLimits:
     """How much one request may ask for, and how many may be under way.
 
-    joined: queries that are multiplied together. reading: requests whose bodies are still coming. working: requests
-    that are being answered. uploads: whole files that are being read or answered.
+    joined: queries that are multiplied together. answer_seconds: in which a client must take its answer. reading:
+    requests whose bodies are still coming. working: requests that are being answered. uploads: whole files that are
+    being read or answered.
     """
 
     k: int = 1000
@@ -23,6 +24,7 @@ class ServiceLimits:
     body_bytes: int = 8 << 20
     upload_bytes: int = 1 << 30
     body_seconds: float = 30.0
+    answer_seconds: float = 30.0
     reading: int = 512
     working: int = 256
     uploads: int = 2
