@@ -1,6 +1,7 @@
 """Searches over HTTP: the numbers of a searcher, and errors that name the argument."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,3 +171,26 @@ def test_samples_are_listed_in_parts() -> None:
     with served() as (_, client):
         part = client.get("/v1/samples", params={"start": 68, "count": 5}).json()
     assert part == {"total": 70, "samples": [{"id": 68, "text": "sample 68"}, {"id": 69, "text": "sample 69"}]}
+
+
+def test_lists_of_ids_are_limited() -> None:
+    many = ["i1"] * 10_001
+    with served() as (_, client):
+        assert client.get("/v1/about").json()["limits"]["ids"] == 10_000
+        for name in ("among", "exclude"):
+            assert told(client.post("/v1/search", json={"sample": 0, name: many}), 422)["argument"] == name
+            assert client.post("/v1/search", json={"sample": 0, name: many[:10_000]}).status_code == 200
+        told(client.post("/v1/rerank", json={"ids": [many], "scores": [[0.1] * len(many)]}), 422)
+
+
+def test_only_what_somebody_asked_is_logged_and_counted(tmp_path: Path) -> None:
+    vector = cloud(1, 4)[0].tolist()
+    with served(log=tmp_path / "log") as (_, client):
+        for body in ({"vector": vector}, {"vectors": [vector, vector]}):
+            client.post("/v1/search", json=body)
+        for body in ({"vector": vector, "log": False}, {"item": "i1"}):
+            assert client.post("/v1/search", json=body).status_code == 200
+        assert client.get("/v1/items/i1").status_code == 200
+        assert "unhub_queries_total 3.0" in client.get("/metrics").text
+        assert client.post("/v1/search", json={"sample": 1}).status_code == 200
+    assert len(unhub.read_vectors(tmp_path / "log")) == 3

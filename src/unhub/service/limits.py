@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from unhub.errors import ArgumentError
 
+MOST_IDS = 10_000  # in one list of a request
+
 
 @dataclass(frozen=True)
 class ServiceLimits:

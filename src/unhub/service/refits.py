@@ -82,6 +82,8 @@ class Refits:
         with self._lock:
             if self._status.state == "running":
                 raise Refused(409, "refit", "is already running", "wait for it, or cancel it")
+            if self._cancel.is_set() and self._thread is not None and self._thread.is_alive():
+                raise Refused(409, "refit", "was cancelled and is still ending", "try again in a moment")
             self._status = RefitStatus("running")
             self._cancel = threading.Event()
             work = contextvars.copy_context().run
