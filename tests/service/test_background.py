@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from unhub.service.background import KEPT, Background, Stopped
+from unhub.service.background import KEPT, Background, NotWanted
 
 pytestmark = pytest.mark.once
 
@@ -56,7 +56,7 @@ def test_few_values_are_kept() -> None:
 
 def test_what_was_stopped_begins_anew() -> None:
     def unwanted() -> int:
-        raise Stopped
+        raise NotWanted
 
     values: Background[int] = Background("test")
     assert values.get("a", unwanted) is None

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 import unhub
 from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served, small_space, told
 from unhub import Vectors, kernels
+from unhub.service.version import Version
 
 pytestmark = pytest.mark.once
 
@@ -336,3 +337,17 @@ def test_nothing_is_kept_without_the_options(tmp_path: Path, monkeypatch: pytest
     with served() as (_, client):
         search(client)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refit_is_counted_with_the_index_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(small_space(index="exact")) as (_, client):
+        made, real = [], Version.of
+
+        def noted(*given: Any) -> Version:
+            made.append(given[4:])
+            return real(*given)
+
+        monkeypatch.setattr(Version, "of", staticmethod(noted))
+        client.post("/v1/refit", json={"method": "is:tau=0.1"})
+        until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
+        assert made == [("exact", None)]

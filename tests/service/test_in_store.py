@@ -1,5 +1,6 @@
 """A store that is served: searched in its engine, with its own filters; its items are changed there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.service.spaces import ITEMS, cloud, served, small_space, told
 from tests.service.test_changes import until
 from unhub import kernels
 from unhub.service.served import Gallery
-from unhub.stores.store import StoredItems
+from unhub.stores.store import Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -27,8 +28,6 @@ def gallery(tmp_path: Path) -> Gallery:
 
 
 def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
-    from dataclasses import replace
-
     with kernels.prefer("numpy"):
         fitted = unhub.fit(gallery.items, cloud(400, 2), method="nnn:k=8")
         space = replace(small_space(), gallery=gallery, correction=fitted)
@@ -48,3 +47,14 @@ def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
         assert client.get("/v1/about").json()["can"]["combine"] == ["sa", "mf"]
         error = told(client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 1).tolist()}))
         assert "are in a store" in error["problem"]
+
+
+def test_a_store_with_a_deployed_correction_is_not_refitted(gallery: Gallery) -> None:
+    assert isinstance(gallery.items, Store)
+    with kernels.prefer("numpy"):
+        fitted = unhub.fit(gallery.items, cloud(400, 2), method="nnn:k=8")
+        unhub.deploy(fitted, gallery.items, switch=True)
+    with served(replace(small_space(), gallery=gallery, correction=fitted)) as (_, client):
+        assert not client.get("/v1/about").json()["can"]["refit"]
+        error = told(client.post("/v1/refit", json={"method": "nnn:k=4"}))
+        assert error["argument"] == "refit" and "unhub deploy" in error["remedy"]

@@ -14,7 +14,7 @@ T = TypeVar("T")
 KEPT = 4  # values; of older versions nobody asks
 
 
-class Stopped(Exception):
+class NotWanted(Exception):
     """Raised inside a computation that nobody wants any more; who asks again begins it anew."""
 
 
@@ -66,7 +66,7 @@ class Background(Generic[T]):
         def work() -> None:
             try:
                 slot.value = make()
-            except Stopped:
+            except NotWanted:
                 with self._lock:
                     if self._slots.get(key) is slot:
                         del self._slots[key]

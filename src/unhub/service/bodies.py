@@ -133,7 +133,9 @@ class RawHit(ItemHit):
 class SearchAnswer(BaseModel):
     """What a search found, by which version; `raw` only where the raw ranking was asked for.
 
-    fetched: how many places were looked at. asked: the text of the sample or item that was asked with.
+    fetched: how many places were looked at. corrected: whether the correction changed the scores, which some methods do
+    only for some queries; null where the raw ranking was not asked for. asked: the text of the sample or item that was
+    asked with.
     """
 
     version: str
@@ -143,6 +145,7 @@ class SearchAnswer(BaseModel):
     hits: list[CorrectedHit]
     raw: list[RawHit] | None = None
     fetched: int
+    corrected: bool | None
     asked: str | None
 
 

@@ -25,7 +25,8 @@ from unhub.data.ids import is_integer
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError, unknown
 from unhub.search.hits import Id
-from unhub.service.background import Background, Stopped
+from unhub.search.in_store import live_record
+from unhub.service.background import Background, NotWanted
 from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
@@ -75,9 +76,11 @@ class Service:
         self.asked = AskedQueries.of(space)
         self._counts: Background[HubCounts] = Background("hub counts")
         self._verdicts: Background[BankReport] = Background("bank")
-        self._refits = Refits(self.live.offer, self.live.drop, space.threads)
+        self._refits = Refits(self.live.offer, self.live.drop, space.index, space.threads)
         self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
+        items = space.gallery.items
+        self._deployed = isinstance(items, Store) and space.index is None and live_record(items) is not None
         self._looked: tuple[float, Version, Json] | None = None
         self._changing = ThreadPoolExecutor(1, "changes")
         self.ready = True
@@ -118,7 +121,7 @@ class Service:
                 "samples": 0 if space.samples is None else len(space.samples),
                 "combine": list(space.combinations),
                 "mark": self.marks is not None,
-                "refit": space.bank is not None or self.log is not None,
+                "refit": not self._deployed and (space.bank is not None or self.log is not None),
                 "log": self.log is not None,
                 "state": self.state is not None,
             },
@@ -230,7 +233,7 @@ class Service:
 
         def stop(share: float) -> None:
             if closed.is_set() or self.live.now.name != version.name:
-                raise Stopped
+                raise NotWanted
 
         return self._counts.get(version.name, lambda: count_hubs(version, asked, stop))
 
@@ -296,14 +299,11 @@ class Service:
         """Return how many queries were logged today, and how far they are from the bank; None without a log."""
         if self.log is None:
             return None
-        if (
-            self._looked is not None
-            and self._looked[1] is version
-            and time.monotonic() - self._looked[0] < LOOKED_SECONDS
-        ):
-            return self._looked[2]
+        now, before = time.monotonic(), self._looked
+        if before is not None and before[1] is version and now - before[0] < LOOKED_SECONDS:
+            return before[2]
         found = self._compared(self.log, bank, similarity)
-        self._looked = time.monotonic(), version, found
+        self._looked = now, version, found
         return found
 
     def _compared(self, log: LogWriter, bank: Vectors, similarity: Kind) -> Json:
@@ -358,6 +358,9 @@ class Service:
     def refit(self, body: RefitBody) -> Json:
         """Begin to fit again, in the background."""
         version, space = self.live.now, self.space
+        if self._deployed:
+            problem = "cannot be tried: the store searches by the correction that was deployed to it"
+            raise ArgumentError("refit", problem, "run `unhub fit`, `unhub deploy` and `unhub switch`, and start again")
         logged = None
         if body.bank != "bank":
             if self.log is None:
