@@ -19,7 +19,14 @@ TORCH_FORMS = {"torch fp32, whole", "torch bf16, whole", "torch fp32, blocks", "
 
 def run(folder: Path, script: str, *arguments: str) -> str:
     """Run a benchmark in an empty folder and return what it printed."""
-    done = subprocess.run(
+    done = finished(folder, script, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def finished(folder: Path, script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a benchmark in an empty folder to its end."""
+    return subprocess.run(
         [sys.executable, str(BENCHMARKS / script), *arguments],
         cwd=folder,
         capture_output=True,
@@ -28,8 +35,6 @@ def run(folder: Path, script: str, *arguments: str) -> str:
         check=False,
         env={**os.environ, "TMPDIR": str(folder)},
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def rows(output: str) -> list[list[str]]:
@@ -214,11 +219,13 @@ def test_below_counts_how_often_the_stated_error_is_the_true_one(tmp_path: Path)
 
 def test_serve_prints_what_a_service_answers_and_whether_the_claims_hold(tmp_path: Path) -> None:
     sizes = ("--items", "2000", "--dimensions", "16", "--seconds", "0.5", "--minutes", "0.03")
-    table = rows(run(tmp_path, "serve.py", *sizes))
+    done = finished(tmp_path, "serve.py", *sizes)
+    table = rows(done.stdout)
     measured = [row for row in table if row[0] in ("searcher", "alone", "joined")]
     assert [(row[0], row[1]) for row in measured] == [
         ("searcher", "1"),
         *((kind, clients) for kind in ("alone", "joined") for clients in ("1", "8", "64")),
     ]
     assert all(float(row[2]) > 0 and row[5] == "0" for row in measured)
-    assert len([row for row in table if row[-1] in ("yes", "no")]) == 3
+    holds = [row[-1] for row in table if row[-1] in ("yes", "no")]
+    assert len(holds) == 3 and done.returncode == ("no" in holds), done.stderr

@@ -101,6 +101,9 @@ def test_items_of_ones_own_are_served_with_all_that_belongs_to_them(own: Path) -
         (["--items", "items.npy", "--correction", "none.unhub"], "none.unhub"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0 is reached by other machines, which needs a token"),
         (["--token-file", "texts.txt", "--host", "0.0.0.0"], "--token-file must hold at least 16 plain letters"),
+        (["--cors", "*"], "--cors must be an origin, got '*'; for example 'https://shop.example'"),
+        (["--cors", "https://shop.example/page"], "--cors must be an origin"),
+        (["--cors", "shop.example"], "--cors must be an origin"),
         (["--port", "99999999"], "--port 99999999 cannot be used"),
         (["--items", "items.npy", "--correction", "c.unhub", "--image-url", "cdn/{id}"], "--image-url must be"),
         (["--items", "items.npy", "--correction", "c.unhub", "--item-images", "nowhere"], "--item-images"),
@@ -130,3 +133,11 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert done.stderr.startswith("unhub: the service needs fastapi: ") and "[serve]" in done.stderr
+
+
+def test_an_origin_is_taken_as_browsers_send_it(tmp_path: Path) -> None:
+    with running(["--cors", "https://Shop.example/"], tmp_path) as (_, port):
+        headers = {"origin": "https://shop.example", "content-type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/search", b'{"text": "cake"}', headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.headers["access-control-allow-origin"] == "https://shop.example"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from unhub.service.background import KEPT, Background
+from unhub.service.background import KEPT, Background, NotWanted
 
 pytestmark = pytest.mark.once
 
@@ -52,3 +52,13 @@ def test_few_values_are_kept() -> None:
         values.get(str(number), lambda: 1)
         values.close()
     assert [values.there(str(number)) for number in range(2 * KEPT)] == [None] * KEPT + [1] * KEPT
+
+
+def test_what_was_stopped_begins_anew() -> None:
+    def unwanted() -> int:
+        raise NotWanted
+
+    values: Background[int] = Background("test")
+    assert values.get("a", unwanted) is None
+    values.close()
+    assert waited(lambda: values.get("a", lambda: 3)) == 3

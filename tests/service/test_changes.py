@@ -1,5 +1,6 @@
 """Changes while serving: items, versions, refits and marks; what is kept, and what a restart finds."""
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served
 from unhub import Vectors, kernels
 from unhub.errors import ArgumentError
 from unhub.methods import METHODS
+from unhub.service.version import Version
 
 pytestmark = pytest.mark.once
 
@@ -296,7 +298,9 @@ def test_a_refit_is_cancelled_and_an_offer_is_dropped() -> None:
     with served() as (_, client):
         client.post("/v1/refit", json={})
         assert client.delete("/v1/refit").json()["state"] == "cancelled"
-        client.post("/v1/refit", json={"method": "is:tau=0.1"})
+        while (answer := client.post("/v1/refit", json={"method": "is:tau=0.1"})).status_code != 202:
+            assert "still ending" in told(answer, 409)["problem"]
+            time.sleep(0.01)
         until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
         assert client.delete("/v1/refit").json()["state"] == "idle"
         assert len(client.get("/v1/corrections").json()["versions"]) == 1
@@ -318,8 +322,25 @@ def test_a_refit_that_cannot_be_served_is_refused(body: dict[str, str], argument
         assert client.get("/v1/refit").json()["state"] == "idle"
 
 
+def test_one_refit_runs_at_a_time_also_after_it_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may = threading.Event(), threading.Event()
+
+    def slow(*given: Any, **named: Any) -> None:
+        begun.set()
+        may.wait(30)
+
+    monkeypatch.setattr(unhub, "tune", slow)
+    with served() as (_, client):
+        client.post("/v1/refit", json={})
+        assert begun.wait(10)
+        for state in ("cancelled", "idle"):
+            assert client.delete("/v1/refit").json()["state"] == state
+            assert "still ending" in told(client.post("/v1/refit", json={}), 409)["problem"]
+        may.set()
+
+
 def test_a_refit_on_the_log_keeps_its_bank(tmp_path: Path) -> None:
-    queries = cloud(400, 30)
+    queries = cloud(390, 30)
     with served(state=tmp_path / "state", log=tmp_path / "log") as (_, client):
         told(client.post("/v1/refit", json={"bank": "log"}))
         for query in queries:
@@ -330,9 +351,14 @@ def test_a_refit_on_the_log_keeps_its_bank(tmp_path: Path) -> None:
         assert status["state"] == "offered", status
         client.post("/v1/corrections/v2/activate")
         added = client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 5).tolist()})
+        before = client.get("/metrics").text
+        client.post("/v1/search", json={"sample": 0})
+        own = 'unhub_bank_distance{of="bank"}'
+        assert client.get("/metrics").text.partition(own)[2] != before.partition(own)[2]  # of the logged queries
+        assert client.get("/v1/about").json()["bank"] == {"queries": 390}
         bank = until(client, "/v1/bank", lambda status, _: status == 200)
-        assert bank["queries_today"]["count"] == 400 and bank["queries_today"]["sentence"]
-    assert len(unhub.read_vectors(tmp_path / "log")) == 400
+        assert bank["queries_today"]["count"] == 390 and bank["queries_today"]["sentence"]
+    assert len(unhub.read_vectors(tmp_path / "log")) == 390
     assert added.json()["version"] == "v2.1"
     with served(small_space(), state=tmp_path / "state") as (_, client):
         assert client.get("/v1/about").json()["version"] == "v2.1"
@@ -385,3 +411,17 @@ def test_nothing_is_kept_without_the_options(tmp_path: Path, monkeypatch: pytest
     with served() as (_, client):
         search(client)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refit_is_counted_with_the_index_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(small_space(index="exact")) as (_, client):
+        made, real = [], Version.of
+
+        def noted(*given: Any) -> Version:
+            made.append(given[4:])
+            return real(*given)
+
+        monkeypatch.setattr(Version, "of", staticmethod(noted))
+        client.post("/v1/refit", json={"method": "is:tau=0.1"})
+        until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
+        assert made == [("exact", None)]

@@ -1,10 +1,14 @@
 """The pages about hubs, items and the bank: what is counted, against the library's own counts."""
 
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import unhub
-from tests.service.spaces import BANK, ITEMS, SAMPLES, served, small_space, told
+from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, served, small_space, told
 from tests.service.test_changes import until
 from unhub import kernels
 
@@ -91,3 +95,21 @@ def test_the_bank_is_judged() -> None:
     assert (page["verdict"], page["conclusion"]) == (report.verdict, report.conclusion)
     assert page["cells"] == [list(row) for row in report.cells()]
     assert page["queries_today"] is None
+
+
+def test_a_version_that_is_no_longer_live_is_not_counted() -> None:
+    with served() as (service, _):
+        gone = replace(service.live.now, correction_name="v0")
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            assert service.counts(gone) is None
+            time.sleep(0.01)
+
+
+def test_the_queries_of_today_are_looked_at_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(log=tmp_path / "log") as (_, client):
+        until(client, "/v1/bank", lambda status, _: status == 200)
+        client.post("/v1/search", json={"vector": [1.0] * DIMENSIONS})
+        assert client.get("/v1/bank").json()["queries_today"]["count"] == 0
+        monkeypatch.setattr("unhub.service.service.LOOKED_SECONDS", 0)
+        assert client.get("/v1/bank").json()["queries_today"]["count"] == 1

@@ -11,7 +11,7 @@ from tests.service.spaces import ITEMS, cloud, served, small_space, told
 from tests.service.test_changes import until
 from unhub import kernels
 from unhub.service.served import Gallery
-from unhub.stores.store import StoredItems
+from unhub.stores.store import Store, StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -70,3 +70,14 @@ def test_filters_that_are_json_are_always_allowed(tmp_path: Path) -> None:
     with served(replace(small_space(samples=None), gallery=Gallery(store, {}))) as (_, client):
         hits = client.post("/v1/search", json=body).json()["hits"]
     assert {hit["id"] for hit in hits} == {"i0", "i1", "i2"}
+
+
+def test_a_store_with_a_deployed_correction_is_not_refitted(gallery: Gallery) -> None:
+    assert isinstance(gallery.items, Store)
+    with kernels.prefer("numpy"):
+        fitted = unhub.fit(gallery.items, cloud(400, 2), method="nnn:k=8")
+        unhub.deploy(fitted, gallery.items, switch=True)
+    with served(replace(small_space(), gallery=gallery, correction=fitted)) as (_, client):
+        assert not client.get("/v1/about").json()["can"]["refit"]
+        error = told(client.post("/v1/refit", json={"method": "nnn:k=4"}))
+        assert error["argument"] == "refit" and "unhub deploy" in error["remedy"]

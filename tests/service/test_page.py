@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -219,6 +220,42 @@ def test_a_hit_says_why_it_moved(page: browser.Page, demo: str, width: int) -> N
     assert numbers == pytest.approx(
         [abs(hit["bias"]), hit["score"] + hit["bias"], 1.0, abs(hit["bias"]), hit["score"]], abs=6e-4
     )
+
+
+def test_why_follows_a_query_that_is_left_as_it_is(page: browser.Page, files: Path) -> None:
+    items, bank = np.load(files / "items.npy"), np.load(files / "bank.npy")
+    unhub.save(unhub.fit(items, bank[:5], method="dis"), files / "dis.unhub")
+    given = ["--items", "items.npy", "--correction", "dis.unhub", "--queries", "queries.npy"]
+    with serving(files, *given) as address:
+        asked = ({"sample": row, "raw": True} for row in range(len(np.load(files / "queries.npy"))))
+        left = next(one for one in asked if posted(address, "/v1/search", one)["corrected"] is False)
+        search(page, address, DESKTOP, sample=left["sample"])
+        hit = posted(address, "/v1/search", left)["hits"][0]
+        page.click(".corrected .why summary")
+        told = page.value("document.querySelector('.corrected .why p').textContent")
+    assert "leaves this query as it is" in told
+    assert [float(one) for one in re.findall(r"\d\.\d+", told)] == pytest.approx([hit["score"]], abs=6e-4)
+
+
+def test_an_item_without_a_head_start_has_no_tile_of_one(page: browser.Page, files: Path) -> None:
+    items, bank = np.load(files / "items.npy"), np.load(files / "bank.npy")
+    unhub.save(unhub.fit(items, bank, method="gc"), files / "gc.unhub")
+    with serving(files, "--items", "items.npy", "--correction", "gc.unhub") as address:
+        page.visit(f"{address}/#/item/3", DESKTOP)
+        page.wait_for("document.querySelector('.item-page h1')")
+        assert page.value("document.querySelectorAll('.tile').length") == 0
+
+
+def test_what_is_ranked_again_is_not_logged_again(page: browser.Page, tmp_path: Path) -> None:
+    with serving(tmp_path, "--log", "log") as address:
+        page.visit(address, DESKTOP)
+        page.wait_for("document.querySelectorAll('.hit').length === 20")
+        search(page, address, DESKTOP, text="money")
+        page.value("document.querySelector('#strength').focus()")
+        page.press("Home")
+        page.wait_for("document.querySelector('.status').textContent.includes('strength 0.00')")
+        time.sleep(1)  # in which everything that is logged is written
+    assert len(unhub.read_vectors(tmp_path / "log")) == 1
 
 
 def test_a_wrong_question_is_answered_with_a_sentence(page: browser.Page, demo: str, width: int) -> None:

@@ -1,13 +1,15 @@
 """Searches over HTTP: the numbers of a searcher, and errors that name the argument."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import unhub
 from tests.service.spaces import ITEMS, cloud, served, small_space, told
-from unhub import kernels
+from unhub import Vectors, kernels
+from unhub.service.served import Gallery, ServedSpace
 
 pytestmark = pytest.mark.once
 
@@ -175,3 +177,55 @@ def test_samples_are_listed_in_parts() -> None:
     with served() as (_, client):
         part = client.get("/v1/samples", params={"start": 68, "count": 5}).json()
     assert part == {"total": 70, "samples": [{"id": 68, "text": "sample 68"}, {"id": 69, "text": "sample 69"}]}
+
+
+def test_lists_of_ids_are_limited() -> None:
+    many = ["i1"] * 10_001
+    with served() as (_, client):
+        assert client.get("/v1/about").json()["limits"]["ids"] == 10_000
+        for name in ("among", "exclude"):
+            assert told(client.post("/v1/search", json={"sample": 0, name: many}), 422)["argument"] == name
+            assert client.post("/v1/search", json={"sample": 0, name: many[:10_000]}).status_code == 200
+        told(client.post("/v1/rerank", json={"ids": [many], "scores": [[0.1] * len(many)]}), 422)
+
+
+def test_only_what_somebody_asked_is_logged_and_counted(tmp_path: Path) -> None:
+    vector = cloud(1, 4)[0].tolist()
+    with served(log=tmp_path / "log") as (_, client):
+        for body in ({"vector": vector}, {"vectors": [vector, vector]}):
+            client.post("/v1/search", json=body)
+        for body in ({"vector": vector, "log": False}, {"item": "i1"}):
+            assert client.post("/v1/search", json=body).status_code == 200
+        assert client.get("/v1/items/i1").status_code == 200
+        assert "unhub_queries_total 3.0" in client.get("/metrics").text
+        assert client.post("/v1/search", json={"sample": 1}).status_code == 200
+    assert len(unhub.read_vectors(tmp_path / "log")) == 3
+
+
+def test_an_answer_says_whether_the_query_was_corrected() -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        space = replace(space, correction=unhub.fit(space.gallery.held, cloud(12, 2), method="dis"))
+    assert space.samples is not None
+    with served(space) as (_, client), kernels.prefer("numpy"):
+        raw = unhub.fit(space.gallery.held, method="raw")
+        best = unhub.searcher(space.gallery.held, raw).search(space.samples.vectors.rows, 1).ids[:, 0].tolist()
+        assert isinstance(space.correction, unhub.Bias) and space.correction.active is not None
+        active = set(space.correction.ids[space.correction.active].tolist())
+        said = [client.post("/v1/search", json={"sample": row, "raw": True}).json() for row in range(len(best))]
+        assert [one["corrected"] for one in said] == [one in active for one in best]
+        assert {one["corrected"] for one in said} == {True, False}
+        assert client.post("/v1/search", json={"sample": 0}).json()["corrected"] is None
+
+
+@pytest.mark.parametrize("large", [(1 << 53) + 1, -(1 << 62)])
+def test_ids_that_a_page_would_round_are_refused(large: int) -> None:
+    def of(first: int) -> ServedSpace:
+        items = Vectors(np.array([first, 1, 2, 3]), cloud(4, 1))
+        with kernels.prefer("numpy"):
+            return ServedSpace("numbers", Gallery(items, {}), unhub.fit(items, cloud(50, 2), method="nnn:k=2"))
+
+    with pytest.raises(ValueError, match="beyond 2\\^53"), served(of(large)):
+        pass
+    with served(of(1 << 53)) as (_, client):
+        assert client.post("/v1/search", json={"item": 1 << 53}).status_code == 200

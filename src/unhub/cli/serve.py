@@ -125,7 +125,7 @@ def serve(
     from unhub.service.limits import ServiceLimits
     from unhub.service.service import Service
 
-    access = Access(token, tuple(cors or ()), _host_of(image_url))
+    access = Access(token, _origins(cors or []), _host_of(image_url))
     with listen(host, port) as bound:
         gallery = None if named.is_demo else _gallery(named)
         with kernels.prefer(None if gallery is not None and _is_large(gallery) else "numpy"):
@@ -201,6 +201,16 @@ def _host_of(image_url: str | None) -> str | None:
     if any(letter in parts.netloc for letter in " ;,'\""):
         raise ArgumentError("--image-url", f"has the host {parts.netloc!r}", "give a plain one")
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _origins(given: list[str]) -> tuple[str, ...]:
+    """Return the origins that may call, as browsers send them."""
+    for one in given:
+        parts = urlsplit(one)
+        is_bare = one.count("/") - one.endswith("/") == 2 and not any(letter in one for letter in "*?#@ ")
+        if parts.scheme not in ("http", "https") or not parts.hostname or not is_bare:
+            raise ArgumentError("--cors", f"must be an origin, got {one!r}", "for example 'https://shop.example'")
+    return tuple(one.rstrip("/").lower() for one in given)
 
 
 def _gallery(named: _Named) -> Vectors | Store:

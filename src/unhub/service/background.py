@@ -14,6 +14,10 @@ T = TypeVar("T")
 KEPT = 4  # values; of older versions nobody asks
 
 
+class NotWanted(Exception):
+    """Raised inside a computation that nobody wants any more; who asks again begins it anew."""
+
+
 @dataclass
 class _Slot(Generic[T]):
     value: T | None = None
@@ -38,7 +42,7 @@ class Background(Generic[T]):
                 slot = self._slots[key] = _Slot()
                 while len(self._slots) > KEPT:
                     self._slots.popitem(last=False)
-                self._start(slot, make)
+                self._start(key, slot, make)
                 return None
             if slot.error is not None:
                 del self._slots[key]
@@ -58,10 +62,14 @@ class Background(Generic[T]):
         for thread in self._threads:
             thread.join()
 
-    def _start(self, slot: _Slot[T], make: Callable[[], T]) -> None:
+    def _start(self, key: str, slot: _Slot[T], make: Callable[[], T]) -> None:
         def work() -> None:
             try:
                 slot.value = make()
+            except NotWanted:
+                with self._lock:
+                    if self._slots.get(key) is slot:
+                        del self._slots[key]
             except Exception as error:
                 slot.error = error
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr, model_validator
 
+from unhub.service.limits import MOST_IDS
+
 ItemId: TypeAlias = StrictInt | StrictStr
 Vector: TypeAlias = Annotated[list[FiniteFloat], Field(min_length=1)]
 WAYS = ("text", "texts", "vector", "vectors", "item", "sample", "picture")
@@ -41,17 +43,23 @@ class SearchBody(QueryBody):
     k: StrictInt = Field(10, description="How many items to return.")
     strength: FiniteFloat = Field(1.0, description="How much of the correction: 0 is raw, 1 is all of it.")
     combine: StrictStr | None = Field(None, description="How several queries become one: sa, ra, mf or head.")
-    among: list[ItemId] | None = Field(None, description="The only ids to return.")
-    exclude: list[ItemId] = Field([], description="Ids to leave out.")
+    among: list[ItemId] | None = Field(None, max_length=MOST_IDS, description="The only ids to return.")
+    exclude: list[ItemId] = Field([], max_length=MOST_IDS, description="Ids to leave out.")
     where: Any = Field(None, description="A filter in the language of the engine, where a store is searched.")
     raw: bool = Field(False, description="Also return the raw ranking, and say how far each hit moved.")
+    log: bool = Field(True, description="False keeps it out of the log and the metrics, as for one that ranks again.")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked it: items and samples are vectors that were there before."""
+        return self.item is None and self.sample is None
 
 
 class RerankBody(_Body):
     """Candidates of another engine, best first, a list for each query."""
 
-    ids: list[list[ItemId]] = Field(min_length=1)
-    scores: list[list[FiniteFloat]] = Field(min_length=1)
+    ids: list[Annotated[list[ItemId], Field(max_length=MOST_IDS)]] = Field(min_length=1)
+    scores: list[Annotated[list[FiniteFloat], Field(max_length=MOST_IDS)]] = Field(min_length=1)
     k: StrictInt = 10
     strength: FiniteFloat = 1.0
 
@@ -125,7 +133,9 @@ class RawHit(ItemHit):
 class SearchAnswer(BaseModel):
     """What a search found, by which version; `raw` only where the raw ranking was asked for.
 
-    fetched: how many places were looked at. asked: the text of the sample or item that was asked with.
+    fetched: how many places were looked at. corrected: whether the correction changed the scores, which some methods do
+    only for some queries; null where the raw ranking was not asked for. asked: the text of the sample or item that was
+    asked with.
     """
 
     version: str
@@ -135,6 +145,7 @@ class SearchAnswer(BaseModel):
     hits: list[CorrectedHit]
     raw: list[RawHit] | None = None
     fetched: int
+    corrected: bool | None
     asked: str | None
 
 

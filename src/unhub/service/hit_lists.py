@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import numpy as np
+
 from unhub.arrays import Ids
 from unhub.correction import Scores
 from unhub.search.hits import Id
@@ -71,15 +73,22 @@ def answer_of(question: Question, found: Reply, describing: Describing) -> Json:
     if found.raw is None:
         for one in hits:
             one["raw_rank"] = None
-        return answer
+        return {**answer, "corrected": None}
     raw_ids, raw_scores = found.raw
     raw_ranks, ranks = _ranks(raw_ids), _ranks(found.ids)
+    answer["corrected"] = _differ(found, raw_ids, raw_scores)
     for one in hits:
         one["raw_rank"] = raw_ranks.get(one["id"])
     answer["raw"] = describing.hits(raw_ids[:k], raw_scores[:k])
     for one in answer["raw"]:
         one["rank_corrected"] = ranks.get(one["id"])
     return answer
+
+
+def _differ(found: Reply, raw_ids: Ids, raw_scores: Scores) -> bool:
+    """Return whether the query was corrected: some methods leave a query as it is, and then no score differs."""
+    _, here, there = np.intersect1d(found.ids, raw_ids, return_indices=True)
+    return not len(here) or not np.allclose(found.scores[here], raw_scores[there], rtol=1e-5, atol=1e-6)
 
 
 def _ranks(ids: Ids) -> dict[Id, int]:

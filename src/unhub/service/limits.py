@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from unhub.errors import ArgumentError
 
+MOST_IDS = 10_000  # in one list of a request
+
 
 @dataclass(frozen=True)
 class ServiceLimits:
     """How much one request may ask for, and how many may be under way.
 
-    joined: queries that are multiplied together. reading: requests whose bodies are still coming. working: requests
-    that are being answered. uploads: whole files that are being read or answered.
+    joined: queries that are multiplied together. answer_seconds: in which a client must take its answer. reading:
+    requests whose bodies are still coming. working: requests that are being answered. uploads: whole files that are
+    being read or answered.
     """
 
     k: int = 1000
@@ -23,6 +26,7 @@ class ServiceLimits:
     body_bytes: int = 8 << 20
     upload_bytes: int = 1 << 30
     body_seconds: float = 30.0
+    answer_seconds: float = 30.0
     reading: int = 512
     working: int = 256
     uploads: int = 2

@@ -65,6 +65,7 @@ class BankDistances:
     """The distance, one minus the cosine, from a query to the nearest of some bank queries."""
 
     def __init__(self, bank: Vectors | None) -> None:
+        self.bank = bank
         self._sample: Float32 | None = None
         self.own = float("nan")  # the median distance of bank queries to the nearest of the others
         self._recent: deque[float] = deque(maxlen=RECENT)
@@ -90,10 +91,10 @@ class BankDistances:
 class Metrics:
     """All metrics of one service, in a registry of their own."""
 
-    def __init__(self, version: Version, bank: Vectors | None) -> None:
+    def __init__(self, version: Version) -> None:
         registry = self.registry = CollectorRegistry()
         self._lock = threading.Lock()
-        self._returned, self._distances = ReturnedCounts(version), BankDistances(bank)
+        self._returned, self._distances = ReturnedCounts(version), BankDistances(version.bank)
         self.seconds = Histogram(
             "unhub_request_seconds", "Time from a request to its answer", ["path"], registry=registry, buckets=SECONDS
         )
@@ -130,6 +131,8 @@ class Metrics:
         with self._lock:
             if self._returned.version is not version:
                 self._returned = ReturnedCounts(version)
+            if self._distances.bank is not version.bank:
+                self._distances = BankDistances(version.bank)
             self._returned.add(positions, len(returned))
             self._distances.add(queries)
 

@@ -27,7 +27,7 @@ class Question:
     """One query, or several for one target, of one version.
 
     combine: how several become one; None for a single query. where: a filter of the engine. both: whether the raw
-    ranking is wanted too.
+    ranking is wanted too. counted: whether the metrics count it as a query.
     """
 
     version: Version
@@ -39,6 +39,7 @@ class Question:
     exclude: tuple[Id, ...] = ()
     where: Any = None
     both: bool = False
+    counted: bool = True
 
     @property
     def depth(self) -> int:

@@ -19,7 +19,7 @@ from unhub.methods import parse
 from unhub.service.hub_counts import HUB_PLACES, AskedQueries, count_hubs
 from unhub.service.kept.versions import About, now_because
 from unhub.service.limits import Refused
-from unhub.service.version import Version, check_servable
+from unhub.service.version import Version
 from unhub.stores.store import Store
 from unhub.tuning.outcome import Tuning
 
@@ -63,9 +63,10 @@ class Refits:
         self,
         offer: Callable[[unhub.Bias, About, Vectors | None], str],
         drop: Callable[[str], None],
+        index: str | None,
         threads: int | None,
     ) -> None:
-        self._offer, self._drop, self._threads = offer, drop, threads
+        self._offer, self._drop, self._index, self._threads = offer, drop, index, threads
         self._lock = threading.Lock()
         self._status = RefitStatus()
         self._cancel = threading.Event()
@@ -82,6 +83,8 @@ class Refits:
         with self._lock:
             if self._status.state == "running":
                 raise Refused(409, "refit", "is already running", "wait for it, or cancel it")
+            if self._cancel.is_set() and self._thread is not None and self._thread.is_alive():
+                raise Refused(409, "refit", "was cancelled and is still ending", "try again in a moment")
             self._status = RefitStatus("running")
             self._cancel = threading.Event()
             work = contextvars.copy_context().run
@@ -126,7 +129,7 @@ class Refits:
         try:
             tuning = self._tuned(task, methods, tick)
             best = cast("unhub.Bias", tuning.best)
-            judged = {"reason": tuning.reason, "queries": tuning.judges, **_hubness(task, best, tick)}
+            judged = {"reason": tuning.reason, "queries": tuning.judges, **self._hubness(task, best, tick)}
             about = replace(now_because(f"Refitted on {task.said}: {best.spec}."), offered=True, judged=judged)
             if not cancel.is_set():
                 name = self._offer(best, about, task.kept_bank)
@@ -150,6 +153,15 @@ class Refits:
             progress=lambda done, total: tick(TUNED_SHARE * done / max(total, 1)),
         )
 
+    def _hubness(self, task: RefitTask, best: unhub.Bias, tick: Callable[[float], None]) -> Json:
+        """Return the hubness of what is active and of what is offered, by the same queries and the same index."""
+        if task.asked is None:
+            return {}
+        offered = Version.of("offered", task.version.gallery, best, None, self._index, self._threads)
+        halves = {"active": (task.version, TUNED_SHARE), "offered": (offered, (1 + TUNED_SHARE) / 2)}
+        figures = {name: asdict(_counted(one, task.asked, start, tick)) for name, (one, start) in halves.items()}
+        return {"hubness": figures}
+
     def _put(self, status: RefitStatus, cancel: threading.Event) -> None:
         """Show how it stands, unless it was cancelled meanwhile."""
         with self._lock:
@@ -168,17 +180,6 @@ def _methods(method: str | None) -> str | list[str]:
     if found.kind != "bias":
         raise ArgumentError("method", f"{method!r} is more than one number per item", "fit it yourself, and upload it")
     return [method]
-
-
-def _hubness(task: RefitTask, best: unhub.Bias, tick: Callable[[float], None]) -> Json:
-    """Return the hubness of what is active and of what is offered, by the same queries."""
-    if task.asked is None:
-        return {}
-    check_servable(best)
-    offered = Version.of("offered", task.version.gallery, best, None)
-    halves = {"active": (task.version, TUNED_SHARE), "offered": (offered, (1 + TUNED_SHARE) / 2)}
-    figures = {name: asdict(_counted(one, task.asked, start, tick)) for name, (one, start) in halves.items()}
-    return {"hubness": figures}
 
 
 def _counted(version: Version, asked: AskedQueries, start: float, tick: Callable[[float], None]) -> Figures:

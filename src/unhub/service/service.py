@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -25,14 +26,15 @@ from unhub.data.ids import is_integer
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError, unknown
 from unhub.search.hits import Id
-from unhub.service.background import Background
+from unhub.search.in_store import live_record
+from unhub.service.background import Background, NotWanted
 from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
 from unhub.service.joining import Closed, Joiner
 from unhub.service.kept.log_writer import LogWriter, hold_folder
 from unhub.service.kept.marks import Marks
-from unhub.service.limits import Refused, ServiceLimits
+from unhub.service.limits import MOST_IDS, Refused, ServiceLimits
 from unhub.service.live_version import LiveVersion
 from unhub.service.metrics import Metrics
 from unhub.service.questions import Question, Reply, check_vectors, find_all
@@ -45,6 +47,7 @@ ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
 MARKS = "marks"
 MOST_SCORE = float(np.finfo(np.float32).max) / 2  # of a candidate, so that a bias still fits
+LOOKED_SECONDS = 60  # for which a look at the queries of today is good
 FEWEST_TODAY = 50  # queries that can be compared with the bank
 MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
@@ -77,13 +80,16 @@ class Service:
         dimensions = cast("int", self.live.now.correction.source.dimensions)
         self.marks = None if state is None else Marks(state / MARKS, dimensions)
         self.log = None if log is None else LogWriter(log, dimensions)
-        self.metrics = Metrics(self.live.now, space.bank)
+        self.metrics = Metrics(self.live.now)
         self.asked = AskedQueries.of(space)
         self._counts: Background[HubCounts] = Background("hub counts")
         self._verdicts: Background[BankReport] = Background("bank")
-        self._refits = Refits(self.live.offer, self.live.drop, space.threads)
+        self._refits = Refits(self.live.offer, self.live.drop, space.index, space.threads)
         self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
         self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
+        items = space.gallery.items
+        self._deployed = isinstance(items, Store) and space.index is None and live_record(items) is not None
+        self._looked: tuple[float, Version, Json] | None = None
         self._changing = ThreadPoolExecutor(1, "changes")
         self.ready = True
         self._count()
@@ -118,18 +124,23 @@ class Service:
             "version": version.name,
             "method": version.correction.spec,
             "kind": version.correction.kind,
-            "bank": None if space.bank is None else {"queries": len(space.bank)},
+            "bank": None if version.bank is None else {"queries": len(version.bank)},
             "can": {
                 "text": space.encoder is not None,
                 "picture": space.encoder is not None and space.encoder.takes_pictures,
                 "samples": 0 if space.samples is None else len(space.samples),
                 "combine": list(space.combinations),
                 "mark": self.marks is not None,
-                "refit": space.bank is not None or self.log is not None,
+                "refit": not self._deployed and (space.bank is not None or self.log is not None),
                 "log": self.log is not None,
                 "state": self.state is not None,
             },
-            "limits": {"k": self.limits.k, "vectors": self.limits.vectors, "strength": self.limits.strength},
+            "limits": {
+                "k": self.limits.k,
+                "vectors": self.limits.vectors,
+                "strength": self.limits.strength,
+                "ids": MOST_IDS,
+            },
             "demo": space.demo,
             "python": list(space.recipe),
         }
@@ -164,6 +175,7 @@ class Service:
             tuple(body.exclude) if body.item is None else (*body.exclude, body.item),
             body.where,
             body.raw,
+            counted=body.log and body.item is None,
         )
         if body.where is not None:
             self._check_filtering(version)
@@ -175,7 +187,7 @@ class Service:
                 raise
             raise ArgumentError("where", f"was refused by the engine: {error}") from error
         answer = answer_of(question, found, self.describing(version))
-        if self.log is not None:
+        if self.log is not None and body.log and body.is_asked:
             self.log.append(vectors, [one["id"] for one in answer["hits"]], version.name)
         return {**answer, "unknown": self._unknown(body), "asked": self._said(body, version)}
 
@@ -236,8 +248,8 @@ class Service:
         closed = self._counts.closed
 
         def stop(share: float) -> None:
-            if closed.is_set():
-                raise Closed("the service is ending")
+            if closed.is_set() or self.live.now.name != version.name:
+                raise NotWanted
 
         return self._counts.get(version.name, lambda: count_hubs(version, asked, stop))
 
@@ -255,7 +267,7 @@ class Service:
         position = version.position(one, "id")
         vector = await asyncio.to_thread(version.vector, one)
         describing = self.describing(version)
-        question = Question(version, vector, NEIGHBOURS, 1.0, exclude=(one,), both=True)
+        question = Question(version, vector, NEIGHBOURS, 1.0, exclude=(one,), both=True, counted=False)
         near = answer_of(question, await self._searching.ask(question), describing)
         places = version.bias_places
         counts = self.counts(version) if self.asked is not None else None
@@ -271,13 +283,13 @@ class Service:
     def bank(self) -> Json | None:
         """Return the verdict on the bank, and how today's queries compare; None while it is computed."""
         version, space = self.live.now, self.space
-        bank = space.bank
+        bank = version.bank
         if bank is None:
             raise ArgumentError("bank", "is missing, so there is nothing to judge", "start with --bank")
         similarity = cast("Kind", version.correction.source.similarity)
         samples = None if space.samples is None else space.samples.vectors
         report = self._verdicts.get(
-            str(version.gallery.revision),
+            f"{version.gallery.revision} {'' if bank is space.bank else version.correction_name}",
             lambda: judge_bank(
                 version.gallery.items,
                 bank,
@@ -296,15 +308,23 @@ class Service:
             "conclusion": report.conclusion,
             "cells": [list(row) for row in report.cells()],
             "notes": list(report.notes),
-            "queries_today": self._today(bank, similarity),
+            "queries_today": self._today(version, bank, similarity),
         }
 
-    def _today(self, bank: Vectors, similarity: Kind) -> Json | None:
+    def _today(self, version: Version, bank: Vectors, similarity: Kind) -> Json | None:
         """Return how many queries were logged today, and how far they are from the bank; None without a log."""
         if self.log is None:
             return None
-        self.log.flush()
-        rows = self.log.today()
+        now, before = time.monotonic(), self._looked
+        if before is not None and before[1] is version and now - before[0] < LOOKED_SECONDS:
+            return before[2]
+        found = self._compared(self.log, bank, similarity)
+        self._looked = now, version, found
+        return found
+
+    def _compared(self, log: LogWriter, bank: Vectors, similarity: Kind) -> Json:
+        log.flush()
+        rows = log.today()
         if len(rows) < FEWEST_TODAY:
             said = f"{len(rows)} queries were logged today: too few to compare with the bank."
             return {"count": len(rows), "shift": None, "far": None, "sentence": said}
@@ -354,6 +374,9 @@ class Service:
     def refit(self, body: RefitBody) -> Json:
         """Begin to fit again, in the background."""
         version, space = self.live.now, self.space
+        if self._deployed:
+            problem = "cannot be tried: the store searches by the correction that was deployed to it"
+            raise ArgumentError("refit", problem, "run `unhub fit`, `unhub deploy` and `unhub switch`, and start again")
         logged = None
         if body.bank != "bank":
             if self.log is None:
@@ -409,7 +432,8 @@ class Service:
         """Answer questions together, on the thread that searches."""
         answers = find_all(questions)
         self.metrics.multiplies.inc()
-        good = [(one, found) for one, found in zip(questions, answers, strict=True) if isinstance(found, Reply)]
+        both = zip(questions, answers, strict=True)
+        good = [(one, found) for one, found in both if one.counted and isinstance(found, Reply)]
         for version in {one.version for one, _ in good}:
             mine = [(one, found) for one, found in good if one.version is version]
             vectors = np.concatenate([one.vectors for one, _ in mine])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 import unhub
-from unhub.arrays import Float32, Float64
+from unhub.arrays import Float32, Float64, Ids
 from unhub.correction import Bias, Correction, Plan
 from unhub.data.vectors import Vectors, take
 from unhub.errors import ArgumentError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unhub.service.served import Gallery
     from unhub.stores.store import Where
 
+LARGEST_EXACT = 1 << 53  # of the integers that a float64 holds
 HUB_DEVIATIONS = 2.0  # above the mean: of the counts, or of the biases where nothing was counted
 
 
@@ -59,6 +60,7 @@ class Version:
     ) -> Version:
         """Index the items for a correction that was fitted on them; raise for one that a service cannot use."""
         check_servable(correction)
+        check_ids(correction.ids)
         made = searcher(gallery.items, correction, index, threads=threads)
         raw = None
         if not isinstance(correction, Bias):
@@ -181,6 +183,17 @@ def check_servable(correction: Correction) -> None:
             "at a time",
             "fit a method that is one number per item, such as is or nnn",
         )
+
+
+def check_ids(ids: Ids) -> None:
+    """Raise for an integer id that a page, and many a reader of JSON, would round to another one."""
+    if ids.dtype.kind != "i":
+        return
+    numbers = cast("Positions", ids)
+    large = numbers[(numbers > LARGEST_EXACT) | (numbers < -LARGEST_EXACT)]
+    if len(large):
+        problem = f"{large[0]} is beyond 2^53, where JavaScript and many readers of JSON round"
+        raise ArgumentError("ids", problem, "name the items by texts: the same digits, as strings")
 
 
 def far_above(values: Float64) -> frozenset[int]:

@@ -5,7 +5,7 @@ import base64
 import json
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -30,6 +30,7 @@ def test_every_answer_has_the_headers_of_safety() -> None:
             policy = headers["content-security-policy"]
             assert "default-src 'self'" in policy and "unsafe" not in policy
             assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
             assert "server" not in headers and "access-control-allow-origin" not in headers
 
 
@@ -94,23 +95,97 @@ def test_a_large_body_is_refused() -> None:
         told(client.post("/v1/corrections", content=large))  # whose limit is another
 
 
+Message: TypeAlias = MutableMapping[str, Any]
+
+
+async def silence() -> Message:
+    """Receive from a client that sends nothing."""
+    await asyncio.sleep(60)
+    return {"type": "http.request"}
+
+
+async def never(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("it was let through")
+
+
+def guarded(app: Any, limits: ServiceLimits) -> Guard:
+    return Guard(app, Access(), limits, lambda route, status, seconds: None)
+
+
+async def statuses(guard: Guard, method: str, path: str, receive: Any = silence, **headers: str) -> list[int]:
+    """Send one request through a guard, and return the statuses of its answers."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    given = {"host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    pairs = [(name.encode(), value.encode()) for name, value in given.items()]
+    await guard({"type": "http", "method": method, "path": path, "headers": pairs}, receive, send)
+    return [message["status"] for message in sent if message["type"] == "http.response.start"]
+
+
 def test_a_body_that_does_not_come_is_given_up() -> None:
-    sent: list[dict[str, object]] = []
+    guard = guarded(never, ServiceLimits(body_seconds=0.05))
+    assert asyncio.run(statuses(guard, "POST", "/v1/search", content_length="9")) == [408]
 
-    async def receive() -> dict[str, object]:
+
+async def fine(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x"})
+
+
+def test_health_is_answered_while_slow_bodies_take_every_place() -> None:
+    async def asked() -> None:
+        guard = guarded(fine, ServiceLimits(body_seconds=60, reading=1, working=0))
+        slow = asyncio.create_task(statuses(guard, "POST", "/v1/search", content_length="9"))
+        await asyncio.sleep(0.01)
+        assert await statuses(guard, "POST", "/v1/search", content_length="9") == [429]
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert await statuses(guard, "GET", path) == [200]
+        slow.cancel()
+
+    asyncio.run(asked())
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/metrics", "/static/app.js", "/openapi.json"])
+@pytest.mark.parametrize("headers", [{"content_length": "9"}, {"transfer_encoding": "chunked"}])
+def test_no_body_is_read_where_none_is_wanted(path: str, headers: dict[str, str]) -> None:
+    assert asyncio.run(statuses(guarded(never, ServiceLimits()), "GET", path, **headers)) == [413]
+
+
+def test_only_an_upload_may_be_large() -> None:
+    guard = guarded(never, ServiceLimits(body_bytes=10, upload_bytes=1000))
+    large = {"content_length": "500", "expect": "100-continue"}
+    assert asyncio.run(statuses(guard, "GET", "/v1/corrections", **large)) == [413]
+
+
+def test_a_body_that_is_too_large_is_taken_before_it_is_refused() -> None:
+    left = [100] * 5
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * left.pop(), "more_body": bool(left)}
+
+    guard = guarded(never, ServiceLimits(body_bytes=10))
+    assert asyncio.run(statuses(guard, "POST", "/v1/search", receive, content_length="500")) == [413]
+    assert not left  # a client that still sends would lose the answer
+    left.extend([100] * 5)
+    assert asyncio.run(statuses(guard, "POST", "/v1/search", receive, transfer_encoding="chunked")) == [413]
+    assert not left
+
+
+def test_a_client_that_does_not_read_frees_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    async def stuck(message: Message) -> None:
         await asyncio.sleep(60)
-        return {"type": "http.request"}
 
-    async def send(message: MutableMapping[str, object]) -> None:
-        sent.append(dict(message))
+    async def asked() -> list[int]:
+        guard = guarded(fine, ServiceLimits(answer_seconds=0.05, working=1))
+        scope = {"type": "http", "method": "GET", "path": "/v1/about", "headers": [(b"host", b"localhost")]}
+        await guard(scope, silence, stuck)
+        return await statuses(guard, "GET", "/v1/about")
 
-    async def never(scope: object, receive: object, send: object) -> None:
-        raise AssertionError("it was let through")
-
-    guard = Guard(never, Access(), ServiceLimits(body_seconds=0.05), lambda route, status, seconds: None)
-    scope = {"type": "http", "method": "POST", "path": "/v1/search", "headers": [(b"host", b"localhost")]}
-    asyncio.run(guard(scope, receive, send))
-    assert sent[0]["status"] == 408
+    assert asyncio.run(asyncio.wait_for(asked(), 10)) == [200]
+    assert not caplog.records
 
 
 def test_too_many_requests_are_told_to_wait() -> None:

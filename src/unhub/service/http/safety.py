@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
 import json
@@ -25,6 +26,11 @@ OPEN_FOLDER = "/static/"
 UPLOADS = "/v1/corrections"  # takes whole files
 LOGGER = logging.getLogger("unhub.service")
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+DRAINED_BYTES, DRAINED_SECONDS = 64 << 20, 5.0  # of a body that is too large: who still sends does not see the answer
+
+
+class NotTakenError(Exception):
+    """Raised where a client does not read its answer."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Guard:
             (b"x-frame-options", b"DENY"),
             (b"referrer-policy", b"no-referrer"),
             (b"cross-origin-opener-policy", b"same-origin"),
+            (b"cross-origin-resource-policy", b"same-origin"),
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,15 +85,22 @@ class Guard:
                 kept = [pair for pair in message.get("headers", []) if pair[0].lower() != b"server"]
                 cached = b"no-cache" if scope["path"].startswith(OPEN_FOLDER) else b"no-store"
                 message = {**message, "headers": [*kept, *self._headers, (b"cache-control", cached)]}
-            await send(message)
+            try:
+                async with asyncio.timeout(self.limits.answer_seconds):
+                    await send(message)
+            except TimeoutError:
+                raise NotTakenError from None
 
-        uploads = scope["method"] == "POST" and scope["path"].rstrip("/") == UPLOADS
-        if uploads and self._uploads >= self.limits.uploads:
-            await send_error(send_safely, _too_many(self.limits.uploads))
-            return
+        uploads = _is_upload(scope)
+        full = uploads and self._uploads >= self.limits.uploads
         self._uploads += uploads
         try:
-            await self._answer(scope, receive, send_safely, lambda: started)
+            if full:
+                await send_error(send_safely, _too_many(self.limits.uploads))
+            else:
+                await self._answer(scope, receive, send_safely, lambda: started)
+        except NotTakenError:
+            pass  # the server closes a connection whose answer is not whole
         finally:
             self._uploads -= uploads
 
@@ -107,6 +121,8 @@ class Guard:
         self._working += 1
         try:
             await self.app(scope, _replaying(body, receive), send_safely)
+        except NotTakenError:
+            raise
         except Exception:  # a bug: told to who runs the service, not to who called it
             LOGGER.exception("%s %s failed", scope["method"], getattr(scope.get("route"), "path", "a path"))
             if not started():
@@ -119,8 +135,7 @@ class Guard:
         if token is None and not is_local(_host(headers.get("host", ""))):
             # A page elsewhere may have let its own name point here: without a token only local names are answered.
             raise Refused(403, "Host", f"{headers.get('host', '')!r} is not this machine", "call it as localhost")
-        is_open = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
-        if token is not None and not is_open and not _same(headers.get("authorization", ""), token):
+        if token is not None and not _is_open(path) and not _same(headers.get("authorization", ""), token):
             remedy = "send the header Authorization: Bearer and the token"
             raise Refused(401, "Authorization", "is missing or holds another token", remedy)
         origin = headers.get("origin")
@@ -130,15 +145,21 @@ class Guard:
 
     async def _read(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         """Return the body, of a limited size, within a limited time."""
-        most = self.limits.upload_bytes if scope["path"].rstrip("/") == UPLOADS else self.limits.body_bytes
         declared = headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > most:
-            raise _too_large(most)
+        if declared == "0" and "transfer-encoding" not in headers:
+            return b""
+        if _is_open(scope["path"]) or scope["path"] in HEALTH_PATHS:
+            raise Refused(413, "body", "is not taken here", "send none")
+        most = self.limits.upload_bytes if _is_upload(scope) else self.limits.body_bytes
         if self._reading >= self.limits.reading:
             raise _too_many(self.limits.reading)
         self._reading += 1
         try:
             async with asyncio.timeout(self.limits.body_seconds):
+                if declared.isdigit() and int(declared) > most:
+                    if "expect" not in headers:  # else the client waits for a word before it sends
+                        await _drain(receive)
+                    raise _too_large(most)
                 return await _body(receive, most)
         except TimeoutError:
             seconds = self.limits.body_seconds
@@ -155,10 +176,33 @@ async def _body(receive: Receive, most: int) -> bytes:
             raise ConnectionError
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > most:
-            raise _too_large(most)
         more = message.get("more_body", False)
+        if size > most:
+            if more:
+                await _drain(receive)
+            raise _too_large(most)
     return b"".join(parts)
+
+
+async def _drain(receive: Receive) -> None:
+    """Let a client send what is left of its body, up to some size and time."""
+    left, more = DRAINED_BYTES, True
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DRAINED_SECONDS):
+            while more and left > 0:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ConnectionError
+                left -= len(message.get("body", b""))
+                more = message.get("more_body", False)
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+
+
+def _is_upload(scope: Scope) -> bool:
+    return bool(scope["method"] == "POST" and scope["path"].rstrip("/") == UPLOADS)
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -180,7 +180,7 @@ export function bankPage(shell) {
   }
 
   function refitForm() {
-    if (!can.refit) return element("p", {}, "This service cannot refit: it was started without a bank.");
+    if (!can.refit) return element("p", {}, "This service cannot refit: it has no bank, or its items are in a store to which a correction was deployed.");
     const method = element("input", {
       id: "method",
       placeholder: "let it choose",

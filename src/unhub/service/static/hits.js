@@ -63,10 +63,15 @@ function explained(hit, side, answer, about) {
   if (bias === null) {
     parts.push("This correction has no head start for each item: it looks at the whole list.");
   } else if (about.kind === "bias" && answer.isSimilarity) {
-    const similarity = side === "raw" ? hit.score : hit.score + answer.strength * bias;
-    const taken = answer.strength * bias;
+    const isLeft = answer.strength > 0 && answer.corrected === false;
+    const taken = isLeft ? 0 : answer.strength * bias;
+    const similarity = side === "raw" ? hit.score : hit.score + taken;
     const result = short(similarity - taken);
-    if (bias >= 0) {
+    if (isLeft) {
+      parts.push(
+        `Its similarity is ${short(similarity)}. The correction leaves this query as it is, so nothing is taken off or given back.`,
+      );
+    } else if (bias >= 0) {
       parts.push(
         `Whatever they ask, past queries come ${short(bias)} closer to this item than to the average one: that is its head start.`,
       );

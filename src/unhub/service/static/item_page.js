@@ -47,10 +47,12 @@ export function itemPage(shell) {
   }
 
   function tiles({ bias, bias_place: place, counts }) {
+    const all = [];
     const way = bias >= 0 ? "favoured by as much, whatever is asked" : "held back by as much, whatever is asked";
-    const all = [
-      ["Head start (h)", short(bias, 4), place ? `${way}; place ${count(place)} of ${count(shell.about.items)}` : way],
-    ];
+    if (bias !== null) {
+      const told = place ? `${way}; place ${count(place)} of ${count(shell.about.items)}` : way;
+      all.push(["Head start (h)", short(bias, 4), told]);
+    }
     if (counts) {
       all.push(["Returned, raw", count(counts.raw), "lists of ten that have it", "raw-word"]);
       all.push(["Returned, corrected", count(counts.corrected), "lists of ten that have it", "fixed-word"]);

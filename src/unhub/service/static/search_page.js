@@ -263,13 +263,13 @@ export function searchPage(shell) {
     clearTimeout(pause);
     pause = setTimeout(() => {
       keepSettings();
-      refresh();
+      refresh(true);
     }, SLIDER_PAUSE_MS);
   });
   for (const choice of [combine, results]) {
     choice.addEventListener("change", () => {
       keepSettings();
-      refresh();
+      refresh(true);
     });
   }
 
@@ -293,19 +293,20 @@ export function searchPage(shell) {
 
   let example = null; // what is shown before anything is asked
 
-  const search = newestOnly(async (signal) => {
+  const search = newestOnly(async (signal, again) => {
     const query = asked() ?? (await exampleQuery(signal));
     if (!query) return;
     const sent = body(query);
     const started = performance.now();
     found.setAttribute("aria-busy", "true");
-    const answer = await call("POST", "/v1/search", { ...sent, raw: true }, signal);
+    const answer = await call("POST", "/v1/search", { ...sent, raw: true, log: !again && query !== example }, signal);
     show(answer, sent, performance.now() - started);
   });
 
-  async function refresh() {
+  /** Search; `again` says that only the settings changed, so that the query is not logged once more. */
+  async function refresh(again = false) {
     try {
-      await search();
+      await search(again);
       problem.hidden = true;
     } catch (error) {
       problem.replaceChildren(element("p", {}, error.message));
