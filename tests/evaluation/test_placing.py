@@ -3,7 +3,6 @@
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from tests.bank_cases import GATED, ON_A_BANK, PLANS, RESCORES, Sets, drawn, fit
 from tests.runners import Pickled
 from unhub.arrays import Float32, Kind
 from unhub.compute import passes
-from unhub.compute.workers import Job, Tick, Workers
+from unhub.compute.workers import Workers
 from unhub.correction import Bias, Scores
 from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.ragged import starts_of
@@ -29,9 +28,6 @@ from unhub.evaluation.evaluate import evaluate
 from unhub.evaluation.excluding import LeftOut
 from unhub.evaluation.inputs import EvaluationInputs
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, occurrences, place, raw_ranking, tile_rows
-
-
-T = TypeVar("T")
 
 
 def truth_of(answers: Sequence[Sequence[int]]) -> Truth:
@@ -173,14 +169,7 @@ def test_blocks_of_items_change_nothing(
 
 
 def test_long_rows_are_ranked_by_the_runner(long_rows: None) -> None:
-    class Counting(Pickled):
-        jobs = 0
-
-        def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
-            self.jobs += len(jobs)
-            return super().run(jobs, tick)
-
-    rng, runner = np.random.default_rng(7), Counting(2)
+    rng, runner = np.random.default_rng(7), Pickled(2)
     similarity = Dot(*pair(rng.integers(-2, 3, (30, 3)), rng.integers(-2, 3, (90, 3))), "dot")
     rankings = [raw_ranking(90), Additive((rng.integers(-9, 9, 90) / 4).astype(np.float32), rng.random(90) < 0.5)]
     truth = random_truth(30, 90, rng)

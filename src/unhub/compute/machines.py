@@ -29,6 +29,7 @@ from unhub.errors import ArgumentError, optional
 AT_HAND = (
     "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
 )
+ON_CLUSTER = "on Ray, "  # how the note on where work ran begins
 LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
 ATTEMPTS = 4  # of a job or an object whose worker died, before the cluster is given up
@@ -157,7 +158,9 @@ class Cluster:
     def note(self) -> str:
         """How many workers there are, and the bytes through this process."""
         workers = f"{self.slots} processors of {len(self.machines)} machines"
-        return f"on Ray, {workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
+        return (
+            f"{ON_CLUSTER}{workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
+        )
 
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
         """Run the jobs, each on one processor; a job whose worker died is run again."""
