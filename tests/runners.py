@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from unhub.compute.machines import ON_CLUSTER
 from unhub.compute.workers import Job, Tick, one_blas_thread
 
 T = TypeVar("T")
@@ -17,12 +18,14 @@ def ignore(amount: int) -> None:
 class Pickled:
     """Runs jobs here, one after the other, from copies that went through pickle, as if on one-thread machines."""
 
-    note = "ran from pickles"
+    note = f"{ON_CLUSTER}from pickles"
 
     def __init__(self, slots: int) -> None:
         self.slots, self.machines = slots, [1] * slots
+        self.jobs = 0  # that ran so far
 
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
+        self.jobs += len(jobs)
         with one_blas_thread():  # as on threads: with more, BLAS splits a product elsewhere and rounds otherwise
             found = [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(job))(ignore))) for job in jobs]
         tick(sum(job.size for job in jobs))

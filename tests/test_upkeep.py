@@ -1,5 +1,6 @@
 """A correction follows its items and its bank: extend, remove and merge against a refit."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests import oracles
 from tests.bank_cases import BIASES, GATED, PLANS, RESCORES, Floats, Sets, drawn, fitted, whole, whole_h
+from tests.runners import Pickled
 from unhub.arrays import Float32
+from unhub.compute.workers import elsewhere
 from unhub.correction import Bias, Correction, Rescore
 from unhub.data.similarity import Block, Dense, Dot
 from unhub.data.vectors import Vectors
@@ -137,6 +140,31 @@ def test_marginal_errors_of_the_fit_are_not_stated_of_what_came_after() -> None:
     assert before.cost.row_error is not None
     for after in (extend(before, sets.items[30:], sets.bank), remove(before, [0])):
         assert after.cost.row_error is None and after.cost.column_error is None
+
+
+def test_a_stated_error_and_where_it_ran_are_of_the_fit_alone() -> None:
+    sets = drawn(41, items=40, bank=260)
+    fit_cost = first("is", sets).cost
+    stated = dataclasses.replace(fit_cost, pairs=9, error=0.1, how="a sample", notes=("on Ray, 3 machines", "stays"))
+    fitted_there = dataclasses.replace(first("is", sets), cost=stated)
+    grown = extend(fitted_there, sets.items[30:], sets.bank[:200])
+    merged = merge(fitted_there, sets.items[:30], sets.bank[200:])
+    for cost in (grown.cost, merged.cost):
+        assert (cost.pairs, cost.error, cost.how, cost.notes) == (None, None, "", ("stays",))
+    with elsewhere(Pickled(2)):
+        assert extend(fitted_there, sets.items[30:], sets.bank[:200]).cost.notes == ("stays", Pickled.note)
+        assert merge(fitted_there, sets.items[:30], sets.bank[200:]).cost.notes == ("stays", Pickled.note)
+
+
+@pytest.mark.parametrize("spec", ["dn", "cent"])
+def test_mean_scores_are_read_where_the_runner_is(spec: str) -> None:
+    sets = drawn(41, items=40, bank=260)
+    fitted_here, growing, merging = first(spec, sets), Pickled(2), Pickled(2)
+    with elsewhere(growing):
+        extend(fitted_here, sets.items[30:], sets.bank[:200])
+    with elsewhere(merging):
+        merge(fitted_here, sets.items[:30], sets.bank[200:])
+    assert growing.jobs > 2 and merging.jobs > 2  # two look at the rows that are given
 
 
 def test_sinkhorn_fitted_beside_dbsn_needs_no_bank_items_to_grow() -> None:

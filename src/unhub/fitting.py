@@ -232,8 +232,7 @@ class _Sets:
                 if len(queries) < len(gallery):  # every thread reads all of it, so inspect it once beforehand
                     self._bank.inspected(workers.map)
         self._source = Source(similarity, gallery.dimensions, None, target_print, Witness.of(gallery))
-        bank_of_both = vector_bank(gallery, queries, targets, similarity)
-        self.bank = bank_of_both if workers.runner is None else dataclasses.replace(bank_of_both, run=workers.spread)
+        self.bank = vector_bank(gallery, queries, targets, similarity, workers.reads)
 
     def estimated_from(self, workers: Workers) -> Bank:
         """Return the bank with every row read and checked, so that parts of it can be gathered."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.machines import on_machines
+from unhub.compute.machines import ON_CLUSTER, on_machines
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.precision import SHORT_MULTIPLY, notes_on
 from unhub.compute.sinkhorn import OFF_BALANCE
@@ -80,7 +80,7 @@ def extend(
     notes += copies_among(fitted, added, added_hashes, named=isinstance(new_items, Vectors))
     old = same_items(fitted, items) if items is not None else None
     queries, targets = same_bank(fitted, bank, bank_items)
-    new = vector_bank(added, queries, targets, kind_of(fitted))
+    new = vector_bank(added, queries, targets, kind_of(fitted), workers.reads)
     outcome = _method(fitted).extended(fitted.arrays, new, workers)
     notes += _precise(fitted, new, workers)
     h = np.concatenate([fitted.bias, cast("Float64", outcome.h) - fitted.offset])
@@ -180,7 +180,7 @@ def merge(
             f"give only the new queries{'' if is_all else f', from row {old_bank.count} on'}",
         )
     targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
-    new = vector_bank(gallery, more, targets, kind_of(fitted))
+    new = vector_bank(gallery, more, targets, kind_of(fitted), workers.reads)
     uncentred = fitted.bias + fitted.offset
     outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.count, new, workers)
     bias, offset = centred(cast("Float64", outcome.h))
@@ -271,10 +271,13 @@ def _precise(fitted: Bias, new: Bank, workers: Workers) -> tuple[str, ...]:
 
 
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
-    """Return the cost of the change; it reports the convergence only if the balance was run again."""
+    """Return the cost of the change; it reports the convergence only if the balance was run again.
+
+    The error that a fit states, with its pairs, is that of the fit alone.
+    """
     done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
-    return dataclasses.replace(
-        fitted.cost,
+    ran = () if workers.runner is None else (workers.runner.note,)
+    return Cost(
         passes=workers.passes,
         seconds=workers.seconds,
         peak_memory=workers.peak_memory,
@@ -283,15 +286,19 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         iterations=done.iterations,
         row_error=done.row_error,
         column_error=done.column_error,
-        notes=(*_lasting(fitted.cost.notes, notes), *done.notes, *notes),
+        notes=(*_lasting(fitted.cost.notes, notes), *done.notes, *notes, *ran),
     )
 
 
 def _lasting(before: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the notes that still hold; what was skipped or off balance is of one change, and bf16 is noted once."""
+    """Return the notes that still hold: where it ran, what was skipped and how far off balance are of one change.
+
+    bf16 is noted once.
+    """
     replaced = any(one.startswith(SHORT_MULTIPLY) for one in now)
     return tuple(
         one
         for one in before
-        if not (one.endswith((SKIPPED, OFF_BALANCE)) or (replaced and one.startswith(SHORT_MULTIPLY)))
+        if not one.endswith((SKIPPED, OFF_BALANCE))
+        and not one.startswith((ON_CLUSTER, SHORT_MULTIPLY) if replaced else ON_CLUSTER)
     )

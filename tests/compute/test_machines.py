@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tests.bank_cases import drawn, whole_h
 from tests.children import SOURCE, child
 from tests.command import FIT, fail, succeed, write_inputs
 from unhub.arrays import Float32
+from unhub.compute import machines
 from unhub.compute.machines import ATTEMPTS, Cluster, KeptThere
 from unhub.compute.workers import elsewhere
 from unhub.data.similarity import Dot
@@ -358,6 +360,55 @@ except ArgumentError as error:
     assert "where no Ray cluster answers" in said
 
 
+def test_a_connection_that_comes_too_late_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "ANSWER_SECONDS", 0.05)
+    answers, ended = threading.Event(), threading.Event()
+    with pytest.raises(ArgumentError, match=r"no answer in 0\.05 seconds"):
+        machines._within_time("somewhere:1", lambda: answers.wait(30), ended.set)
+    assert not ended.is_set()
+    answers.set()
+    assert ended.wait(30)
+
+
+def test_another_cluster_than_the_connected_one_is_refused(runner: Cluster, address: str) -> None:
+    rows = rows_of(9, 4, 0)
+    assert any("on Ray" in note for note in unhub.fit(rows, rows, on=address).cost.notes)
+    with pytest.raises(ArgumentError, match=r"^on names 'ray://nowhere:1', but this process is already connected to"):
+        unhub.fit(rows, rows, on="ray://nowhere:1")
+
+
+def test_machines_that_start_no_worker_are_one_line(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "START_SECONDS", 0)
+    with pytest.raises(ArgumentError, match=r"^on is 'ray', where a machine starts no worker"):
+        Cluster(ray, "ray")
+
+
+def test_a_cluster_without_machines_is_one_line(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "_with_processors", lambda ray: [])
+    with pytest.raises(ArgumentError, match="where no machine is left"):
+        runner.keeper(99)
+
+
+def test_what_was_asked_before_an_interruption_can_be_cancelled(runner: Cluster) -> None:
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+
+    pending: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        runner.gather([lambda: "asked", interrupted], pending, lambda amount: None)
+    assert pending == ["asked"]
+
+
+def test_another_machines_copy_of_a_file_is_told_by_its_ends(tmp_path: Path) -> None:
+    rows = np.lib.format.open_memmap(tmp_path / "rows.npy", "w+", np.float32, (4000, 16))
+    rows[:] = 1
+    place: Any = machines._place_in_file(rows)
+    assert_array_equal(machines._map_again(*place), rows)
+    known, rows[-1] = place[0], 2
+    with pytest.raises(ArgumentError, match="has with other contents; put it on a shared disk"):
+        machines._mapped(*known[:2], known[2] + 1, known[3])
+
+
 # From outside: a call that connects by itself, and one that is interrupted.
 
 
@@ -396,6 +447,25 @@ def test_similarities_are_sent_without_ids(runner: Cluster) -> None:
     before = runner.sent
     runner.run([_Shape(Dot(items, items))], lambda amount: None)
     assert runner.sent - before < 2 * items.rows.nbytes  # type: ignore[attr-defined]
+
+
+def test_what_belongs_to_one_pass_is_lent_to_it(runner: Cluster) -> None:
+    weights, rows, kept, before = np.ones(50_000), rows_of(9000, 8, 5), len(runner._put), runner.sent
+    assert runner.run([_Sum(weights, rows) for _ in range(3)], lambda amount: None) == [50_000] * 3
+    assert len(runner._put) == kept + 1
+    assert weights.nbytes + rows.nbytes <= runner.sent - before < 1.1 * (weights.nbytes + rows.nbytes)
+
+
+class _Sum:
+    """A job that adds up weights."""
+
+    size = 0
+
+    def __init__(self, weights: NDArray[np.float64], rows: Float32) -> None:
+        self.weights, self.rows = weights, rows
+
+    def __call__(self, tick: object) -> float:
+        return float(self.weights.sum())
 
 
 class _Shape:

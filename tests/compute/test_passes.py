@@ -128,6 +128,29 @@ def test_a_plan_for_other_machines_gives_each_its_own_items(m: int, n: int, slot
     assert (covered == 1).all()
 
 
+def test_best_items_of_other_machines_are_joined_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "TILE_ROWS", 64)
+    similarity, runner = Dot(as_vectors(rows_of(300, 8, 0), "a"), as_vectors(rows_of(5000, 8, 1), "b")), Groups(2)
+    want = Want(betas=(20.0,), best_items=3)
+    whole = reduce(similarity, want, Workers(1, runner=runner))
+    assert runner.sizes == [8]
+    monkeypatch.setattr(passes, "JOINED_BYTES", 1)
+    assert_same_bits(reduce(similarity, want, Workers(1, runner=runner)), whole)
+    assert runner.sizes == [8, 2, 2, 2, 2]
+
+
+class Groups(Pickled):
+    """Notes how many jobs run at a time."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(slots)
+        self.sizes: list[int] = []
+
+    def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
+        self.sizes.append(len(jobs))
+        return super().run(jobs, tick)
+
+
 def test_threads_share_items_that_are_made_ready_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     ready = Dot.items

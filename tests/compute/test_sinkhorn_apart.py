@@ -1,5 +1,7 @@
 """Sinkhorn apart: the oracle's numbers with the items on several machines, and the same ones when a machine is lost."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from unhub.compute.sinkhorn import Held, Schedule, Solution, balance
 from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dense
+from unhub.errors import ArgumentError
 
 
 def solve(scores: Floats, tau: float, iterations: int = 10, *, keep: str = "auto", machines: int = 3) -> Solution:
@@ -101,3 +104,26 @@ def test_progress_reaches_the_end_and_passes_are_counted() -> None:
     workers.finish()
     assert workers.passes == 6  # the first alpha, and one for each iteration
     assert seen[-1][0] == seen[-1][1] and len(set(seen)) > 5
+
+
+class Rows:
+    """A matrix that is only read row by row."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self._matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
+
+    def __getitem__(self, key: slice, /) -> Floats:
+        return self._matrix[key]
+
+
+def test_a_bad_number_of_a_given_matrix_is_named_by_its_row() -> None:
+    scores = drawn(45).bank_scores.copy()
+    scores[7, 3] = np.nan
+    with pytest.raises(ArgumentError, match="holds nan in row 7"):
+        solve(scores, 0.05)
+
+
+def test_a_given_matrix_that_is_read_by_rows_is_refused() -> None:
+    rows: Any = Rows(drawn(45).bank_scores)
+    with pytest.raises(ArgumentError, match=r"^the similarity matrix is read row by row.*; give an array or a mapped"):
+        solve(rows, 0.05)

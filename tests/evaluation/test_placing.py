@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import unhub
 from tests.bank_cases import GATED, ON_A_BANK, PLANS, RESCORES, Sets, drawn, fitted, whole
+from tests.runners import Pickled
 from unhub.arrays import Float32, Kind
 from unhub.compute import passes
 from unhub.compute.workers import Workers
@@ -164,6 +165,18 @@ def test_blocks_of_items_change_nothing(
         assert not placing.in_blocks(similarity, True, truth, copies)
         expected = place(similarity, truth, rankings, Workers(threads), best, copies, left_out)
     for one, other in zip(found, expected, strict=True):
+        assert_placed(one, other)
+
+
+def test_long_rows_are_ranked_by_the_runner(long_rows: None) -> None:
+    rng, runner = np.random.default_rng(7), Pickled(2)
+    similarity = Dot(*pair(rng.integers(-2, 3, (30, 3)), rng.integers(-2, 3, (90, 3))), "dot")
+    rankings = [raw_ranking(90), Additive((rng.integers(-9, 9, 90) / 4).astype(np.float32), rng.random(90) < 0.5)]
+    truth = random_truth(30, 90, rng)
+    assert placing.in_blocks(similarity, True, truth, NO_COPIES)
+    found = place(similarity, truth, rankings, Workers(1, runner=runner), 5)
+    assert runner.jobs > 1
+    for one, other in zip(found, place(similarity, truth, rankings, Workers(1), 5), strict=True):
         assert_placed(one, other)
 
 

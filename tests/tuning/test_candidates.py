@@ -1,12 +1,19 @@
 """What tune tries, fitted many settings at a time, is what each setting gives alone, with either kernel."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import unhub
+from tests.runners import Pickled
 from tests.tuning.test_tune import world
 from unhub.compute.progress import Clock
+from unhub.compute.workers import Workers, elsewhere
 from unhub.data.vectors import as_vectors
+from unhub.evaluation import placing
+from unhub.methods import parse
+from unhub.tuning import trials
 from unhub.tuning.candidates import FittingSets, fitted
 from unhub.tuning.grid import DataScale, candidates
 
@@ -25,3 +32,26 @@ def test_a_candidate_ranks_as_the_fit_of_its_spec(name: str) -> None:
                 np.testing.assert_allclose(candidate.ranking.h, again.bias, atol=1e-6)  # type: ignore[union-attr]
             else:
                 assert candidate.ranking.method == again.method  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["dn", "cent"])
+def test_mean_scores_are_read_where_the_runner_is(name: str) -> None:
+    w, runner = world(), Pickled(2)
+    sets = FittingSets(as_vectors(w.items, "items"), as_vectors(w.bank, "bank"), None, "cosine")
+    with elsewhere(runner):
+        list(fitted([parse(name)], sets, Clock()))
+    assert runner.jobs > 1
+
+
+def test_a_choice_is_confirmed_on_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    w, kernels = world(), list[str]()
+
+    def noted(similarity: Any, truth: Any, rankings: Any, workers: Workers, *rest: Any) -> list[placing.Placed]:
+        kernels.append(workers.kernel.NAME)
+        return placing.place(similarity, truth, rankings, workers, *rest)
+
+    monkeypatch.setattr(trials, "place", noted)
+    sets = FittingSets(as_vectors(w.items, "items"), as_vectors(w.bank, "bank"), None, "cosine")
+    one = trials.Round(sets, trials.TrialQueries.without_labels(as_vectors(w.queries, "queries")))
+    trials.compare(unhub.fit(w.items, w.bank), one, Clock(device="cpu"))
+    assert kernels == ["torch:cpu"]

@@ -7,6 +7,7 @@ where it is needed; an array that is only in memory goes once into Ray's object 
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import mmap
 import os
@@ -29,11 +30,15 @@ from unhub.errors import ArgumentError, optional
 AT_HAND = (
     "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
 )
+ON_CLUSTER = "on Ray, "  # how the note on where work ran begins
 LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
+START_SECONDS = 180  # to wait for the first worker on each machine
 ATTEMPTS = 4  # of a job or an object whose worker died, before the cluster is given up
 SMALL_BYTES = 1 << 16  # arrays up to here are sent with what refers to them
-MOST_OPENED = 32  # sets of rows that a worker keeps open
+EDGE_BYTES = 1 << 16  # at either end of a file, which tell it from another of its size
+MOST_OPENED = 4  # sets of rows that a worker keeps open, whatever their size
+MOST_MAPPED = 32  # files that a worker keeps mapped
 REINSTALL = "install the same version everywhere"
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,7 +58,9 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
         raise ArgumentError("on", f"must be {AT_HAND!r} or an address such as 'ray://host:10001', got {given!r}")
     ray = optional("ray", "ray", f"on={on!r}")
     connected = ray.is_initialized()
-    if not connected:
+    if connected:
+        _check_connected(ray, on)
+    else:
         _connect(ray, on, threads)
     try:
         with elsewhere(Cluster(ray, on)):
@@ -74,12 +81,22 @@ def on_machines(function: Callable[P, T]) -> Callable[P, T]:
     return there
 
 
+def _check_connected(ray: Any, on: str) -> None:
+    """Raise unless the cluster that this process is connected to is the one that a user named."""
+    if on == AT_HAND:
+        return
+    known = ray.get_runtime_context().gcs_address
+    if on != known:
+        problem = f"names {on!r}, but this process is already connected to the Ray cluster {known!r}"
+        raise ArgumentError("on", problem, f"give {AT_HAND!r} to use that one, or call ray.shutdown() first")
+
+
 def _connect(ray: Any, on: str, threads: int | None) -> None:
     address = os.environ.get("RAY_ADDRESS", "auto") if on == AT_HAND else on
     init = functools.partial(ray.init, log_to_driver=False, logging_level="ERROR")
     if address not in ("auto", LOCAL):
         _await_answer(address)
-        _within_time(address, functools.partial(init, address))
+        _within_time(address, functools.partial(init, address), ray.shutdown)
         return
     if address != LOCAL:
         with suppress(ConnectionError):  # none runs here
@@ -101,9 +118,10 @@ def _await_answer(address: str) -> None:
         raise _silent(address, str(error)) from None
 
 
-def _within_time(address: str, connect: Callable[[], object]) -> None:
-    """Call the function, in a thread that is left alone if it takes too long."""
+def _within_time(address: str, connect: Callable[[], object], disconnect: Callable[[], object]) -> None:
+    """Connect, in a thread that is left alone if it takes too long, and that then leaves no connection."""
     errors: list[BaseException | None] = []
+    late = threading.Event()
 
     def call() -> None:
         try:
@@ -111,11 +129,16 @@ def _within_time(address: str, connect: Callable[[], object]) -> None:
             errors.append(None)
         except BaseException as error:
             errors.append(error)
+        if late.is_set():
+            disconnect()
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(ANSWER_SECONDS)
     if not errors:
+        late.set()
+        if errors:  # in between
+            disconnect()
         raise _silent(address, f"no answer in {ANSWER_SECONDS} seconds")
     if errors[0] is not None:
         raise _silent(address, _first_line(errors[0])) from None
@@ -135,6 +158,10 @@ def _with_processors(ray: Any) -> list[Any]:
     return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
+class _Lent(dict[int, tuple[object, Any]]):
+    """What is in the object store, by its id here."""
+
+
 class Cluster:
     """A Ray cluster as a Runner; counts the bytes that leave this process and that come in."""
 
@@ -148,7 +175,7 @@ class Cluster:
         self.slots = sum(self.machines)
         self.sent = self.received = 0
         self._keepers: dict[int, Any] = {}
-        self._put: dict[int, tuple[object, Any]] = {}  # what is in the object store, by its id here
+        self._put = _Lent()  # for good
         self._at = optional("ray.util.scheduling_strategies", "ray", on).NodeAffinitySchedulingStrategy
         self._work = ray.remote(max_retries=0, num_cpus=1, scheduling_strategy="SPREAD")(_work)
         self._check_versions()
@@ -157,11 +184,14 @@ class Cluster:
     def note(self) -> str:
         """How many workers there are, and the bytes through this process."""
         workers = f"{self.slots} processors of {len(self.machines)} machines"
-        return f"on Ray, {workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
+        return (
+            f"{ON_CLUSTER}{workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
+        )
 
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
         """Run the jobs, each on one processor; a job whose worker died is run again."""
-        asks = [functools.partial(self._work.remote, *self._packed(job)) for job in jobs]
+        lent = _Lent()
+        asks = [functools.partial(self._work.remote, *self._packed(job, lent)) for job in jobs]
         pending: list[Any] = []
         try:
             return self.gather(asks, pending, tick, [job.size for job in jobs])
@@ -174,7 +204,8 @@ class Cluster:
     @contextmanager
     def keep(self, makers: Sequence[Callable[[], object]], tick: Tick) -> Iterator[KeptThere]:
         """Keep an object on each machine; one whose worker died is made anew. The workers stay for the next time."""
-        kept = KeptThere(self, [self._packed(maker) for maker in makers], tick)
+        lent = _Lent()
+        kept = KeptThere(self, [self._packed(maker, lent) for maker in makers], tick)
         try:
             yield kept
         except BaseException:
@@ -187,6 +218,8 @@ class Cluster:
         """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
         if number not in self._keepers:
             alive = [node["NodeID"] for node in _with_processors(self._ray)]
+            if not alive:
+                raise ArgumentError("on", f"is {self._on!r}, a cluster where no machine is left", "add machines to it")
             own = self._nodes[number % len(self._nodes)]
             where = self._at(own if own in alive else alive[number % len(alive)], soft=False)
             # It asks for no processor, so that it can move to a machine where another one already is.
@@ -202,22 +235,26 @@ class Cluster:
     def lend(self, array: NDArray[np.generic]) -> Any:
         """Put an array into the object store, for as long as the reference lives."""
         self.sent += array.nbytes
+        return self._stored(array)
+
+    def _stored(self, value: object) -> Any:
         try:
-            return self._ray.put(array)
+            return self._ray.put(value)
         except self._ray.exceptions.RayError as error:
             raise self._broken(error) from None
 
-    def put(self, array: NDArray[np.generic]) -> Any:
-        """Put an array into the object store once, until the end."""
-        if id(array) not in self._put:
-            self._put[id(array)] = array, self.lend(array)
-        return self._put[id(array)][1]
+    def put(self, array: NDArray[np.generic], lent: _Lent | None = None) -> Any:
+        """Put an array into the object store once, until the end, or for as long as `lent` lives."""
+        known = self._put if lent is None else lent
+        if id(array) not in known:
+            known[id(array)] = array, self.lend(array)
+        return known[id(array)][1]
 
-    def _packed(self, value: object) -> tuple[bytes, list[Any]]:
-        """Return something as bytes, and what they refer to in the object store."""
+    def _packed(self, value: object, lent: _Lent) -> tuple[bytes, list[Any]]:
+        """Return something as bytes, and what they refer to in the object store; `lent` is shared by one pass."""
         file, pickler = io.BytesIO(), None
         try:
-            pickler = _Sender(file, self)
+            pickler = _Sender(file, self, lent)
             pickler.dump(value)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             remedy = "give arrays, mapped files or what `read_vectors` returns"
@@ -229,10 +266,10 @@ class Cluster:
         """Put rows that are no array, such as a folder of shards, into the object store as they pickle themselves."""
         if id(rows) not in self._put:
             file = io.BytesIO()
-            pickler = _Sender(file, self, describing=True)
+            pickler = _Sender(file, self)
             pickler.dump(rows)
             self.sent += len(file.getbuffer())
-            self._put[id(rows)] = rows, self._ray.put((file.getvalue(), pickler.references))
+            self._put[id(rows)] = rows, self._stored((file.getvalue(), pickler.references))
         return self._put[id(rows)][1]
 
     def gather(
@@ -240,7 +277,15 @@ class Cluster:
     ) -> list[Any]:
         """Return the answers in order; ask again where a worker died. `pending` holds what has not been answered."""
         ray = self._ray
-        owners = {ask(): (number, 1) for number, ask in enumerate(asks)}
+        owners: dict[Any, tuple[int, int]] = {}
+
+        def ask(number: int, attempt: int) -> None:
+            reference = asks[number]()
+            pending.append(reference)  # at once: the next one may be interrupted
+            owners[reference] = number, attempt
+
+        for number in range(len(asks)):
+            ask(number, 1)
         found: list[Any] = [None] * len(asks)
         while owners:
             pending[:] = owners
@@ -257,7 +302,7 @@ class Cluster:
                 except ray.exceptions.RayError as error:
                     if attempts == ATTEMPTS:
                         raise self._broken(error) from None
-                    owners[asks[number]()] = number, attempts + 1
+                    ask(number, attempts + 1)
                 else:
                     self.received += len(answer)
                     found[number] = pickle.loads(answer)
@@ -292,8 +337,13 @@ class Cluster:
 
         here = versions()
         ask = self._ray.remote(num_cpus=0, max_retries=ATTEMPTS)(versions)
-        for node in self._nodes:
-            there = self._ray.get(ask.options(scheduling_strategy=self._at(node, soft=False)).remote())
+        asked = [ask.options(scheduling_strategy=self._at(node, soft=False)).remote() for node in self._nodes]
+        try:
+            found = self._ray.get(asked, timeout=START_SECONDS)
+        except self._ray.exceptions.RayError as error:
+            problem = f"is {self._on!r}, where a machine starts no worker ({_first_line(error)})"
+            raise ArgumentError("on", problem, "look at the logs of Ray") from None
+        for there in found:
             for name, version in here.items():
                 if there[name] != version:
                     problem = f"is {self._on!r}, where a worker has {name} {there[name]}, and this process {version}"
@@ -328,11 +378,15 @@ class KeptThere:
 
 
 class _Sender(pickle.Pickler):
-    """Pickles for the workers of a cluster; `references` are to what it left in the object store."""
+    """Pickles for the workers of a cluster; `references` are to what it left in the object store.
 
-    def __init__(self, file: io.BytesIO, home: Cluster, describing: bool = False) -> None:
+    Rows stay there for good. What else is large, such as the weights of the queries, is lent to one pass. Without
+    `lent`, it pickles rows that consist of others, which may share what they keep.
+    """
+
+    def __init__(self, file: io.BytesIO, home: Cluster, lent: _Lent | None = None) -> None:
         super().__init__(file, protocol=5)
-        self._home, self._describing = home, describing  # rows that consist of others, which may share what they keep
+        self._home, self._lent = home, lent
         self.references: list[Any] = []
 
     def persistent_id(self, value: Any) -> object:
@@ -340,9 +394,10 @@ class _Sender(pickle.Pickler):
         if isinstance(value, np.ndarray):
             if value.nbytes <= SMALL_BYTES or value.dtype.hasobject:
                 return None
-            return _place_in_file(value) or self._refer(self._home.put(value))
+            lent = None if value.ndim == 2 else self._lent
+            return _place_in_file(value) or self._refer(self._home.put(value, lent))
         shape = getattr(value, "shape", None)
-        if self._describing or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
+        if self._lent is None or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
             return None
         return self._refer(self._home.described(value))
 
@@ -375,12 +430,20 @@ def _place_in_file(array: NDArray[np.generic]) -> tuple[object, ...] | None:
     page = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
     start = page + array.ctypes.data - np.frombuffer(pages._mmap, np.uint8).ctypes.data
     about = Path(base.filename).stat()
-    known = str(Path(base.filename).resolve()), about.st_size, about.st_mtime_ns
+    known = str(Path(base.filename).resolve()), about.st_size, about.st_mtime_ns, _edges_of(Path(base.filename))
     return known, start, array.shape, array.strides, array.dtype
 
 
+def _edges_of(path: Path) -> bytes:
+    """Return a digest of the first and the last bytes of a file."""
+    with path.open("rb") as file:
+        first = file.read(EDGE_BYTES)
+        file.seek(max(0, path.stat().st_size - EDGE_BYTES))
+        return hashlib.blake2b(first + file.read(), digest_size=16).digest()
+
+
 def _map_again(
-    known: tuple[str, int, int],
+    known: tuple[str, int, int, bytes],
     start: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -389,12 +452,13 @@ def _map_again(
     return np.ndarray(shape, dtype, _mapped(*known), start, strides)
 
 
-@functools.lru_cache(MOST_OPENED)
-def _mapped(path: str, size: int, written: int) -> NDArray[np.uint8]:
-    """Map a file; `written` tells a file from a later one at the same place."""
+@functools.lru_cache(MOST_MAPPED)
+def _mapped(path: str, size: int, written: int, edges: bytes) -> NDArray[np.uint8]:
+    """Map a file; `written` tells a file from a later one at the same place, `edges` from another machine's copy."""
     there = Path(path).stat().st_size if Path(path).is_file() else -1
-    if there != size:
-        problem = "does not have" if there < 0 else f"has with {there} bytes instead of {size}"
+    if there != size or _edges_of(Path(path)) != edges:
+        other = "other contents" if there == size else f"{there} bytes instead of {size}"
+        problem = "does not have" if there < 0 else f"has with {other}"
         raise ArgumentError(
             "on", f"needs {path} on every machine, which {socket.gethostname()} {problem}", "put it on a shared disk"
         )
@@ -416,6 +480,7 @@ def _opened(reference: Any) -> object:
         _open_rows[key] = _Receiver(*value).load()
         if len(_open_rows) > MOST_OPENED:
             _open_rows.popitem(last=False)
+    _open_rows.move_to_end(key)
     return _open_rows[key]
 
 

@@ -33,6 +33,7 @@ MOST_EXPONENT = 80.0  # float32 can hold a tile's sums of exp(x) for |x| up to t
 STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
 PARTS_PER_SLOT = 4  # elsewhere: more show more progress and lose less with a worker that dies, fewer read less
+JOINED_BYTES = 1 << 30  # of best items that parts elsewhere found, before they are joined
 TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
 T = TypeVar("T")
 
@@ -103,7 +104,7 @@ def reduce(
         task.weights.check_whole()
     workers.total += similarity.shape[0] * similarity.shape[1]
     joined = _Joined(*similarity.shape, want)
-    for parts in plan(task, workers.slots) if workers.runner is None else [plan_apart(task, workers.slots)]:
+    for parts in plan(task, workers.slots) if workers.runner is None else groups_apart(task, workers.slots):
         joined.add(parts, workers.run_jobs(parts))
     workers.passes += 1
     return joined.found()
@@ -282,6 +283,15 @@ def plan_apart(task: Task, slots: int) -> list[Part]:
     most = min(_items_at_a_time(task, [(0, m)]), max(TILE_ROWS, -(-n // (slots * PARTS_PER_SLOT))))
     shards = split(n, slots * -(-n // (slots * most)))
     return [Part(task, _Group(task.similarity, span), (0, span[1] - span[0]), (0, m), False) for span in shards]
+
+
+def groups_apart(task: Task, slots: int) -> list[list[Part]]:
+    """Return the parts of `plan_apart` in groups that are joined one by one: each finds best items of all queries."""
+    parts, (m, _) = plan_apart(task, slots), task.similarity.shape
+    each = 8 * m * task.want.best_items
+    if not each or parts[0].queries != (0, m):
+        return [parts]
+    return [parts[start:stop] for start, stop in spans(len(parts), max(slots, JOINED_BYTES // each))]
 
 
 class _Joined:

@@ -323,6 +323,11 @@ class Workers:
         jobs = [_Calls(function, every[start:stop]) for start, stop in itertools.pairwise(edges.tolist())]
         return [found for some in self.run_jobs(jobs) for found in some]
 
+    @property
+    def reads(self) -> Callable[..., Iterable[Any]]:
+        """How to apply a function to spans of rows: where the runner is, else one after the other."""
+        return map if self.runner is None else self.spread
+
     def part(self, amount: int) -> Progress:
         """Return a progress function for work that is `amount` of the total; its `done` must not decrease."""
         noted = 0

@@ -70,13 +70,13 @@ class Bank:
         return self.queries.shape[1]
 
 
-def vector_bank(items: Vectors, bank: Vectors, bank_items: Vectors | None, kind: Kind) -> Bank:
+def vector_bank(items: Vectors, bank: Vectors, bank_items: Vectors | None, kind: Kind, run: Run = map) -> Bank:
     """Return the bank of these vectors, without multiplying anything yet."""
     queries = Dot(bank, items, kind)
     if bank_items is None:
-        return Bank(queries, None, queries)
+        return Bank(queries, None, queries, run=run)
     joint = Vectors(np.arange(len(items) + len(bank_items)), Stacked([items.rows, bank_items.rows]))
-    return Bank(queries, Dot(bank_items, items, kind), Dot(bank, joint, kind))
+    return Bank(queries, Dot(bank_items, items, kind), Dot(bank, joint, kind), run=run)
 
 
 def matrix_bank(scores: Dense, bank_items: Dense | None, method: str, joint: bool) -> Bank:

@@ -249,6 +249,10 @@ class Dense:
         return Dense(self.matrix[:, positions]).on(self._device)
 
     def turned(self) -> Dense:
+        if not hasattr(self.matrix, "T"):
+            problem = "is read row by row, but is needed by columns too"
+            raise ArgumentError("the similarity matrix", problem, "give an array or a mapped .npy file")
+        self.check()  # before it is turned, when rows have the numbers that the user knows
         return Dense(self.matrix.T).on(self._device)
 
     def on(self, device: str | None) -> Dense:

@@ -141,7 +141,9 @@ def place(
     if planned:
         workers.total += m * n * (1 + sum(work_of(ranking) - 1 for ranking, _ in planned))
     additive = [(ranking, out) for ranking, out in streamed if isinstance(ranking, Additive)]
-    if additive and in_blocks(similarity, len(streamed) == len(additive), truth, copies):
+    # Blocks of items are for threads, which share memory; a runner takes parts of the queries.
+    shared = workers.runner is None and len(streamed) == len(additive)
+    if additive and in_blocks(similarity, shared, truth, copies):
         _stream_blocks(cast("Dot", similarity), truth, additive, workers, copies, left_out)
     elif streamed:
         _stream(similarity, truth, streamed, workers, copies, left_out)

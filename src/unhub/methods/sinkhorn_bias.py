@@ -127,7 +127,7 @@ class Balanced(Method):
             "bank_item_h": both[new.items :].copy(),
             "columns": np.array([len(both)], np.int64),
         }
-        return Outcome(self.factor * both[: new.items], changed, apart.kept, apart.iterations)
+        return Outcome(self.factor * both[: new.items], changed, apart.kept, apart.iterations, notes=apart.notes)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -91,8 +91,9 @@ def _sorted(methods: Sequence[Method]) -> tuple[list[Method], list[Method], list
 
 
 def _streamed(methods: Sequence[Method], bank: Bank, clock: Clock) -> Iterator[Candidate]:
-    began = clock.seconds
-    streamed = stream(methods, bank, False, clock.fitters())
+    began, workers = clock.seconds, clock.fitters()
+    bank = replace(bank, run=workers.reads)
+    streamed = stream(methods, bank, False, workers)
     took = clock.seconds - began
     again = 2 * took / len({method.name for method in methods})  # more settings of a method cost little
     for method in methods:

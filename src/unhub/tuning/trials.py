@@ -143,8 +143,8 @@ def try_all(methods: Sequence[Method], rounds: Sequence[Round], clock: Clock, *,
 def compare(fitted: Correction, one: Round, clock: Clock) -> Trials:
     """Return how raw and one fitted correction do, without a limit of time."""
     items = len(one.sets.items)
-    method, unlimited = cast("Method", fitted.method), Clock(threads=clock.threads, memory=clock.memory)
-    judging = _Judging([one], unlimited, random_positions(items, min(items, SAMPLED_ITEMS), 0))
+    method = cast("Method", fitted.method)
+    judging = _Judging([one], clock.without_limit(), random_positions(items, min(items, SAMPLED_ITEMS), 0))
     rankings = [(parse("raw"), raw_ranking(items)), (method, as_ranking(fitted))]
     return Trials(judging.judge([[Candidate(name, ranking, 0.0, 0.0) for name, ranking in rankings]]), [])
 
