@@ -111,6 +111,16 @@ def test_the_gate_of_dis_is_that_of_the_part_and_says_so() -> None:
     assert any("gate" in note for note in estimated.cost.notes)
 
 
+def test_items_that_are_added_to_dis_pass_the_gate_of_the_part_only() -> None:
+    items, bank, new = vectors(ITEMS, 1), vectors(BANK, 2), vectors(50, 7)
+    grown, exact = (
+        cast("Bias", unhub.extend(unhub.fit(items, bank, "dis", error=one), new, bank)) for one in (0.01, None)
+    )
+    assert grown.active is not None and exact.active is not None
+    assert not (grown.active & ~exact.active).any()
+    assert 0 < exact.active[ITEMS:].sum() < 50
+
+
 @pytest.mark.parametrize("tau", [0.05, 0.02])
 def test_clusters_come_near_all_pairs_with_fewer(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)  # as if the set were large
