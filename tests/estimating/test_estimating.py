@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import unhub
 from tests import oracles
 from tests.clouds import some
+from tests.vector_files import fixed, write_parquet
 from unhub import estimating
 from unhub.correction import Bias
 from unhub.errors import ArgumentError
@@ -130,6 +131,20 @@ def test_clusters_come_near_all_pairs_with_fewer(tau: float, monkeypatch: pytest
     assert "clusters" in estimated.cost.how
     assert estimated.cost.error is not None
     assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+@pytest.mark.parametrize(("kind", "how"), [("npy", "clusters"), ("parquet", "random")])
+def test_clusters_are_only_made_of_rows_at_hand(
+    kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)
+    for number, part in enumerate(np.array_split(clustered(BANK, 2), 2)):
+        if kind == "npy":
+            np.save(tmp_path / f"{number}.npy", part)
+        else:
+            write_parquet(tmp_path / f"{number}.parquet", embedding=fixed(part))
+    estimated = unhub.fit(clustered(ITEMS, 1), unhub.read_vectors(tmp_path), "is", error=0.01)
+    assert how in estimated.cost.how
 
 
 @given(st.floats(0.1, 10), st.integers(2, 50))

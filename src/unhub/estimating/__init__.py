@@ -17,6 +17,7 @@ import numpy as np
 from unhub.compute.clusters import cluster_count
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
+from unhub.data.vectors import at_hand
 from unhub.estimating.by_clusters import FEWEST_CHECKED, ByClusters
 from unhub.estimating.checking import Checking, Estimate
 from unhub.estimating.random_part import RandomPart
@@ -24,7 +25,7 @@ from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
 FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
-MOST_PASSES = 1.75  # where all pairs are used in the end, with what was tried before
+MOST_PASSES = 1.75  # about; where all pairs are used in the end, with what was tried before
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
@@ -41,7 +42,9 @@ def estimate(methods: Sequence[Method], bank: Bank, error: float, seed: int, wor
     random_part = RandomPart(checking, (want, target_want))
     share = random_part.share(error, MOST_SHARE)
     only_sums = target_want.empty and want.top == want.best_items == 0
-    if only_sums and not workers.kernel.ON_DEVICE and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
+    # The members of a cluster are all over the bank, which would be read once for each.
+    can_cluster = only_sums and not workers.kernel.ON_DEVICE and at_hand(checking.pairs.query_vectors.rows)
+    if can_cluster and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
         found = ByClusters(checking, want.betas).estimate(error, share)
         if found is not None:
             return found
