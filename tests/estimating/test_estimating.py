@@ -15,6 +15,7 @@ from tests import oracles
 from tests.clouds import some
 from tests.vector_files import fixed, write_parquet
 from unhub import estimating
+from unhub.arrays import unit
 from unhub.correction import Bias
 from unhub.errors import ArgumentError
 from unhub.estimating.checking import carriers, spread_of
@@ -214,6 +215,21 @@ def test_errors_of_few_items_are_not_trusted() -> None:
     exact, estimated = (cast("Bias", unhub.fit(items, bank, "is:tau=0.01", error=one)) for one in (None, 0.002))
     assert estimated.cost.error is not None
     assert true_error(estimated, exact) <= 2 * estimated.cost.error + 1e-5
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_few_items_that_are_bank_queries_are_exact(seed: int) -> None:
+    generator = np.random.default_rng(0)
+    items, bank = (unit(generator.normal(size=(rows, 256)).astype(np.float32)) for rows in (4_000, 8_000))
+    bank[:4] = items[:4]
+    exact, estimated = (
+        cast("Bias", unhub.fit(items, bank, "is:tau=0.05", error=one, seed=seed)) for one in (None, 0.003)
+    )
+    assert estimated.cost.error is not None and estimated.cost.pairs is not None
+    assert estimated.cost.pairs < len(items) * len(bank)
+    assert true_error(estimated, exact) < 1.5 * estimated.cost.error
+    others = (exact.bias + exact.offset)[:4] - (estimated.bias + estimated.offset)[:4]
+    np.testing.assert_allclose(others, 0, atol=1e-5)
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.sampled_from(["is", "dis", "nnn:k=1", "csls:k=1", "dn"]))
