@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from unhub.arrays import Kind
 from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
 from unhub.compute.reservoir import Reservoir
+from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources, Workers, thread_count
 from unhub.data.bank import Bank, vector_bank
 from unhub.data.similarity import Dot, check_similarity
@@ -55,6 +56,7 @@ def foresee(
     *,
     bank_items: VectorsLike | None = None,
     similarity: Kind = "cosine",
+    mergeable: bool = False,
     error: float | None = None,
     resources: Resources | None = None,
 ) -> Forecast:
@@ -63,7 +65,7 @@ def foresee(
     workers = (resources or Resources()).workers()
     named = parse(method)
     if error is not None:
-        check_error(error, [named])
+        check_error(error, [named], mergeable)
     gallery = as_vectors(items, "items")
     if bank is None and named.needs_bank:
         raise ArgumentError("bank", f"must be given for {named.name!r}", "give the embeddings of past queries")
@@ -116,6 +118,10 @@ def _first(vectors: Vectors, count: int) -> Vectors:
 
 def _memory(bank: Bank, method: Method, will: Foreseen, threads: int) -> int:
     """Return the bytes of the tiles, of the items that are prepared with their largest scores, and of what is kept."""
+    if will.kept != "nothing":  # Sinkhorn prepares all columns at once, and its tiles are whole rows
+        columns = bank.joint.shape[1] if method.joint else bank.items
+        tiles = threads * 4 * columns * min(bank.size, rows_per_tile(columns))
+        return tiles + columns * (4 * bank.queries.width + ITEM_BYTES) + will.kept_bytes
     tiles = threads * 4 * min(TILE_ENTRIES, bank.items * bank.size)
     top = max(want.top for want in method.wants(False))
     largest = threads * 8 * Reservoir.room(top, bank.size) if top else 0

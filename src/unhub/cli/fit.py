@@ -27,6 +27,7 @@ from unhub.cli.options import (
     SimilarityChoice,
     Threads,
 )
+from unhub.errors import ArgumentError
 
 
 def fit(
@@ -64,6 +65,8 @@ def fit(
     """Fit a correction on a bank of past queries and save it."""
     from unhub import fitting
 
+    if dry_run and on is not None:
+        raise ArgumentError("--on", "cannot be combined with --dry-run, which times this machine", "leave one out")
     check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_items)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
@@ -81,6 +84,7 @@ def fit(
                 spec,
                 bank_items=past_items,
                 similarity=similarity.value,
+                mergeable=mergeable,
                 error=error,
                 resources=resources,
             ),
