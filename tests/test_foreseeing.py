@@ -77,8 +77,6 @@ def test_memory_counts_a_tile_of_whole_rows_for_each_thread() -> None:
 def test_a_wrong_error_is_refused_as_in_a_fit() -> None:
     with pytest.raises(ArgumentError, match="error must be a finite number above 0"):
         foresee(ITEMS, BANK, "is", error=-1)
-    with pytest.raises(ArgumentError, match="error cannot be combined with mergeable"):
-        foresee(ITEMS, BANK, "is", mergeable=True, error=0.1)
     with pytest.raises(ArgumentError, match=r"'sn', which needs every pair.*is, dis, csls, nnn, dualis, dn, cent"):
         foresee(ITEMS, BANK, "sn", error=0.1)
 

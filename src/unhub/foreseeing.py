@@ -56,7 +56,6 @@ def foresee(
     *,
     bank_items: VectorsLike | None = None,
     similarity: Kind = "cosine",
-    mergeable: bool = False,
     error: float | None = None,
     resources: Resources | None = None,
 ) -> Forecast:
@@ -65,7 +64,7 @@ def foresee(
     workers = (resources or Resources()).workers()
     named = parse(method)
     if error is not None:
-        check_error(error, [named], mergeable)
+        check_error(error, [named])
     gallery = as_vectors(items, "items")
     if bank is None and named.needs_bank:
         raise ArgumentError("bank", f"must be given for {named.name!r}", "give the embeddings of past queries")
