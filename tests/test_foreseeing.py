@@ -8,7 +8,8 @@ import pytest
 
 import unhub
 from tests.clouds import some
-from tests.command import FIT, succeed, write_inputs
+from tests.command import FIT, fail, succeed, write_inputs
+from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources
 from unhub.errors import ArgumentError
 from unhub.foreseeing import foresee
@@ -61,6 +62,18 @@ def test_memory_for_a_matrix_that_is_kept_is_foreseen_within_a_factor_of_two(met
     assert 0.5 < foresee(gallery, bank, method).memory / max(taken, 1) < 2
 
 
+def test_memory_counts_all_items_that_sinkhorn_prepares() -> None:
+    narrow, wide = (foresee(some(5_000, 1, dimensions=d), some(50, 2, dimensions=d), "sn").memory for d in (8, 264))
+    assert wide - narrow == 4 * 5_000 * 256
+
+
+def test_memory_counts_a_tile_of_whole_rows_for_each_thread() -> None:
+    one, two = (
+        foresee(some(3_000, 1), some(4_000, 2), "sn", resources=Resources(threads, "1MB")).memory for threads in (1, 2)
+    )
+    assert two - one == 4 * 3_000 * rows_per_tile(3_000)
+
+
 def test_a_wrong_error_is_refused_as_in_a_fit() -> None:
     with pytest.raises(ArgumentError, match="error must be a finite number above 0"):
         foresee(ITEMS, BANK, "is", error=-1)
@@ -94,6 +107,12 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert "cheaper" in printed and "passes" in printed
     assert json.loads(succeed(tmp_path, *FIT, "--dry-run", "--json"))["passes"] == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_dry_run_refuses_what_it_cannot_say(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    assert "--on cannot be combined with --dry-run" in fail(tmp_path, *FIT, "--dry-run", "--on", "ray")
+    assert "mergeable" in fail(tmp_path, *FIT, "--dry-run", "--error", "0.01", "--mergeable")
 
 
 def test_an_error_on_the_command_line_is_that_of_the_library(tmp_path: Path) -> None:

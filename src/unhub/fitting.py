@@ -167,6 +167,7 @@ class _Sets:
                 "bank_items", f"must be given for {needs_targets[0]!r}", "give the training items with the bank"
             )
         self._bank: ReadOnce | None = None
+        self._target_hashes = np.empty(0, np.uint64)
         self.items: Vectors | None = None
         self.ids: Ids
         self.item_hashes: NDArray[np.uint64]
@@ -223,6 +224,7 @@ class _Sets:
         if targets is not None:
             hashes, unit_length = inspect(targets, "bank_items", similarity, workers.spread)
             targets, target_print = targets.seen(unit_length), Fingerprint.of(hashes)
+            self._target_hashes = hashes
         if bank is not None:
             self._bank = ReadOnce(queries, "bank", similarity)
             if workers.runner is not None:  # what is read elsewhere is not noted here
@@ -243,6 +245,13 @@ class _Sets:
         known = Vectors(self._bank.ids, self._bank.rows).seen(unit_length)
         queries = dataclasses.replace(pairs, query_vectors=known)
         return Bank(queries, self.bank.targets, queries)
+
+    def items_in_bank(self, workers: Workers) -> NDArray[np.int64]:
+        """Return the positions of the items that are also rows of the bank, or of the bank items."""
+        known = self._target_hashes
+        if self._bank is not None:
+            known = np.concatenate([known, self._bank.inspected(workers.map).hashes])
+        return np.flatnonzero(np.isin(self.item_hashes, known))
 
     def source(self, workers: Workers) -> Source:
         """Return where the similarities come from; read the bank rows that no method has read."""
@@ -288,7 +297,8 @@ def _fit_within(error: float, methods: Sequence[Method], sets: _Sets, seed: int,
 
     bank = sets.estimated_from(workers)
     resolved = [method.resolve(bank) for method in methods]
-    found = estimate([method for method, _ in resolved], bank, error, seed, workers)
+    copies = sets.items_in_bank(workers)
+    found = estimate([method for method, _ in resolved], bank, error, seed, workers, copies)
     if found is None:
         exact = stream([method for method, _ in resolved], bank, False, workers)
         found = Estimate(exact, np.empty(0, np.int64), {}, "all pairs, since an estimate would take as long", ())

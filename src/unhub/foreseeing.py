@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from unhub.arrays import Kind
 from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
 from unhub.compute.reservoir import Reservoir
+from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources, Workers, thread_count
 from unhub.data.bank import Bank, vector_bank
 from unhub.data.similarity import Dot, check_similarity
@@ -116,6 +117,10 @@ def _first(vectors: Vectors, count: int) -> Vectors:
 
 def _memory(bank: Bank, method: Method, will: Foreseen, threads: int) -> int:
     """Return the bytes of the tiles, of the items that are prepared with their largest scores, and of what is kept."""
+    if will.kept != "nothing":  # Sinkhorn prepares all columns at once, and its tiles are whole rows
+        columns = bank.joint.shape[1] if method.joint else bank.items
+        tiles = threads * 4 * columns * min(bank.size, rows_per_tile(columns))
+        return tiles + columns * (4 * bank.queries.width + ITEM_BYTES) + will.kept_bytes
     tiles = threads * 4 * min(TILE_ENTRIES, bank.items * bank.size)
     top = max(want.top for want in method.wants(False))
     largest = threads * 8 * Reservoir.room(top, bank.size) if top else 0

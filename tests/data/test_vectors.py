@@ -73,6 +73,16 @@ def test_ids_may_be_a_list_of_strings_or_an_array_of_objects() -> None:
     assert as_ids(np.array([5, 6], np.uint8), 2, "ids").dtype == np.int64
 
 
+def test_ids_that_are_read_only_are_copied_unless_they_are_ours() -> None:
+    given = np.arange(3)
+    given.setflags(write=False)
+    ours = as_ids(given, 3, "ids")
+    given.setflags(write=True)
+    given[0] = 7
+    assert ours.tolist() == [0, 1, 2]
+    assert as_ids(ours, 3, "ids") is ours
+
+
 def test_rows_must_be_an_array() -> None:
     with pytest.raises(ValueError, match=r"^rows must be an array"):
         Vectors(np.array([0, 1]), [[1.0, 2.0], [3.0, 4.0]])  # type: ignore[arg-type]

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 import unhub
 from tests import oracles
 from tests.clouds import some
+from tests.vector_files import fixed, write_parquet
 from unhub import estimating
+from unhub.arrays import unit
 from unhub.correction import Bias
 from unhub.errors import ArgumentError
 from unhub.estimating.checking import carriers, spread_of
@@ -111,6 +113,16 @@ def test_the_gate_of_dis_is_that_of_the_part_and_says_so() -> None:
     assert any("gate" in note for note in estimated.cost.notes)
 
 
+def test_items_that_are_added_to_dis_pass_the_gate_of_the_part_only() -> None:
+    items, bank, new = vectors(ITEMS, 1), vectors(BANK, 2), vectors(50, 7)
+    grown, exact = (
+        cast("Bias", unhub.extend(unhub.fit(items, bank, "dis", error=one), new, bank)) for one in (0.01, None)
+    )
+    assert grown.active is not None and exact.active is not None
+    assert not (grown.active & ~exact.active).any()
+    assert 0 < exact.active[ITEMS:].sum() < 50
+
+
 @pytest.mark.parametrize("tau", [0.05, 0.02])
 def test_clusters_come_near_all_pairs_with_fewer(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)  # as if the set were large
@@ -120,6 +132,20 @@ def test_clusters_come_near_all_pairs_with_fewer(tau: float, monkeypatch: pytest
     assert "clusters" in estimated.cost.how
     assert estimated.cost.error is not None
     assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+@pytest.mark.parametrize(("kind", "how"), [("npy", "clusters"), ("parquet", "random")])
+def test_clusters_are_only_made_of_rows_at_hand(
+    kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)
+    for number, part in enumerate(np.array_split(clustered(BANK, 2), 2)):
+        if kind == "npy":
+            np.save(tmp_path / f"{number}.npy", part)
+        else:
+            write_parquet(tmp_path / f"{number}.parquet", embedding=fixed(part))
+    estimated = unhub.fit(clustered(ITEMS, 1), unhub.read_vectors(tmp_path), "is", error=0.01)
+    assert how in estimated.cost.how
 
 
 @given(st.floats(0.1, 10), st.integers(2, 50))
@@ -189,6 +215,21 @@ def test_errors_of_few_items_are_not_trusted() -> None:
     exact, estimated = (cast("Bias", unhub.fit(items, bank, "is:tau=0.01", error=one)) for one in (None, 0.002))
     assert estimated.cost.error is not None
     assert true_error(estimated, exact) <= 2 * estimated.cost.error + 1e-5
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_few_items_that_are_bank_queries_are_exact(seed: int) -> None:
+    generator = np.random.default_rng(0)
+    items, bank = (unit(generator.normal(size=(rows, 256)).astype(np.float32)) for rows in (4_000, 8_000))
+    bank[:4] = items[:4]
+    exact, estimated = (
+        cast("Bias", unhub.fit(items, bank, "is:tau=0.05", error=one, seed=seed)) for one in (None, 0.003)
+    )
+    assert estimated.cost.error is not None and estimated.cost.pairs is not None
+    assert estimated.cost.pairs < len(items) * len(bank)
+    assert true_error(estimated, exact) < 1.5 * estimated.cost.error
+    others = (exact.bias + exact.offset)[:4] - (estimated.bias + estimated.offset)[:4]
+    np.testing.assert_allclose(others, 0, atol=1e-5)
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.sampled_from(["is", "dis", "nnn:k=1", "csls:k=1", "dn"]))

@@ -130,6 +130,15 @@ def test_ids_of_all_shards_must_differ_and_may_come_from_a_file(folder: Path) ->
         read_vectors(folder / "parquet")
 
 
+@pytest.mark.parametrize("first", [pa.int64(), pa.uint64()])
+def test_ids_may_be_signed_in_one_shard_and_unsigned_in_another(tmp_path: Path, first: pa.DataType) -> None:
+    large, types = (1 << 62) + 1, [first, pa.uint64() if first == pa.int64() else pa.int64()]
+    for number, (kind, span) in enumerate(zip(types, [slice(0, 5), slice(5, 13)], strict=True)):
+        ids = pa.array([large + row for row in range(13)][span], kind)
+        write_parquet(tmp_path / f"{number}.parquet", id=ids, embedding=fixed(ROWS[span]))
+    assert read_vectors(tmp_path).ids.tolist() == [large + row for row in range(13)]
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
 def test_the_type_of_the_numbers_is_kept(folder: Path, memory: str, dtype: type[np.generic]) -> None:
     there, rows = fsspec.filesystem("memory"), (10 * ROWS).astype(dtype)
@@ -275,6 +284,32 @@ def test_a_piece_that_failed_is_read_again() -> None:
     with pytest.raises(ValueError, match="broken"):
         cache.get(("a", 0), lambda: int("broken"))  # type: ignore[arg-type, return-value]
     assert cache.get(("a", 0), lambda: ROWS) is ROWS
+
+
+def test_a_row_group_whose_reading_failed_is_read_again(memory: str, small_pieces: None) -> None:
+    vectors = read_vectors(f"{memory}/parquet/part-2.parquet")
+    vectors.block(0, 2)  # the first part of a row group that is cut
+    (shard,) = vectors.rows.parts if isinstance(vectors.rows, Stacked) else (vectors.rows,)
+    reading = shard.file._open_files.reading(shard.file.file)  # type: ignore[attr-defined]
+
+    def broken() -> Iterator[Any]:
+        raise RemoteFailure("no answer")
+        yield
+
+    reading._parts = broken()
+    with pytest.raises(RemoteFailure, match="no answer"):
+        vectors.block(2, 3)
+    assert_holds(vectors, ROWS[6:])
+
+
+def test_a_row_group_that_ends_early_names_the_file(memory: str, small_pieces: None) -> None:
+    vectors = read_vectors(f"{memory}/parquet/part-2.parquet")
+    vectors.block(0, 2)
+    (shard,) = vectors.rows.parts if isinstance(vectors.rows, Stacked) else (vectors.rows,)
+    shard.file._open_files.reading(shard.file.file)._parts = iter(())  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"part-2\.parquet: row group 0 has fewer rows"):
+        vectors.block(2, 3)
+    assert_holds(vectors, ROWS[6:])
 
 
 def test_threads_read_parquet_shards_at_the_same_time(folder: Path, memory: str, small_pieces: None) -> None:

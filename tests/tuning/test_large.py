@@ -15,6 +15,7 @@ from unhub.data.fingerprint import inspect
 from unhub.data.relevance import as_relevance
 from unhub.data.vectors import as_vectors
 from unhub.matching import Matched
+from unhub.tuning.outcome import Tuning
 from unhub.tuning.trials import Trials, compare
 
 pytestmark = pytest.mark.once  # what is chosen, not how it is computed
@@ -121,9 +122,35 @@ def test_queries_that_confirm_have_no_part_in_the_choice_and_answers_are_in_the_
     choosing = part.matched.queries.ids
     assert not set(answers[choosing]) & set(answers[part.confirming])
     assert set(answers[choosing]) <= set(part.matched.items.ids.tolist())
-    assert len(part.confirming) == 300
+    assert len(part.confirming) == 300 and part.apart
     rows = as_vectors(items[part.matched.items.ids], "items")
     np.testing.assert_array_equal(part.matched.hashes["items"], inspect(rows, "items", "cosine").hashes)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_labels_that_share_few_answers_choose_and_confirm_together() -> None:
+    w = world()
+    shared = {query: query % 3 for query in range(len(w.queries))}
+    tuning = unhub.tune(w.items, w.bank, w.queries, shared, methods=FEW)
+    assert len(chosen(tuning).bias) == 200 and tuning.gain is None
+    assert any("labelled items are needed" in note for note in tuning.notes)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_the_gain_of_few_labels_is_not_that_on_the_queries_that_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "FEWEST_APART", 10_000)
+    found, with_labels = list[Tuning](), tuning_module._with_labels
+
+    def noticed(*given: Any) -> Tuning:
+        found.append(with_labels(*given))
+        return found[0]
+
+    monkeypatch.setattr(tuning_module, "_with_labels", noticed)
+    w = world()
+    tuning = unhub.tune(w.items, w.bank, w.queries, w.truth, methods="nnn,is")
+    assert tuning.best.spec != "raw" and tuning.gain is not None
+    assert tuning.gain == found[0].gain
+    assert "for the queries that chose it" in tuning.reason
 
 
 @pytest.mark.parametrize("space", flickr8k.SPACES)

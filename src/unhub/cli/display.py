@@ -150,7 +150,7 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
     if as_json:
         echo_json(dataclasses.asdict(forecast))
         return
-    at_most = "at most " if forecast.most else ""
+    at_most = "at most about " if forecast.most else ""
     again = "nothing: the matrix is computed again for each iteration"
     rows = [
         ("method", forecast.method),

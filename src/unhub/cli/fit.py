@@ -27,6 +27,7 @@ from unhub.cli.options import (
     SimilarityChoice,
     Threads,
 )
+from unhub.errors import ArgumentError
 
 
 def fit(
@@ -64,6 +65,8 @@ def fit(
     """Fit a correction on a bank of past queries and save it."""
     from unhub import fitting
 
+    if dry_run and on is not None:
+        raise ArgumentError("--on", "cannot be combined with --dry-run, which times this machine", "leave one out")
     check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_items)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
@@ -72,7 +75,10 @@ def fit(
         from unhub.compute.workers import Resources
         from unhub.foreseeing import foresee
         from unhub.kernels import name_of
+        from unhub.methods import parse
 
+        if error is not None:
+            fitting.check_error(error, [parse(spec)], mergeable)
         resources = Resources(threads, memory, device=name_of(device, precision))
         show_forecast(
             foresee(

@@ -151,7 +151,7 @@ def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, 
         part = int(min(MEMORY_SHARE * memory, ENTRY_BYTES * _enough_entries(m, n)))
         return kept_as, most + 1 / PILOT_ONE_IN + 1 / _measured_one_in(m), part
     passes = schedule.iterations + last if kept_as == "recomputed" else 1.0
-    return kept_as, passes, {"fp32": whole, "16-bit": whole // 2}.get(kept_as, TILE_BYTES)
+    return kept_as, passes, {"fp32": whole, "16-bit": whole // 2}.get(kept_as, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +368,7 @@ class Balancing:
 
     def _rows_per_tile(self) -> int:
         limits = self.kernel.LIMITS
-        return _rows_per_tile(self.n) if limits is None else max(1, limits.tile_entries // self.n)
+        return rows_per_tile(self.n) if limits is None else max(1, limits.tile_entries // self.n)
 
     def _compute(self, shift: Float32, rows: int, pieces: list[Span], sizes: TileSizes) -> Float64:
         """Multiply, and turn each row into its share of each item."""
@@ -517,5 +517,6 @@ def watched_columns(m: int, n: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n - 1, wanted).astype(np.int64))
 
 
-def _rows_per_tile(n: int) -> int:
+def rows_per_tile(n: int) -> int:
+    """Return how many rows of n entries a thread computes at a time."""
     return max(8, min(max(1024, TILE_ENTRIES // n), MOST_ROWS, TILE_BYTES // (4 * n)))

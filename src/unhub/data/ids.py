@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
 
+_FROZEN: WeakValueDictionary[int, NDArray[np.generic]] = WeakValueDictionary()  # what `as_ids` returned
 INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -45,7 +47,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
         raise ArgumentError(
             name, f"has the id {array.max()}, over {np.iinfo(np.int64).max}, the largest integer", "use strings as ids"
         )
-    kept = array.base is None and not array.flags.writeable  # ours already: nobody can change them
+    kept = _FROZEN.get(id(array)) is array and not array.flags.writeable  # others could be made writeable again
     as_held = np.dtype(np.int64) if array.dtype.kind in "iu" else array.dtype.newbyteorder("=")
     array = array.astype(as_held, copy=not kept)
     nobody = no_id(array.dtype)
@@ -59,6 +61,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
             example = values[counts > 1][0].item()
             raise ArgumentError(name, f"has repeated ids, for example {example!r}", "each id must occur once")
     array.setflags(write=False)
+    _FROZEN[id(array)] = array
     return cast("Ids", array)
 
 

@@ -116,6 +116,15 @@ def take(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.generic]:
     return out
 
 
+def at_hand(rows: Rows) -> bool:
+    """Return whether single rows are read as fast as neighbours: in memory or mapped, and not in pieces of files."""
+    if isinstance(rows, Gathered):
+        return at_hand(rows.rows)
+    if isinstance(rows, Stacked):
+        return all(map(at_hand, rows.parts))
+    return isinstance(rows, np.ndarray | TensorRows) or getattr(rows, "is_mapped", False)
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, without repeats, -1 or "").

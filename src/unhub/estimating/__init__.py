@@ -13,10 +13,12 @@ import operator
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.compute.clusters import cluster_count
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
+from unhub.data.vectors import at_hand
 from unhub.estimating.by_clusters import FEWEST_CHECKED, ByClusters
 from unhub.estimating.checking import Checking, Estimate
 from unhub.estimating.random_part import RandomPart
@@ -24,31 +26,41 @@ from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
 FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
-MOST_PASSES = 1.75  # where all pairs are used in the end, with what was tried before
+MOST_PASSES = 1.75  # about; where all pairs are used in the end, with what was tried before
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
+MOST_COPIES = 0.05  # of the items, that are computed exactly; more of them are among the checked ones anyway
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
 
-def estimate(methods: Sequence[Method], bank: Bank, error: float, seed: int, workers: Workers) -> Estimate | None:
-    """Estimate what these methods, which share a pass over vectors, want of it; None if all pairs take no longer."""
+def estimate(
+    methods: Sequence[Method], bank: Bank, error: float, seed: int, workers: Workers, copies: NDArray[np.int64]
+) -> Estimate | None:
+    """Estimate what these methods, which share a pass over vectors, want of it; None if all pairs take no longer.
+
+    copies: the positions of the items that are also bank queries. Such an item is far off unless its copy is met.
+    """
     wants = [method.wants(False) for method in methods]
     want, target_want = (functools.reduce(operator.or_, several) for several in zip(*wants, strict=True))
     if want.empty and target_want.empty:
         return Estimate(Streamed(NOTHING_FOUND, NOTHING_FOUND), np.empty(0, np.int64), {}, "exact, without pairs", ())
     if bank.items < FEWEST_ITEMS:
         return None
-    checking = Checking(methods, bank, seed, workers)
+    if len(copies) > MOST_COPIES * bank.items:
+        copies = copies[:0]
+    checking = Checking(methods, bank, seed, workers, copies)
     random_part = RandomPart(checking, (want, target_want))
     share = random_part.share(error, MOST_SHARE)
     only_sums = target_want.empty and want.top == want.best_items == 0
-    if only_sums and not workers.kernel.ON_DEVICE and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
+    # The members of a cluster are all over the bank, which would be read once for each.
+    can_cluster = only_sums and not workers.kernel.ON_DEVICE and at_hand(checking.pairs.query_vectors.rows)
+    if can_cluster and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
         found = ByClusters(checking, want.betas).estimate(error, share)
         if found is not None:
-            return found
+            return random_part.with_copies(found)
     share = random_part.confirmed(error, share, MOST_SHARE)
     if share + random_part.checked / bank.items > MOST_SHARE:
         return None
-    return random_part.estimate(share)
+    return random_part.with_copies(random_part.estimate(share))
 
 
 def cluster_outlay(bank: Bank) -> float:

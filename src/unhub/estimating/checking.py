@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -25,13 +25,18 @@ LEAST_CARRIERS = 16.0
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What the pass found, estimated; the true h of the checked items, by method; and how it was done."""
+    """What the pass found, estimated; the true h of the checked items, by method; and how it was done.
+
+    copies: items that are also bank queries, a few, whose true h is known too.
+    """
 
     streamed: Streamed
     checked: NDArray[np.int64]
     true: dict[Method, Float64]
     how: str
     notes: tuple[str, ...]
+    copies: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    true_of_copies: dict[Method, Float64] = field(default_factory=dict)
 
     def finish(self, method: Method, bank: Bank) -> tuple[Outcome, float]:
         """Return the outcome of a method and the standard error of its h, over all items.
@@ -45,22 +50,34 @@ class Estimate:
         off = h[self.checked] - self.true[method]
         h -= off.mean()
         h[self.checked] = self.true[method]
-        return dataclasses.replace(outcome, h=h), spread_of(off) * math.sqrt(1 - len(off) / len(h))
+        if len(self.copies):
+            h[self.copies] = self.true_of_copies[method]
+        unknown = 1 - (len(off) + len(self.copies)) / len(h)
+        return dataclasses.replace(outcome, h=h), spread_of(off) * math.sqrt(unknown)
 
 
 class Checking:
-    """The methods that need pairs, and items in random order, of which the first ones are checked."""
+    """The methods that need pairs, and items in random order, of which the first ones are checked.
 
-    def __init__(self, methods: Sequence[Method], bank: Bank, seed: int, workers: Workers) -> None:
+    copies: items that are also bank queries; they are not in the order.
+    """
+
+    def __init__(
+        self, methods: Sequence[Method], bank: Bank, seed: int, workers: Workers, copies: NDArray[np.int64]
+    ) -> None:
         self.generator = np.random.default_rng(seed)
         self.bank, self.workers = bank, workers
         self.pairs = cast("Dot", bank.queries)
         self.methods = [one for one in methods if any(not want.empty for want in one.wants(False))]
-        self.order = self.generator.permutation(bank.items)
+        order = self.generator.permutation(bank.items)
+        self.order, self.copies = order[~np.isin(order, copies)], copies
 
     def some(self, first: int, end: int) -> Bank:
         """Return the bank against some of the items, by their places in the random order."""
-        positions = self.order[first:end]
+        return self.against(self.order[first:end])
+
+    def against(self, positions: NDArray[np.int64]) -> Bank:
+        """Return the bank against the items at these positions."""
         targets = None if self.bank.targets is None else self.bank.targets.some_items(positions)
         queries = self.pairs.some_items(positions)
         return Bank(queries, targets, queries)

@@ -45,6 +45,15 @@ class RandomPart:
         self.checked = count
         self.some = self.checking.some(0, count)
 
+    def with_copies(self, found: Estimate) -> Estimate:
+        """Add the true h of the items that are also bank queries."""
+        copies = self.checking.copies
+        if len(copies) == 0:
+            return found
+        some = self.checking.against(copies)
+        true = self.checking.h(some, self._stream(some, 1.0, gate=False))
+        return dataclasses.replace(found, copies=copies, true_of_copies=true)
+
     def confirmed(self, error: float, share: float, most: float) -> float:
         """Return at least this share, seen on more checked items."""
         count = min(LAST_CHECKED, int(MOST_CHECKED_SHARE * self.checking.bank.items))

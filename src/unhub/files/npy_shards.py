@@ -17,6 +17,8 @@ from unhub.files.remote import RemoteFile
 class MappedNpy:
     """A .npy file by its path and its sizes, mapped when it is first read; so it is in another process."""
 
+    is_mapped = True
+
     def __init__(self, path: Path) -> None:
         mapped = map_npy(path)
         _check_matrix(path, mapped.shape)

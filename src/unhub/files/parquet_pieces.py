@@ -105,11 +105,16 @@ class _Reading:
         if group != self._group or wanted < self._next:
             self._group, self._next = group, 0
             self._parts = self._file.iter_batches(rows, row_groups=[group], columns=[EMBEDDING], use_threads=False)
-        while True:
-            batch = next(self._parts)
-            self._next += 1
-            if self._next > wanted:
-                return pyarrow.chunked_array([batch.column(EMBEDDING)])
+        try:
+            for batch in self._parts:
+                self._next += 1
+                if self._next > wanted:
+                    return pyarrow.chunked_array([batch.column(EMBEDDING)])
+        except BaseException:
+            self._group = -1  # the batches end after an error: begin again
+            raise
+        self._group = -1
+        raise ValueError(f"{self.file}: row group {group} has fewer rows than the file says")
 
 
 def _cut(groups: list[int], most: int) -> tuple[list[Place], list[int]]:

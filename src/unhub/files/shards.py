@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
 from unhub.errors import unknown
 from unhub.files.npy_shards import MappedNpy, NpyPieces
@@ -135,6 +136,8 @@ def _ids(files: Sequence[File]) -> NDArray[np.generic] | None:
         if (ids is None) != (found[0][1] is None):
             which = ("no column `id`", "one") if ids is None else ("a column `id`", "none")
             raise ValueError(f"{file}: has {which[0]}, and {files[0]} has {which[1]}; give all of them ids, or none")
+        if ids is not None and ids.dtype.kind == "u":  # beside int64, numpy would make floats of them
+            ids = as_ids(ids, len(ids), str(file))
         if ids is not None:
             parts.append(ids)
         if parts and ids is not None and ids.dtype.kind != parts[0].dtype.kind:

@@ -109,10 +109,16 @@ class DynamicInvertedSoftmax(Method):
     def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
         outcome = self.finish(new, stream([self], new, False, workers), False)
         old = len(arrays["active"])
+        known = cast("NDArray[np.int32]", arrays["best_items"])
         places = cast("NDArray[np.int32]", outcome.arrays["best_items"])
+        # A bank query without best items had no part in the fit, which was one within an error.
+        took_part = (known >= 0).any(axis=1, keepdims=True)
         best = joined_best(
-            (cast("NDArray[np.int32]", arrays["best_items"]), cast("Float32", arrays["best_scores"])),
-            (np.where(places >= 0, places + np.int32(old), -1), cast("Float32", outcome.arrays["best_scores"])),
+            (known, cast("Float32", arrays["best_scores"])),
+            (
+                np.where((places >= 0) & took_part, places + np.int32(old), -1),
+                np.where(took_part, cast("Float32", outcome.arrays["best_scores"]), -np.inf).astype(np.float32),
+            ),
         )
         return Outcome(outcome.h, gate(*best, old + new.items), outcome.kept)
 

@@ -170,12 +170,15 @@ def _confirmed(
     else:
         fall = _fall(trials, 1)
         change, sure = fall.change, fall.sure
-    reason = confirmation(change, sure, winner.spec, tuning.reason, len(sets.items), str(measure) if labelled else None)
+    by = str(measure) if labelled else None
+    reason = confirmation(change, sure, winner.spec, tuning.reason, len(sets.items), by, part.apart)
     if not sure:
         best = raw
     elif best is None:
         best = fit_whole(winner, sets, clock, limited=False)
     gain = change if labelled else None
+    if labelled and sure and not part.apart:
+        gain = tuning.gain  # by the folds of the sample: on the whole, the queries that chose would flatter it
     return dataclasses.replace(tuning, best=best, reason=reason, gain=gain, seconds=clock.seconds)
 
 
