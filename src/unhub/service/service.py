@@ -31,7 +31,7 @@ from unhub.service.background import Background, NotWanted
 from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
-from unhub.service.joining import Closed, Joiner
+from unhub.service.joining import Joiner
 from unhub.service.kept.log_writer import LogWriter, hold_folder
 from unhub.service.kept.marks import Marks
 from unhub.service.limits import MOST_IDS, Refused, ServiceLimits
