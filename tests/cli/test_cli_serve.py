@@ -79,9 +79,11 @@ def test_items_of_ones_own_are_served_with_all_that_belongs_to_them(own: Path) -
         assert answer["asked"] == "query 5"
         assert {hit["id"]: hit["image"] for hit in answer["hits"]}[3] == "/images/3"
         assert {hit["text"] for hit in answer["hits"]} == {f"item {row}" for row in range(40)}
+        get(port, "/v1/search", {"vector": np.load(own / "queries.npy")[7].tolist()}, token)
         process.terminate()
         process.communicate(timeout=30)
-    assert len(unhub.read_vectors(own / "log")) == 1
+    logged = unhub.read_vectors(own / "log")  # the vector, and not the sample
+    assert np.array_equal(logged.block(0, len(logged)), np.load(own / "queries.npy")[7:8])
     exec_lines = "\n".join(about["python"])
     namespace: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch, kernels.prefer("numpy"):
