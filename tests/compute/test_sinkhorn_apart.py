@@ -106,6 +106,13 @@ def test_progress_reaches_the_end_and_passes_are_counted() -> None:
     assert seen[-1][0] == seen[-1][1] and len(set(seen)) > 5
 
 
+@pytest.mark.parametrize("keep", ["fp32", "16-bit"])
+def test_a_kernel_that_is_kept_is_multiplied_once(keep: str) -> None:
+    workers = Workers(1, runner=Pickled(3))
+    balance_anywhere(Dense(drawn(44).bank_scores), Schedule(0.05, 5, keep=keep), workers)
+    assert workers.passes == 1
+
+
 class Rows:
     """A matrix that is only read row by row."""
 

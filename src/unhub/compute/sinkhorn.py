@@ -13,6 +13,7 @@ between items. In that case n P - 1 is kept, so that no number near 1 is rounded
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -443,6 +444,21 @@ class Balancing:
         scale = np.exp((self.centre - h) / self.tau)
         return Shares(scale * totals, scale * self._least(), self.kept_as, self.workers.passes - passes)
 
+    def first_totals(self) -> Totals | None:
+        """Return the sum of exp(score / tau) of each column, (columns,), from K at potentials of 0, which it keeps.
+
+        None if K is not kept: it would have to be computed twice, since a row's part in the sums is known after it.
+        """
+        if self.recomputes:
+            return None
+        self._set(np.zeros(self.n))
+        self._sweep()
+        rows, top = self.rows, float(self.row_logs.max())
+        self.rows = dataclasses.replace(rows, weights=Weights(np.exp(self.row_logs - top)))
+        totals, least = self._sweep(), self._least()
+        self.rows = rows
+        return Totals(totals, least, top)
+
     def rows_at(self, h: Float64) -> Float64:
         """Return the potentials of the rows, -tau * log alpha, if the columns are at h."""
         if self.stale or not np.array_equal(h, self.h):
@@ -461,6 +477,15 @@ class Shares:
     least: Float64
     kept: str
     passes: float
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Sums of exp(score / tau) over some rows, times exp(-level); below `least`, lost entries of K would matter."""
+
+    totals: Float64
+    least: float
+    level: float
 
 
 def with_held(h: Float64, tau: float, held: Held, total: float) -> Float64:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Span
 from unhub.compute.sinkhorn import (
@@ -18,6 +19,7 @@ from unhub.compute.sinkhorn import (
     Schedule,
     Shares,
     Solution,
+    Totals,
     balance,
     balancing,
     column_potentials,
@@ -82,7 +84,6 @@ class _Apart:
     def run(self, h: Float64) -> Solution:
         if self.rows.held is not None:
             return self._beside_held(h, self.rows.held)
-        log_alpha = self._log_alpha(self.turned, h, self.log_shares)
         runner, device = cast("Runner", self.workers.runner), self.workers.kernel.NAME
         makers = [
             _Shard(self.turned, self.schedule, device, self.workers.asked_memory, span, threads)
@@ -90,6 +91,7 @@ class _Apart:
         ]
         self.workers.total += self.m * self.n * self.schedule.iterations
         with runner.keep(makers, self.workers.tick_here) as shards:
+            log_alpha = self._first_log_alpha(shards, h)
             for done in range(1, self.schedule.iterations + 1):
                 columns = -self.tau * log_alpha
                 found: list[Shares] = shards.ask("shares_at", columns)
@@ -100,10 +102,7 @@ class _Apart:
                     following = log_alpha + self.log_shares + math.log(self.n) - np.log(totals)
                 faint = np.flatnonzero(totals < least)
                 if len(faint):
-                    passes, h = self.workers.passes, self._joined(shards, columns)
-                    some = self.turned.some_items(faint)
-                    following[faint] = self._log_alpha(some, h, self.log_shares[faint])
-                    self.workers.passes = passes + len(faint) / self.m
+                    self._mend(following, faint, self._joined(shards, columns))
                 self.workers.tick_here(self.m * self.n)
                 row_error = self._row_error(log_alpha, following)
                 if self.schedule.tolerance is not None and row_error <= self.schedule.tolerance:
@@ -113,6 +112,29 @@ class _Apart:
             h = self._joined(shards, columns)
         kept = " and ".join(sorted({one.kept for one in found}))
         return Solution(h, log_alpha, done, kept, row_error, self._column_error(h, log_alpha))
+
+    def _first_log_alpha(self, shards: KeptObjects, h: Float64) -> Float64:
+        """Return log alpha at the start; from the K of each machine, where it is kept and beta starts at 1."""
+        found: list[Totals | None] = [None] if h.any() else shards.ask("first_totals")
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return self._log_alpha(self.turned, h, self.log_shares)
+        self.workers.passes += 1.0
+        level = max(one.level for one in known)
+        scales = [math.exp(one.level - level) for one in known]
+        totals = sum((scale * one.totals for scale, one in zip(scales, known, strict=True)), np.zeros(self.m))
+        with np.errstate(divide="ignore"):
+            log_alpha = self.log_shares - (np.log(totals) + level)
+        least = sum(scale * one.least for scale, one in zip(scales, known, strict=True))
+        self._mend(log_alpha, np.flatnonzero(totals < least), h)
+        return log_alpha
+
+    def _mend(self, log_alpha: Float64, faint: NDArray[np.int64], h: Float64) -> None:
+        """Compute some entries of log alpha from the scores, not from K, which lost too much of their sums."""
+        if len(faint):
+            passes, some = self.workers.passes, self.turned.some_items(faint)
+            log_alpha[faint] = self._log_alpha(some, h, self.log_shares[faint])
+            self.workers.passes = passes + len(faint) / self.m
 
     def _log_alpha(self, turned: Similarity, h: Float64, log_shares: Float64) -> Float64:
         """Return log alpha of bank queries, given h of the items: one pass."""

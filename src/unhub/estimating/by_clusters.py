@@ -15,7 +15,8 @@ from unhub.estimating.checking import LEAST_CARRIERS, Checking, Estimate, carrie
 from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
-FEWEST_CHECKED, CHECKED_GROWTH, MOST_CHECKED_SHARE = 512, 1.5, 0.125  # items; from one try to the next; of the items
+FEWEST_CHECKED, MOST_CHECKED_SHARE = 512, 0.125  # items; of the items
+CHECKED_GROWTH = 1.5, 3.0  # at least and at most, from one try to the next: every try reads the whole bank
 LEAST_PARTS = tuple(2.0 ** (-half / 2) for half in range(4, 33))  # of an item's sum, from which a cluster is near
 # One item far off drives the choice on to the rule where it is no longer far off. There the rest look well spread, and
 # an item like it among the others is not seen: so the carriers of the rules just before count too.
@@ -49,7 +50,8 @@ class ByClusters:
     def estimate(self, error: float, share: float) -> Estimate | None:
         """Return the estimate with the fewest pairs; None if it takes longer than this share of the bank at random."""
         checking, count = self.checking, FEWEST_CHECKED
-        while count <= max(FEWEST_CHECKED, MOST_CHECKED_SHARE * checking.bank.items):
+        most = max(FEWEST_CHECKED, int(MOST_CHECKED_SHARE * checking.bank.items))
+        while True:
             self._check(count)
             chosen = self._choose(error, share)
             if chosen is None:
@@ -60,8 +62,10 @@ class ByClusters:
                 how = f"{text}an item's sum, the others by their means; error measured on {count} items"
                 found = self._found(chosen.far.log_sums(met))
                 return Estimate(found, checking.order[:count], self.true, how, ())
-            count = int(CHECKED_GROWTH * count)
-        return None
+            if count == most:
+                return None
+            wanted = LEAST_CARRIERS / chosen.carriers  # carriers grow about as the items do
+            count = min(most, int(np.clip(wanted, *CHECKED_GROWTH) * count))
 
     def _check(self, count: int) -> None:
         """Compute the sums of each cluster for more items, up to so many."""
