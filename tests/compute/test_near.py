@@ -10,7 +10,7 @@ from tests import oracles
 from tests.clouds import some
 from unhub.arrays import Float64, Kind, unit
 from unhub.compute.clusters import Clusters, cluster_count, make_clusters
-from unhub.compute.near import FarRule, Met, Scratch, cluster_log_sums, expect, meet
+from unhub.compute.near import SPREAD_SHARE, FarRule, Met, Scratch, cluster_log_sums, expect, meet
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
@@ -64,7 +64,12 @@ def test_the_parts_that_clusters_are_expected_to_add_decide_which_are_near() -> 
     prepared = np.asarray(pairs.items((0, 100)), np.float32)
     expected = expect(pairs, prepared, clusters, BETAS)
     means = np.stack([unit(bank)[own].mean(axis=0) for own in clusters.members])
-    wanted = clusters.sizes[:, None] * np.exp(20 * means @ unit(items).T)
+    widths = np.array(
+        [((unit(bank)[own] - mean) ** 2).sum(axis=1).mean() for own, mean in zip(clusters.members, means, strict=True)]
+    )
+    widths /= np.average(widths, weights=clusters.sizes)
+    spread = SPREAD_SHARE * 20**2 * np.outer(widths, clusters.variances(prepared)) / 2
+    wanted = clusters.sizes[:, None] * np.exp(20 * means @ unit(items).T + spread)
     np.testing.assert_allclose(expected.parts[:, :, 1], (wanted / wanted.sum(axis=0)).T, rtol=1e-3)
     np.testing.assert_allclose(np.exp(expected.logs[:, 1]), wanted.sum(axis=0), rtol=1e-3)
     some_near = expected.near(0.05)

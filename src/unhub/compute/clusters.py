@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, random_positions
+from unhub.arrays import Float32, random_positions, unit
 from unhub.compute.passes import Want, reduce
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
-from unhub.data.vectors import Vectors
+from unhub.data.vectors import Vectors, take
 
 Positions = NDArray[np.int64]
 
@@ -27,11 +27,13 @@ class Clusters:
     """The bank queries of each cluster, the mean of each, and the scatter of queries around their means.
 
     scatter: (d, d), the mean outer product of a query less the mean of its cluster, over all clusters.
+    widths: (clusters,), the mean square distance of a query from the mean of its cluster; 1 on average.
     """
 
     members: list[Positions]
     means: Float32
     scatter: Float32
+    widths: Float32
 
     @property
     def sizes(self) -> Positions:
@@ -61,20 +63,27 @@ def make_clusters(bank: Dot, count: int, seed: int, workers: Workers) -> Cluster
     ends = np.cumsum(np.bincount(owner, minlength=len(centres)))
     members = [one for one in np.split(order, ends[:-1]) if len(one)]
 
-    def mean(own: Positions) -> Float32:
-        return np.asarray(unit_rows(queries, own, bank).mean(axis=0))
+    def mean_and_width(own: Positions) -> tuple[Float32, float]:
+        rows = unit_rows(queries, own, bank)
+        mean = rows.mean(axis=0)
+        return mean, float(np.vdot(rows, rows)) / len(rows) - float(mean @ mean)
 
-    means = np.stack(workers.map(mean, members))
+    found = workers.map(mean_and_width, members)
+    means = np.stack([mean for mean, _ in found])
+    widths = np.maximum([width for _, width in found], 0).astype(np.float32)
+    middle = np.average(widths, weights=[len(own) for own in members])
     numbers = np.empty(len(queries), np.int64)
     for number, own in enumerate(members):
         numbers[own] = number
     apart = training - means[numbers[some]]
-    return Clusters(members, means, np.asarray(apart.T @ apart / np.float32(len(apart))))
+    scatter = np.asarray(apart.T @ apart / np.float32(len(apart)), np.float32)
+    return Clusters(members, means, scatter, widths / np.float32(middle) if middle else np.ones_like(widths))
 
 
 def unit_rows(vectors: Vectors, positions: Positions, like: Dot) -> Float32:
-    """Return the vectors at these positions, ready to multiply."""
-    return vectors.gather(positions).unit_block(0, len(positions), like.kind)
+    """Return the vectors at these positions, ready to multiply; their ids, which take as long, are left alone."""
+    rows = np.ascontiguousarray(take(vectors.rows, positions), np.float32)
+    return unit(rows) if like.kind == "cosine" and not vectors.unit_length else rows
 
 
 def _as_vectors(rows: Float32) -> Vectors:

@@ -17,12 +17,15 @@ from unhub.data.similarity import Dot
 
 GROUP_ITEMS = 1 << 17  # items at a time, so that what their clusters found stays small
 CHOICE_ENTRIES = 1 << 21  # expected parts at a time
+# Scores within a cluster spread, which adds exp(beta**2 * variance / 2) if they are normal. At a high beta the largest
+# ones matter most, and they are smaller than normal ones.
+SPREAD_SHARE = 0.5
 SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What each cluster is expected to add to an item's sum: size * exp(beta * score of its mean).
+    """What each cluster is expected to add to an item's sum: size * exp(beta * score of its mean + its spread).
 
     parts: (items, clusters, betas), as parts of what all of them add. logs: of that, (items, betas).
     """
@@ -99,7 +102,9 @@ def expect(pairs: Dot, items: Float32, clusters: Clusters, betas: Float64) -> Ex
     """Return what clusters are expected to add to the sums of prepared items."""
     scores = np.empty((len(items), len(clusters.means)), np.float32)
     pairs.queries_by_items(items, clusters.means, scores)
-    logs = scores[:, :, None] * betas.astype(np.float32) + np.log(clusters.sizes).astype(np.float32)[:, None]
+    variances = np.outer(clusters.variances(items), clusters.widths)
+    spreads = SPREAD_SHARE / 2 * variances[:, :, None] * betas.astype(np.float32) ** 2
+    logs = scores[:, :, None] * betas.astype(np.float32) + np.log(clusters.sizes).astype(np.float32)[:, None] + spreads
     peak = logs.max(axis=1, keepdims=True)
     parts = np.exp(logs - peak)
     total = parts.sum(axis=1, keepdims=True)
