@@ -22,8 +22,8 @@ qbnorm | 1 | msrvtt | TT-CE+ | t2v | raw | | 1 | R@1 = 14.9
 qbnorm | 1 | msrvtt | TT-CE+ | t2v | dis | train:60000 | 1 | R@5 = 42.1
 qbnorm | 1 | msrvtt | TT-CE+ | t2v | dis | val | 1 | MdR = 9.0
 qbnorm | 2 | msrvtt | TT-CE+ | t2v | gc | train:5000 | 1 | R@10 = 51.8
-qbnorm | 2 | msrvtt | TT-CE+ | t2v | csls | msvd:5000 | 1 | MdR = 9.0
-qbnorm | 2 | msrvtt | TT-CE+ | t2v | is | lsmdc:5000 | 1 | R@1 = 11.6
+qbnorm | 2 | msrvtt | TT-CE+ | t2v | csls | msvd/train:5000 | 1 | MdR = 9.0
+qbnorm | 2 | msrvtt | TT-CE+ | t2v | is | lsmdc/train:5000 | 1 | R@1 = 11.6
 qbnorm | 2 | msrvtt | TT-CE+ | t2v | dis | train:5000:adversarial | 1 | R@10 = 51.5
 qbnorm | 3 | didemo | not stated | t2v | raw | | 1 | skewness = 1.21
 qbnorm | 3 | coco | not stated | t2i | dis | train | 1 | skewness = 0.16
@@ -39,28 +39,28 @@ qbnorm | 10 | coco | MMT-Oscar | t2i | raw | | 1 | R@10 = 88.0
 qbnorm | 11 | cub | RDML | i2i | raw | | 1 | R@8 = 90.0
 qbnorm | 12 | sop | RDML | i2i | dis | train | 1 | R@100 = 95.6
 qbnorm | 13 | audiocaps | AR-CE | t2a | dis | train | 1 | R@5 = 57.1
-qbnorm | 14 | msrvtt | TT-CE+ | t2v | dis:k=10 | lsmdc:5000 | 1 | R@5 = 37.5
+qbnorm | 14 | msrvtt | TT-CE+ | t2v | dis:k=10 | lsmdc/train:5000 | 1 | R@5 = 37.5
 qbnorm | 19 | activitynet | CLIP4Clip | t2v | dis | train | 1 | R@50 = 97.6
 qbnorm | 20 | msrvtt | TT-CE+ (one seed) | t2v | cent | train | 1 | R@1 = 14.4
 qbnorm | 21 | msrvtt | CE+ | v2t | dis | train | 1 | R@1 = 28.6
 nnn | 1 | flickr30k | CLIP | t2i | raw | | 1 | R@1 = 58.82
 nnn | 1 | flickr30k | CLIP | t2i | nnn | train:20% | 1 | R@1 = 64.60
-nnn | 1 | coco | CLIP | t2i | nnn | flickr30k:20% | 1 | R@1 = 33.45
+nnn | 1 | coco | CLIP | t2i | nnn | flickr30k/train:20% | 1 | R@1 = 33.45
 nnn | 1 | coco | SigLIP | t2i | dualis | train:20% | 1 | R@1 = 49.93
-nnn | 1 | flickr30k | BEiT-3 Large ft. Flickr | t2i | nnn | coco:20% | 1 | R@1 = 87.70
+nnn | 1 | flickr30k | BEiT-3 Large ft. Flickr | t2i | nnn | coco/train:20% | 1 | R@1 = 87.70
 nnn | 1 | coco | BEiT-3 ft. COCO | t2i | raw | | 1 | R@1 = 61.88
 nnn | 2 | flickr30k | BLIP ft. Flickr | i2t | dualis | train:20% | 1 | R@1 = 95.70
 nnn | 2 | coco | BEiT-3 | i2t | nnn | train:20% | 1 | R@1 = 69.12
-nnn | 2 | flickr30k | BEiT-3 Large ft. COCO | i2t | nnn | coco:20% | 1 | R@1 = 96.20
-nnn | 3 | coco | CLIP | t2i | raw | | 1 | kurtosis = 59.8
-nnn | 3 | flickr30k | BLIP ft. COCO | t2i | nnn | train | 1 | largest = 12
-nnn | 3 | coco | BLIP ft. COCO | t2i | raw | | 1 | mean_deviation = 2.1
-nnn | fig3 | visogender | CLIP | t2i | nnn:k=16,alpha=0.75 | coco | 1 | bias@6 = 0.072
+nnn | 2 | flickr30k | BEiT-3 Large ft. COCO | i2t | nnn | coco/train:20% | 1 | R@1 = 96.20
+nnn | 3 | coco | CLIP | t2i | raw | | 1 | kurtosis@1 = 59.8
+nnn | 3 | flickr30k | BLIP ft. COCO | t2i | nnn | train | 1 | largest@1 = 12
+nnn | 3 | coco | BLIP ft. COCO | t2i | raw | | 1 | mean_deviation@1 = 2.1
+nnn | fig3 | visogender | CLIP | t2i | nnn:k=16,alpha=0.75 | coco/train | 1 | bias@6 = 0.072
 nnn | A3 | coco | SigLIP | t2i | nnn:k=8,alpha=0.75 | train | 1 | R@1 = 49.9
 nnn | A6 | coco | ALBEF ft. Flickr | t2i | dualdis | train:20% | 1 | R@1 = 56.70
 nnn | A7 | flickr30k | BEiT-3 Large | i2t | dn | train:20% | 1 | R@1 = 92.70
 nnn | A8 | flickr30k | CLIP | t2i | nnn | train | 1 | R@10 = 93.00
-nnn | A11 | coco | SigLIP | i2t | nnn | flickr30k | 1 | R@5 = 87.18
+nnn | A11 | coco | SigLIP | i2t | nnn | flickr30k/train | 1 | R@5 = 87.18
 nnn | A14 | coco | BLIP ft. Flickr | t2i | nnn | train:50% | 1 | R@1 = 60.00
 dbsn | 1 | msrvtt | X-Pool | t2v | sn | test | 1 | R@1 = 52.7
 dbsn | 1 | didemo | DRL | v2t | is | test | 1 | R@1 = 53.9
@@ -281,7 +281,7 @@ def test_a_bank_is_named_exactly_where_a_method_needs_one() -> None:
     for one in published():
         if one.paper != "mqvr":
             assert bool(one.bank) == (one.method != "raw"), one
-        assert re.fullmatch(r"\w+(:(\d+%?)(:adversarial)?)?|", one.bank), one
+        assert re.fullmatch(r"(\w+/)?\w+(:(\d+%?)(:adversarial)?)?|", one.bank), one
 
 
 def test_methods_and_measures_are_those_of_unhub() -> None:

@@ -32,10 +32,10 @@ class Figure:
     data_set, split: as `unhub datasets` names them; no split if the paper uses none of these, or does not say which.
     direction: what asks and what is found: `t2v`, `v2t`, `t2i`, `i2t`, `t2a` or `i2i`. method: as `unhub methods` or
     `unhub multi` name it, with its parameters if the table varies them. called: the paper's own word for it, if that
-    is another. bank: which part of the data set, and how much of it, such as `train`, `train:20%` or `train:5000`; the
-    name of another data set stands for its training queries, and empty is none; a method with two banks takes both
-    from this part. queries: how many descriptions ask together. measure: as `unhub eval` names it. spread: what stands
-    after ±, if anything does.
+    is another. bank: which part of the data set, and how much of it, such as `train`, `train:20%` or `train:5000`;
+    `coco/train` is that of another data set, and empty is none; a method with two banks takes both from this part.
+    queries: how many descriptions ask together. measure: as `unhub eval` names it. spread: what stands after ±, if
+    anything does.
     """
 
     paper: str
