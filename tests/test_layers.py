@@ -46,6 +46,7 @@ LAYERS = (
     "reports",
     "training",
     "embed",
+    "bench",  # the papers' benchmarks, and what was published
     "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
     "demo",
     "service",

@@ -33,6 +33,7 @@ def test_a_wheel_brings_the_data_and_the_demo_runs_from_it(tmp_path: Path) -> No
     (wheel,) = tmp_path.glob("unhub-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         packed = {one.filename: one.file_size for one in archive.infolist() if one.filename.startswith(DATA)}
+        assert "unhub/bench/published.csv" in archive.namelist()
     shipped = {path.name for path in (ROOT / "src" / DATA).iterdir()}
     assert {name.removeprefix(DATA) for name in packed} == shipped
     assert {"items.npz", "correction.unhub", "descriptions.csv"} <= shipped

@@ -1,0 +1,83 @@
+"""The page of the papers: it lists every table and figure, and its commands and options are there."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from unhub.bench.published import CITED, published
+from unhub.cli.commands import app
+
+pytestmark = pytest.mark.once
+
+PAGE = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
+COMING = {"bench", "datasets"}  # commands that the page names before they are there
+
+
+def numbers(last: int, appendix: int = 0) -> list[str]:
+    return [*map(str, range(1, last + 1)), *(f"A{number}" for number in range(1, appendix + 1))]
+
+
+# Counted in the papers.
+TABLES = {"qbnorm": numbers(21), "nnn": numbers(3, 15), "dbsn": numbers(6, 10), "mqvr": numbers(2)}
+FIGURES = {"qbnorm": numbers(8), "nnn": numbers(3, 2), "dbsn": numbers(10, 11), "mqvr": [*numbers(5), "6a", "6b"]}
+
+
+def listed(paper: str, kind: str) -> dict[str, list[str]]:
+    """Return the rows of the list of tables or figures of a paper, by their numbers."""
+    section = PAGE.split(f"\n## {paper}\n")[1].split("\n## ")[0]
+    lines = section[section.index(f"\n| {kind} |") :].strip().split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {number: cells for number, *cells in rows}
+
+
+@pytest.mark.parametrize("paper", CITED)
+def test_every_table_and_figure_of_a_paper_is_listed_with_a_command_or_a_reason(paper: str) -> None:
+    for kind, known in (("table", TABLES), ("figure", FIGURES)):
+        rows = listed(paper, kind)
+        assert list(rows) == known[paper]
+        assert all(cells[0] and cells[-1] for cells in rows.values())
+
+
+def test_a_table_can_be_asked_for_exactly_where_figures_of_it_are_published() -> None:
+    asked = re.findall(r"`unhub bench table (\w+:\w+) --work W`", PAGE)
+    assert asked == list(dict.fromkeys(asked))
+    assert set(asked) == {f"{one.paper}:{one.table}" for one in published()}
+
+
+def test_the_sets_to_run_are_those_of_the_published_figures() -> None:
+    for paper in CITED:
+        for number, (_, run, then) in listed(paper, "table").items():
+            if "bench table" in then:
+                sets = {one.data_set for one in published(paper, number)}
+                assert set(re.findall(r"`(\w+)`", run)) == sets, (paper, number)
+
+
+def commands() -> list[list[str]]:
+    texts = [*re.findall(r"`(unhub [^`]+)`", PAGE), *re.findall(r"^(unhub .+)$", PAGE, re.MULTILINE)]
+    return [shlex.split(text)[1:] for text in dict.fromkeys(texts)]
+
+
+def options_of(words: list[str]) -> set[str] | None:
+    """Return the options of the command that these words call, or None if there is no such command yet."""
+    command: Any = typer.main.get_command(app)
+    for word in words:
+        if not hasattr(command, "get_command"):
+            break
+        command = command.get_command(None, word)
+        if command is None:
+            return None
+    return {name for one in command.params for name in one.opts}
+
+
+def test_the_options_of_every_command_exist() -> None:
+    assert len(commands()) > 60
+    for words in commands():
+        options = options_of(words)
+        if options is None:
+            assert words[0] in COMING, words
+        else:
+            assert {word for word in words if word.startswith("-")} <= options, words
