@@ -149,6 +149,9 @@ def parent_and_ticks(process: Path) -> tuple[int, int]:
 @contextmanager
 def started(workers: int) -> Iterator[str]:
     """Start a cluster of one-processor raylets and yield its address."""
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # Ray's own 15 would let other programs go first, but not plain threads
     cluster_utils: Any = importlib.import_module("ray.cluster_utils")
     sizes = {"num_cpus": 1, "object_store_memory": 400_000_000}
     raylets = cluster_utils.Cluster(True, head_node_args={**sizes, "include_dashboard": False})
