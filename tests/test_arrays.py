@@ -1,11 +1,13 @@
-"""Arrays: spans that cover every row once, and rows of length one."""
+"""Arrays: spans that cover every row once, rows of length one, and distinct values."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 
-from unhub.arrays import BLOCK_BYTES, are_ordinary, rows_per_block, spans, unit
+from unhub.arrays import BLOCK_BYTES, are_among, are_ordinary, distinct, rows_per_block, spans, unit
 
 pytestmark = pytest.mark.once
 
@@ -47,3 +49,13 @@ def test_lengths_whose_squares_leave_float32_are_told_apart() -> None:
     assert not are_ordinary(np.array([1, 1e-20], np.float32))
     assert not are_ordinary(np.array([1, 1e19], np.float32))
     assert not are_ordinary(np.array([np.nan], np.float32))
+
+
+@given(arrays(np.uint64, st.integers(0, 30), elements=st.integers(0, 12)))
+def test_distinct_values_are_those_of_numpy(values: NDArray[np.uint64]) -> None:
+    assert distinct(values).tolist() == sorted(set(values.tolist()))
+
+
+@given(*(arrays(np.int64, st.integers(0, 30), elements=st.integers(-9, 9)) for _ in range(2)))
+def test_values_are_found_among_others(values: NDArray[np.int64], known: NDArray[np.int64]) -> None:
+    assert are_among(values, known).tolist() == [one in known.tolist() for one in values.tolist()]

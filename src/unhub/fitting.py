@@ -10,7 +10,7 @@ from typing import cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Ids, Kind
+from unhub.arrays import Float64, Ids, Kind, are_among
 from unhub.compute.machines import on_machines
 from unhub.compute.precision import notes_on
 from unhub.compute.workers import Progress, Workers
@@ -251,7 +251,7 @@ class _Sets:
         known = self._target_hashes
         if self._bank is not None:
             known = np.concatenate([known, self._bank.inspected(workers.map).hashes])
-        return np.flatnonzero(np.isin(self.item_hashes, known))
+        return np.flatnonzero(are_among(self.item_hashes, known))
 
     def source(self, workers: Workers) -> Source:
         """Return where the similarities come from; read the bank rows that no method has read."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, Ids, Kind
+from unhub.arrays import Float32, Float64, Ids, Kind, are_among
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
 from unhub.data.fingerprint import CheckedOnce, Fingerprint, Hashes, inspect
@@ -220,7 +220,7 @@ def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> t
     old = np.flatnonzero(hashes[order[places]] == fitted.item_hashes)
     if not len(old):
         return ()
-    count = int(np.isin(hashes, fitted.item_hashes[old]).sum())
+    count = int(are_among(hashes, fitted.item_hashes[old]).sum())
     new, known = (ids.item() for ids in (added.ids[order[places[old[0]]]], fitted.ids[old[0]]))
     return (f"{count} of {len(added)} new items have the contents of old ones: {new!r} is a copy of {known!r}",)
 
@@ -318,12 +318,12 @@ class Matched:
     @property
     def leaked(self) -> int:
         """How many queries are also in the bank, with exactly the same numbers."""
-        return int(np.isin(self.hashes["queries"], self.hashes["bank"]).sum()) if self.queries is not None else 0
+        return int(are_among(self.hashes["queries"], self.hashes["bank"]).sum()) if self.queries is not None else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """A note if most bank queries are items, by mistake or for lack of past queries."""
-        found = int(np.isin(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
+        found = int(are_among(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
         if 2 * found < len(self.bank):
             return ()
         return (f"{found:,} of {len(self.bank):,} bank queries are items: a bank is past queries, so give those.",)

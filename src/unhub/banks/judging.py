@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
-from unhub.arrays import Kind
+from unhub.arrays import Kind, distinct
 from unhub.banks.coverage import Coverage, coverage, first_items
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
 from unhub.banks.earth_movers import TransportDistance, transport
@@ -162,7 +160,7 @@ def judge_bank(
             notes.append(f"Earth mover's distances are left out: {error}")
     return BankReport(
         len(past),
-        len(np.unique(sets.hashes["bank"])),
+        len(distinct(sets.hashes["bank"])),
         len(gallery),
         None if asked is None else len(asked),
         covered,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unhub.arrays import Float32, rows_per_block, spans
+from unhub.arrays import Float32, distinct, rows_per_block, spans
 from unhub.data.fingerprint import Hashes
 from unhub.data.ragged import Positions
 from unhub.data.vectors import Vectors, take
@@ -24,7 +24,7 @@ class Copies:
     @staticmethod
     def among(items: Vectors, hashes: Hashes) -> Copies:
         """Return the copies among items with these hashes of their rows."""
-        if len(np.unique(hashes)) == len(hashes):
+        if len(distinct(hashes)) == len(hashes):
             return NO_COPIES
         _, first, back = np.unique(hashes, return_index=True, return_inverse=True)
         positions = np.flatnonzero(first[back] != np.arange(len(hashes)))

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64
+from unhub.arrays import Float64, are_among
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.similarity import Dot
@@ -70,7 +70,7 @@ class Checking:
         self.pairs = cast("Dot", bank.queries)
         self.methods = [one for one in methods if any(not want.empty for want in one.wants(False))]
         order = self.generator.permutation(bank.items)
-        self.order, self.copies = order[~np.isin(order, copies)], copies
+        self.order, self.copies = order[~are_among(order, copies)], copies
 
     def some(self, first: int, end: int) -> Bank:
         """Return the bank against some of the items, by their places in the random order."""

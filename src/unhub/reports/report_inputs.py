@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import numpy as np
-
-from unhub.arrays import Kind, random_positions
+from unhub.arrays import Kind, are_among, random_positions
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, Truth
@@ -57,7 +55,7 @@ class ReportInputs:
     def leaked(self) -> int:
         """How many queries are in the bank too."""
         hashes = self.matched.hashes
-        return int(np.isin(hashes["queries"], hashes["bank"]).sum())
+        return int(are_among(hashes["queries"], hashes["bank"]).sum())
 
     @functools.cached_property
     def study_queries(self) -> Vectors:

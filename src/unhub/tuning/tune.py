@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float64, Kind, random_positions
+from unhub.arrays import Float64, Kind, are_among, distinct, random_positions
 from unhub.banks.judging import FEWEST_QUERIES, judge_bank
 from unhub.compute.machines import on_machines
 from unhub.compute.progress import Clock, OutOfTime, seconds_of
@@ -210,7 +210,7 @@ def _own_items(asking: NDArray[np.uint64], items: NDArray[np.uint64]) -> LeftOut
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
     """Return the queries that are not in the bank: a correction fitted on a query looks too good on it."""
     hashes = matched.hashes["queries"]
-    fresh = np.flatnonzero(~np.isin(hashes, matched.hashes["bank"]))
+    fresh = np.flatnonzero(~are_among(hashes, matched.hashes["bank"]))
     if len(fresh) == 0:
         raise ArgumentError("queries", "are all in the bank, so they cannot judge it", "give other queries, or none")
     if len(fresh) < len(hashes):
@@ -433,7 +433,7 @@ def _fall_of_bank(
     method: Method, sets: FittingSets, hashes: NDArray[np.uint64], seed: int, clock: Clock
 ) -> Fall | None:
     """Return the fall that bank queries see by a method that was fitted on the others; None if they are too few."""
-    if len(np.unique(hashes)) < FEWEST_QUERIES:
+    if len(distinct(hashes)) < FEWEST_QUERIES:
         return None
     rounds = _crossed_halves(sets, hashes, seed)
     return _fall_of_one(within(method, min(len(one.sets.bank) for one in rounds)), rounds, clock)
