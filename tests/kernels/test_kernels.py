@@ -33,7 +33,14 @@ needs_numba = pytest.mark.skipif(BLOCKED, reason="numba is blocked by UNHUB_NO_N
 both = pytest.mark.parametrize("name", ["plain", pytest.param("compiled", marks=needs_numba), "torch:cpu"])
 
 # Which arguments of a kernel's function are tiles, which are tensors on a device; the others are always numpy arrays.
-TILES = {"soften_rows": (0, 3), "soften_short_rows": (0, 3), "deviate_rows": (0, 3), "ready": (), "empty": ()}
+TILES = {
+    "multiply_few": (0, 1, 2),
+    "soften_rows": (0, 3),
+    "soften_short_rows": (0, 3),
+    "deviate_rows": (0, 3),
+    "ready": (),
+    "empty": (),
+}
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.one_of(st.integers(1, 6), st.integers(7, 70), st.integers(71, 700))
@@ -749,3 +756,17 @@ def test_plain_kernels_do_the_same_in_slabs_of_any_size(seed: int, rows: int, co
             found.append((totals, sums, logs, soft, values, places, log_sums("plain", [tile], [20.0])))
     for one, two in zip(*found, strict=True):
         assert_allclose(one, two, rtol=2e-6)
+
+
+# Few rows by many.
+
+
+@both
+@given(rows=st.integers(1, 20), others=st.integers(1, 9), dimensions=st.integers(1, 40), seed=seeds)
+@settings(deadline=None)
+def test_few_rows_are_multiplied_by_many(name: str, rows: int, others: int, dimensions: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    left, right = (generator.standard_normal((n, dimensions)).astype(np.float32) for n in (rows, others))
+    out = np.full((rows, others), np.nan, np.float32)
+    kernel(name).multiply_few(left, right, out)
+    assert_allclose(out, left.astype(np.float64) @ right.T.astype(np.float64), rtol=0, atol=1e-5 * dimensions)

@@ -69,7 +69,7 @@ def nearest(
             # Make the tile in the way that copies less: correct each score, or extend items by one dimension. The
             # latter sums in any order, so large numbers may overflow on the way.
             if kernel.ON_DEVICE or may_overflow or rows < block.shape[1]:
-                kernel.multiply(asking, block, tile)
+                kernel.multiply_few(asking, block, tile)
                 kernel.lower(tile, strength, penalty)
             else:
                 longer = np.concatenate([own, strength[:, None]], axis=1)

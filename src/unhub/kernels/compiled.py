@@ -38,6 +38,7 @@ if hasattr(os, "register_at_fork"):
 
 LOG2E = np.float32(1.4426950408889634)
 MOST_COUNTED_VALUES = 1 << 20
+MOST_FEW_ROWS = 12  # from 16 on BLAS is as fast
 MOST_HALVINGS = 300  # enough to separate any two float32 values
 HALF_WORD, MINUS_ZERO = np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
@@ -600,6 +601,33 @@ def soften_short_rows(
         if i % SUBTOTAL_ROWS == SUBTOTAL_ROWS - 1:
             _hand_over(subtotals, totals)
     _hand_over(subtotals, totals)
+
+
+def multiply_few(left: Float32, right: Float32, out: Float32) -> None:
+    """Do `multiply` without BLAS if the left rows are few: BLAS first copies all of the right ones, twice the work."""
+    if 1 < len(left) <= MOST_FEW_ROWS:
+        _multiply_few(left, right, out)
+    else:
+        multiply(left, right, out)
+
+
+@jit
+def _multiply_few(left: Float32, right: Float32, out: Float32) -> None:
+    """Multiply four left rows by two right ones at a time; at the ends, some again."""
+    last, end = len(left) - 1, len(right) - 1
+    for j in range(0, len(right), 2):
+        k = min(j + 1, end)
+        one, other = right[j], right[k]
+        for start in range(0, len(left), 4):
+            g = max(0, min(start, last - 3))
+            h, i, l = min(g + 1, last), min(g + 2, last), min(g + 3, last)  # noqa: E741
+            p, q, r, s = left[g], left[h], left[i], left[l]
+            a, b, c, d, w, x, y, z = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
+            for n in range(len(one)):
+                a, b, c, d = a + p[n] * one[n], b + q[n] * one[n], c + r[n] * one[n], d + s[n] * one[n]
+                w, x, y, z = w + p[n] * other[n], x + q[n] * other[n], y + r[n] * other[n], z + s[n] * other[n]
+            out[g, j], out[h, j], out[i, j], out[l, j] = a, b, c, d
+            out[g, k], out[h, k], out[i, k], out[l, k] = w, x, y, z
 
 
 @jit

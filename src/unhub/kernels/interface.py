@@ -84,6 +84,9 @@ class Kernel(Protocol):
     def multiply(self, left: Floats, right: Floats, out: Floats) -> None:
         """Write the inner products of two sets of rows, (left, right); all are float32, or all are float64."""
 
+    def multiply_few(self, left: Float32, right: Float32, out: Float32) -> None:
+        """Do `multiply` for what is asked of many rows by few, such as one query or ten."""
+
     def add_powers(self, tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
         """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80.
 

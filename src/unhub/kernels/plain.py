@@ -53,6 +53,11 @@ def multiply(left: Floats, right: Floats, out: Floats) -> None:
     np.matmul(left, right.T, out=out)
 
 
+def multiply_few(left: Float32, right: Float32, out: Float32) -> None:
+    """Do `multiply`, by BLAS too."""
+    multiply(left, right, out)
+
+
 def add_powers(tile: Float32, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
     """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80."""
     slabs = _slabs(tile)

@@ -116,6 +116,10 @@ class TorchKernel:
         else:
             out.copy_(torch.mm(left, right.T))
 
+    def multiply_few(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """Do `multiply`."""
+        self.multiply(left, right, out)
+
     def add_powers(self, tile: Tensor, betas: Float32, sums: Float64, weights: Float32 | None = None) -> None:
         """Add exp(beta * score) to running sums, (rows, betas), where |beta * score| is at most 80."""
         ones = self._weights(weights, tile.shape[1])
