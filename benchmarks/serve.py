@@ -155,7 +155,7 @@ def _serve(folder: Path, joins: bool) -> None:
     version.search([version.vector(0)], 1, np.ones(1))  # compiles the kernel
     bound = listen("127.0.0.1", 0)
     try:
-        run(application(service, Access()), bound, lambda: print(bound.getsockname()[1], flush=True))
+        run(application(service, Access()), bound, service.limits, lambda: print(bound.getsockname()[1], flush=True))
     finally:
         service.close()
 

@@ -142,7 +142,7 @@ def serve(
                 def ending() -> None:
                     service.ready = False
 
-                run(app, bound, ready, ending)
+                run(app, bound, service.limits, ready, ending)
             finally:
                 service.close()
 

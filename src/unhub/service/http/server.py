@@ -18,6 +18,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from unhub.errors import ArgumentError
+from unhub.service.http.connections import bounded_connections
+from unhub.service.limits import ServiceLimits
 
 GRACE_SECONDS = 30  # for requests that are under way when the end is asked for
 SWITCH_SECONDS = 0.001  # that the thread which searches may keep the event loop waiting
@@ -57,6 +59,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     app: ASGIApp,
     bound: socket.socket,
+    limits: ServiceLimits,
     ready: Callable[[], None] = lambda: None,
     ending: Callable[[], None] = lambda: None,
 ) -> None:
@@ -64,13 +67,13 @@ def run(
 
     `ready` is called once requests are answered, `ending` when the end was asked for.
     """
-    asyncio.run(_serve(_server(app), bound, ready, ending))
+    asyncio.run(_serve(_server(app, limits), bound, ready, ending))
 
 
 @contextlib.contextmanager
-def serving(app: ASGIApp, bound: socket.socket) -> Iterator[None]:
+def serving(app: ASGIApp, bound: socket.socket, limits: ServiceLimits) -> Iterator[None]:
     """Serve from a thread while the block runs, without any signal: for programs that do something else besides."""
-    server = _server(app)
+    server = _server(app, limits)
     work = contextvars.copy_context().run
     thread = threading.Thread(target=work, args=(asyncio.run, server.serve([bound])), name="server", daemon=True)
     thread.start()
@@ -83,7 +86,7 @@ def serving(app: ASGIApp, bound: socket.socket) -> Iterator[None]:
         thread.join()
 
 
-def _server(app: ASGIApp) -> GracefulServer:
+def _server(app: ASGIApp, limits: ServiceLimits) -> GracefulServer:
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -91,6 +94,7 @@ def _server(app: ASGIApp) -> GracefulServer:
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="off",
+        http=bounded_connections(limits),
         ws="none",
     )
     return GracefulServer(config)

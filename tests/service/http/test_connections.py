@@ -1,0 +1,134 @@
+"""Connections: clients that hang, send bit by bit or do not read are closed in time, and hold up nobody meanwhile."""
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from select import select
+
+import pytest
+
+from tests.service.spaces import served, small_space
+from unhub.service.http.api import application
+from unhub.service.http.safety import Access
+from unhub.service.http.server import listen, serving
+from unhub.service.limits import ServiceLimits
+
+pytestmark = pytest.mark.once
+
+HALF = b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+HANGING = 200
+
+
+@contextmanager
+def listening(limits: ServiceLimits, token: str | None = None) -> Iterator[int]:
+    """Serve the small space over real sockets, and yield the port."""
+    with (
+        served(small_space(bank=None), limits=limits) as (service, _),
+        listen("127.0.0.1", 0) as bound,
+        serving(application(service, Access(token)), bound, limits),
+    ):
+        yield bound.getsockname()[1]
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def searched(port: int) -> int:
+    """Search over a connection of its own, and return the status."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    client.request("POST", "/v1/search", json.dumps({"sample": 1}), {"content-type": "application/json"})
+    status = client.getresponse().status
+    client.close()
+    return status
+
+
+def is_healthy(client: socket.socket) -> bool:
+    """Ask for health over an open connection."""
+    client.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += client.recv(1 << 16)
+    return answer.startswith(b"HTTP/1.1 200 ")
+
+
+def seconds_until_closed(client: socket.socket) -> float:
+    """Send a letter now and then until the other side does not take any more."""
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < 6:
+        try:
+            client.sendall(b"x")
+        except OSError:
+            break
+        time.sleep(0.02)
+    return passed
+
+
+def rest(client: socket.socket) -> bytes:
+    """Return all that comes until the other side closes."""
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = client.recv(1 << 16)
+        except ConnectionResetError:
+            part = b""
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def test_half_of_a_head_is_closed_in_time_and_others_are_served_meanwhile() -> None:
+    with listening(ServiceLimits(head_seconds=2)) as port, ExitStack() as stack:
+        hanging = [stack.enter_context(connected(port)) for _ in range(HANGING)]
+        for client in hanging[1:]:
+            client.sendall(HALF)
+        assert [searched(port) for _ in range(5)] == [200] * 5
+        assert not select(hanging[1:], [], [], 0)[0]  # all of them still hang
+        answers = [rest(client) for client in hanging]
+    assert not answers[0]  # it sent nothing, as browsers do that connect ahead
+    assert all(answer.startswith(b"HTTP/1.1 408 ") for answer in answers[1:])
+    error = json.loads(answers[1].partition(b"\r\n\r\n")[2])["error"]
+    assert (error["argument"], error["problem"]) == ("head", "did not come within 2 seconds")
+
+
+def test_a_head_that_comes_bit_by_bit_is_closed_too() -> None:
+    with listening(ServiceLimits(head_seconds=0.5)) as port, connected(port) as client:
+        client.sendall(HALF)
+        assert seconds_until_closed(client) < 5
+
+
+def test_the_next_request_of_a_connection_has_a_deadline_of_its_own() -> None:
+    with listening(ServiceLimits(head_seconds=0.5)) as port, connected(port) as client:
+        for _ in range(4):  # longer than one deadline together
+            assert is_healthy(client)
+            time.sleep(0.2)
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert rest(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_of_a_request_that_was_refused_is_not_awaited_for_ever() -> None:
+    with listening(ServiceLimits(head_seconds=0.5), "a-token-of-some-length") as port, connected(port) as client:
+        client.sendall(HALF + b"content-length: 100000\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 401 ")
+        assert seconds_until_closed(client) < 5
+
+
+def test_who_does_not_read_is_cut_off() -> None:
+    asked = 400
+    with listening(ServiceLimits(answer_seconds=0.5)) as port, connected(port) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+        client.sendall(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * asked)
+        time.sleep(1)
+        assert rest(client).count(b"HTTP/1.1 200 ") < asked
+
+
+def test_of_too_many_connections_the_one_that_waits_longest_is_closed() -> None:
+    limits = ServiceLimits(head_seconds=60, connections=10)
+    with listening(limits) as port, ExitStack() as stack:
+        hanging = [stack.enter_context(connected(port)) for _ in range(40)]
+        assert searched(port) == 200
+        assert [rest(client) for client in hanging[:30]] == [b""] * 30
+        assert is_healthy(hanging[-1])
