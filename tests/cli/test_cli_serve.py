@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import unhub
 from tests.command import fail, write_inputs
 from tests.service.http.running import running
 from unhub import kernels
+from unhub.model import Head, Model, Tower, Towers
 
 pytestmark = pytest.mark.once
 
@@ -119,6 +121,31 @@ def test_a_mistake_is_one_line(own: Path, options: list[str], told: str) -> None
         (own / "texts.txt").write_text("short")
     error = fail(own, "serve", "--port", "0", *options) if "--port" not in options else fail(own, "serve", *options)
     assert told in error and error.count("\n") <= 1
+
+
+def write_model(path: Path, dimensions: int) -> None:
+    """Write a model that combines by a head what an encoder made."""
+    tower = Tower("none", dimensions, dimensions)
+    unhub.save(Model(Towers(tower, tower), Head("mf", dimensions)), path)
+
+
+def test_a_model_without_its_encoder_combines_vectors_and_says_that_it_takes_no_texts(own: Path) -> None:
+    write_model(own / "model.safetensors", 8)
+    options = ["--items", "items.npy", "--correction", "c.unhub", "--encoder", "model.safetensors"]
+    with running(options, own) as (process, port):
+        assert process.stdout is not None and "name that too, by a second --encoder" in process.stdout.readline()
+        vectors = np.load(own / "queries.npy")[:2].tolist()
+        assert len(get(port, "/v1/search", {"vectors": vectors, "combine": "head"})["hits"]) == 10
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            get(port, "/v1/search", {"text": "cake"})
+        error = json.load(refused.value)["error"]
+        assert "a model was named without its encoder" in error["problem"] and "--encoder" in error["remedy"]
+
+
+def test_a_model_of_another_space_is_refused(own: Path) -> None:
+    write_model(own / "model.safetensors", 4)
+    error = fail(own, "serve", "--items", "items.npy", "--correction", "c.unhub", "--encoder", "model.safetensors")
+    assert "--encoder gives vectors of 4 dimensions, the items have 8; name the one" in error
 
 
 def test_a_port_that_is_taken_is_named(own: Path) -> None:

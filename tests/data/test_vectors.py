@@ -67,6 +67,16 @@ def test_ids_of_several_kinds_are_refused(mixed: object) -> None:
     assert as_ids([np.int64(1), 2, np.uint8(3)], 3, "ids").tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("ends", [["b", "a\0"], ("a\0", "b"), np.array(["a\0", "b"], object)], ids=repr)
+def test_ids_that_end_in_nul_are_refused_since_an_array_drops_it(ends: object) -> None:
+    with pytest.raises(ValueError, match=r"ids has the id 'a.x00', which ends in NUL"):
+        Vectors(cast("Ids", ends), np.eye(2))
+    with pytest.raises(ValueError, match=r"among has the id 'a.x00', which ends in NUL"):
+        positions_of(ends, np.array(["a", "b"]), "among")
+    with pytest.raises(ValueError, match="which ends in NUL"):
+        positions_of("a\0", np.array(["a", "b"]), "among")
+
+
 def test_ids_may_be_a_list_of_strings_or_an_array_of_objects() -> None:
     assert as_ids(["x", "longer"], 2, "ids").dtype.kind == "U"
     assert as_ids(np.array(["x", "longer"], dtype=object), 2, "ids").tolist() == ["x", "longer"]

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -362,6 +363,64 @@ def test_a_refit_on_the_log_keeps_its_bank(tmp_path: Path) -> None:
     assert added.json()["version"] == "v2.1"
     with served(small_space(), state=tmp_path / "state") as (_, client):
         assert client.get("/v1/about").json()["version"] == "v2.1"
+
+
+def test_a_refit_on_the_bank_takes_that_of_the_active_version(tmp_path: Path) -> None:
+    def refitted(client: TestClient, bank: str) -> str:
+        assert client.post("/v1/refit", json={"method": "nnn:k=8", "bank": bank}).status_code == 202
+        offer = until(client, "/v1/refit", lambda _, found: found["state"] != "running")
+        assert offer["state"] == "offered", offer
+        client.post(f"/v1/corrections/{offer['version']}/activate")
+        why: str = client.get("/v1/corrections").json()["versions"][-1]["why"]
+        return why
+
+    with served(small_space(bank=None), log=tmp_path / "log", state=tmp_path / "state") as (service, client):
+        for row in cloud(30, 9).tolist():
+            client.post("/v1/search", json={"vector": row})
+        assert "the log, 30 queries" in refitted(client, "log")
+        client.post("/v1/search", json={"vector": cloud(1, 10)[0].tolist()})
+        assert "the bank of the active version, 30 queries" in refitted(client, "bank")
+        assert service.live.now.bank is not None and len(service.live.now.bank) == 30
+        assert client.get("/v1/about").json()["bank"] == {"queries": 30}
+    with served(small_space(bank=None), state=tmp_path / "state") as (service, client):  # it kept that bank
+        assert client.get("/v1/about").json()["can"]["refit"]
+        body = {"ids": ["n"], "vectors": cloud(1, 5).tolist()}
+        assert client.post("/v1/items", json=body).json()["version"] == "v3.1"
+
+
+@pytest.mark.parametrize("method", ["dualis", "dbsn", "dualdis"])
+def test_items_that_a_correction_cannot_follow_are_refused_until_a_refit(method: str) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        fitted = unhub.fit(space.gallery.held, space.bank, bank_items=cloud(30, 9), method=method)
+    body = {"ids": ["n"], "vectors": cloud(1, 5).tolist()}
+    with served(replace(space, correction=fitted)) as (_, client):
+        error = told(client.post("/v1/items", json=body))
+        assert error["argument"] == "items" and method in error["problem"] and "/v1/refit" in error["remedy"]
+        if not isinstance(fitted, unhub.Bias):
+            error = told(client.request("DELETE", "/v1/items", json={"ids": ["i1"]}))
+            assert error["argument"] == "items" and "/v1/refit" in error["remedy"]
+        client.post("/v1/refit", json={"method": "nnn:k=8"})
+        until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
+        client.post("/v1/corrections/v2/activate")
+        assert client.post("/v1/items", json=body).json() == {"version": "v2.1", "items": ITEMS + 1}
+
+
+def test_a_service_that_cannot_start_lets_its_folders_go(tmp_path: Path) -> None:
+    state, log = tmp_path / "state", tmp_path / "log"
+    with served(state=state, log=log):
+        pass
+    kept = (state / "corrections" / "v1.json").read_text()
+    (state / "corrections" / "v1.json").write_text("{")
+    with pytest.raises(ValueError, match="is not what `unhub serve --state` wrote"), served(state=state, log=log):
+        pass
+    (state / "corrections" / "v1.json").write_text(kept)
+    (log / "log.json").write_text('{"query_log": 1, "dimensions": 3}')  # found wrong after the folder of marks is held
+    with pytest.raises(ValueError, match="holds queries of 3 dimensions"), served(state=state, log=log):
+        pass
+    (log / "log.json").write_text(f'{{"query_log": 1, "dimensions": {DIMENSIONS}}}')
+    with served(state=state, log=log) as (_, client):
+        assert client.get("/readyz").status_code == 200
 
 
 def test_marks_are_labels_that_eval_reads(tmp_path: Path) -> None:

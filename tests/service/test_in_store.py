@@ -40,13 +40,41 @@ def test_a_store_is_searched_in_its_engine(gallery: Gallery) -> None:
         body = {"sample": 5, "where": "price < 3", "k": 10}
         assert {hit["id"] for hit in client.post("/v1/search", json=body).json()["hits"]} == {"i0", "i1", "i2"}
         error = told(client.post("/v1/search", json={"sample": 5, "where": "no such filter <"}))
-        assert "where" in (error["argument"], *error["problem"].split()) or error["argument"] == "store"
+        assert error["argument"] == "where" and error["problem"].startswith("was refused by the engine: could not")
         assert "i7" not in [hit["id"] for hit in client.post("/v1/search", json={"item": "i7"}).json()["hits"]]
         assert until(client, "/v1/hubs", lambda status, _: status == 200, 120)["queries"] == 70
         assert client.get("/v1/items/i1").json()["text"] == "first"
         assert client.get("/v1/about").json()["can"]["combine"] == ["sa", "mf"]
         error = told(client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 1).tolist()}))
         assert "are in a store" in error["problem"]
+
+
+def test_a_store_that_is_down_is_told_and_comes_back(
+    gallery: Gallery, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unhub.service.store_probe.GOOD_SECONDS", 0.0)
+    table, away = tmp_path / "photos.lance", tmp_path / "away"
+    with kernels.prefer("numpy"):
+        space = replace(small_space(samples=None, bank=None), gallery=gallery)
+    asked = {"vector": cloud(1, 3)[0].tolist()}
+    with served(space, allow_where=True) as (_, client):
+        assert client.get("/readyz").status_code == 200
+        table.rename(away)
+        for answer in (
+            client.get("/readyz"),
+            client.post("/v1/search", json=asked),
+            client.post("/v1/search", json={**asked, "where": "price < 3"}),
+            client.post("/v1/search", json={"item": "i1"}),
+            client.get("/v1/items/i1"),
+        ):
+            error = told(answer, 503)
+            assert (error["argument"], error["problem"]) == ("store", "does not answer")
+            assert str(tmp_path) not in answer.text
+        assert client.get("/healthz").status_code == 200
+        assert str(tmp_path) in caplog.text  # who runs the service is told which store, and why
+        away.rename(table)
+        assert client.get("/readyz").status_code == 200
+        assert client.post("/v1/search", json=asked).status_code == 200
 
 
 def test_sql_of_callers_is_refused_unless_it_was_allowed(gallery: Gallery) -> None:

@@ -22,6 +22,7 @@ from PIL import Image
 import unhub
 from tests import browser, shapes, tiny_encoders
 from tests.service.http.running import running
+from unhub.stores.store import StoredItems
 
 pytestmark = pytest.mark.once
 
@@ -533,6 +534,22 @@ def test_the_copied_python_reads_the_files(
     namespace: dict[str, Any] = {}
     exec(page.value("document.querySelectorAll('.calls code')[1].textContent"), namespace)
     assert [hostile(one) for one in namespace["ids"][0].tolist()] == names(page, "corrected")
+
+
+def test_the_copied_python_fetches_an_item_of_a_store(page: browser.Page, files: Path, tmp_path: Path) -> None:
+    items = unhub.read_vectors(files / "items.npy")
+    store = unhub.store(f"lancedb:{tmp_path}#photos")
+    store.create(items.dimensions, "cosine")
+    store.write(StoredItems(items.ids, items.block(0, len(items))))
+    with serving(files, "--store", f"lancedb:{tmp_path}#photos", "--correction", "c.unhub") as address:
+        search(page, address, DESKTOP, item=3)
+        page.click(".calls summary")
+        namespace: dict[str, Any] = {}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(files)
+            exec(page.value("document.querySelectorAll('.calls code')[1].textContent"), namespace)
+        answer = posted(address, "/v1/search", {"item": 3})
+    assert namespace["ids"][0].tolist() == [hit["id"] for hit in answer["hits"]]
 
 
 def test_what_was_meant_is_kept(page: browser.Page, gallery: str, files: Path) -> None:

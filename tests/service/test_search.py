@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import unhub
+from tests.compute.test_range import bent
 from tests.service.spaces import ITEMS, cloud, served, small_space, told
 from unhub import Vectors, kernels
 from unhub.service.served import Gallery, ServedSpace
@@ -229,3 +230,35 @@ def test_ids_that_a_page_would_round_are_refused(large: int) -> None:
         pass
     with served(of(1 << 53)) as (_, client):
         assert client.post("/v1/search", json={"item": 1 << 53}).status_code == 200
+
+
+def test_an_id_that_ends_in_nul_is_no_other_id() -> None:
+    with served() as (_, client):
+        for path in ("/v1/items/i1%00", "/images/i1%00"):
+            assert told(client.get(path), 404)["argument"] == "id"
+        one = "i1\0"
+        vector = cloud(1, 4)[0].tolist()
+        for path, body in (
+            ("/v1/search", {"item": one}),
+            ("/v1/search", {"sample": 0, "among": [one]}),
+            ("/v1/search", {"sample": 0, "exclude": [one]}),
+            ("/v1/rerank", {"ids": [[one]], "scores": [[0.5]]}),
+            ("/v1/items", {"ids": ["n\0"], "vectors": [vector]}),
+        ):
+            assert "ends in NUL" in told(client.post(path, json=body), 422)["problem"]
+        assert "ends in NUL" in told(client.request("DELETE", "/v1/items", json={"ids": [one]}), 422)["problem"]
+        assert client.get("/v1/about").json()["items"] == 60
+
+
+def test_scores_beyond_float32_are_an_error_in_words() -> None:
+    items, fitted, queries = bent()
+    space = ServedSpace("long", Gallery(Vectors(np.arange(len(items)), items), {}), fitted)
+    with served(space) as (_, client):
+        error = told(client.post("/v1/search", json={"vector": queries[0].tolist(), "k": 10}))
+        assert error["argument"] == "strength" and "the largest float32" in error["problem"] and error["remedy"]
+        assert client.post("/v1/search", json={"vector": queries[0].tolist(), "strength": 0}).status_code == 200
+        error = told(client.post("/v1/search", json={"vector": [3e38] * 8}))
+        assert error["argument"] == "vector" and "overflow float32" in error["problem"]
+        scores = [[-1.5e38, 1e38]]
+        error = told(client.post("/v1/rerank", json={"ids": [[0, 1]], "scores": scores, "k": 2}))
+        assert error["argument"] == "strength"

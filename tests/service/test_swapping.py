@@ -81,7 +81,7 @@ def test_no_answer_fails_and_each_belongs_to_one_version(tmp_path: Path) -> None
 
         learn()
         bound: socket.socket = listen("127.0.0.1", 0)
-        with serving(application(service, Access()), bound):
+        with serving(application(service, Access()), bound, service.limits):
             port = bound.getsockname()[1]
             clients = [
                 threading.Thread(target=ask_for_ever, args=(port, cloud(20, 100 + one), stop, answers.append))

@@ -17,6 +17,7 @@ from unhub.cli.options import VECTORS, Index, ItemIds, ItemTexts, NoNotes, Query
 from unhub.errors import ArgumentError, optional
 
 if TYPE_CHECKING:
+    from unhub.correction import Correction
     from unhub.data.vectors import Vectors
     from unhub.model import Model
     from unhub.service.encoders import QueryEncoder
@@ -238,6 +239,7 @@ def _space(named: _Named, gallery: Vectors | Store | None, threads: int | None) 
         assert named.correction is not None
         fitted = files.load(named.correction, "correction")
     encoder, model = _encoder(named.encoders)
+    _check_encoder(encoder, model, fitted)
     with argument("--item-texts"):
         said = [] if named.item_texts is None else files.read_texts(named.item_texts).where_known(fitted.ids)
     with argument("--item-images", "item_images"):
@@ -293,6 +295,16 @@ def _encoder(names: list[str]) -> tuple[QueryEncoder | None, Model | None]:
         return (open_encoder(others[0], model) if others else None), model
 
 
+def _check_encoder(encoder: QueryEncoder | None, model: Model | None, fitted: Correction) -> None:
+    """Raise unless texts become vectors of the items' space: here, and not when somebody searches."""
+    with argument("--encoder", "model"):
+        made = None if encoder is None else encoder.texts(["a picture"]).shape[1]
+    made = model.dimensions if model is not None else made
+    if made is not None and made != fitted.source.dimensions:
+        problem = f"gives vectors of {made} dimensions, the items have {fitted.source.dimensions}"
+        raise ArgumentError("--encoder", problem, "name the one that the items were embedded with")
+
+
 def _samples(named: _Named) -> SampleQueries | None:
     from unhub import files
     from unhub.service.served import SampleQueries
@@ -322,6 +334,8 @@ def _say(service: Service, address: str, port: int, quiet: bool) -> None:
     now = service.live.now
     if now.correction_name != service.live.given:
         echo(f"{now.correction_name} ({now.correction.spec}) was active and is again; {service.live.given} was given.")
+    if service.space.head is not None and service.space.encoder is None:
+        echo("Texts are not taken: the model stands on an encoder; name that too, by a second --encoder.")
     if service.state is None:
         echo("Versions, added items and marks end with the service; --state DIR keeps them.")
     if service.log is not None:

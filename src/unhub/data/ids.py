@@ -38,7 +38,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
             f"{len(array)} {'id' if len(array) == 1 else 'ids'}" if array.ndim == 1 else f"ids of shape {array.shape}"
         )
         raise ArgumentError(name, f"has {found}, {count} are needed", "give one id for each")
-    _check_one_kind(ids, name)
+    _check_unchanged(ids, name)
     if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
@@ -111,20 +111,26 @@ def _flat(ids: object, name: str) -> NDArray[np.generic]:
         array = np.empty((0, 0))  # lists of different lengths
     if array.ndim != 1:
         raise ArgumentError(name, "must be a flat list of ids, got a list of lists")
-    _check_one_kind(ids, name)
+    _check_unchanged(ids, name)
     return array.astype(np.str_) if array.dtype.kind == "O" and _all_text(array) else array
 
 
-def _check_one_kind(ids: object, name: str) -> None:
-    """Raise if a list or an object array has ids of several types, which numpy would convert to one."""
+def _check_unchanged(ids: object, name: str) -> None:
+    """Raise for what numpy would convert: ids of several types in a list or an object array, texts that end in NUL."""
     listed = isinstance(ids, list | tuple) or (isinstance(ids, np.ndarray) and ids.dtype.kind == "O")
-    types = {type(one): one for one in cast("Sequence[object]", ids)} if listed else {}
-    kinds = {_kind(found): one for found, one in types.items()}
+    given = cast("Sequence[object]", ids) if listed else [ids] if isinstance(ids, str) else []
+    kinds = {_kind(found): one for found, one in {type(one): one for one in given}.items()}
     if len(kinds) > 1:
         first, second = list(kinds.values())[:2]
         raise ArgumentError(
             name, f"has ids of several types, for example {first!r} and {second!r}", "give all integers or all strings"
         )
+    if str in kinds:
+        for one in given:
+            if str(one).endswith("\0"):
+                raise ArgumentError(
+                    name, f"has the id {one!r}, which ends in NUL", "arrays of texts drop it: rename it"
+                )
 
 
 def _kind(found: type) -> type:

@@ -310,7 +310,5 @@ def check_range(corrected: NDArray[np.floating]) -> None:
     That is possible only if strength * bias is above SAFE_SHIFT, so it is called only then.
     """
     if row_not_finite(corrected) is not None:
-        raise ValueError(
-            f"some corrected scores exceed {LARGEST_FLOAT32:.6g}, the largest float32: similarity and strength * bias "
-            "are too large together; use a smaller strength, or scale the vectors and refit"
-        )
+        problem = f"times a bias leaves corrected scores beyond {LARGEST_FLOAT32:.6g}, the largest float32"
+        raise ArgumentError("strength", problem, "use a smaller one, or scale the vectors and refit")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from unhub.arrays import Float64, Ids
 from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.ids import no_id
+from unhub.data.vectors import check_range
 from unhub.errors import ArgumentError, check_whole
 from unhub.search.hits import Hits, Names, Positions
 
@@ -65,6 +66,8 @@ def reranked(ids: Ids, scores: Float64, correction: Bias, k: int, weights: Float
         )[:, 0]
         weights = correction.weights(raw_best, weights)
     corrected = np.where(empty, -np.inf, scores - weights[:, None] * correction.bias[positions])
+    with np.errstate(over="ignore"):
+        check_range(np.where(empty, 0, corrected).astype(np.float32))
     order = np.argsort(-corrected, axis=1, kind="stable")[:, :k]
     found = np.full((len(ids), k), no_id(ids.dtype), ids.dtype)
     best = np.full((len(ids), k), -np.inf, np.float32)

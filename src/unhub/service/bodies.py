@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from unhub.service.limits import MOST_IDS
 
-ItemId: TypeAlias = StrictInt | StrictStr
+
+def _without_end(one: int | str) -> int | str:
+    if isinstance(one, str) and one.endswith("\0"):
+        raise ValueError(f"the id {one!r} ends in NUL, and no id does")  # arrays of texts would drop it
+    return one
+
+
+ItemId: TypeAlias = Annotated[StrictInt | StrictStr, AfterValidator(_without_end)]
 Vector: TypeAlias = Annotated[list[FiniteFloat], Field(min_length=1)]
 WAYS = ("text", "texts", "vector", "vectors", "item", "sample", "picture")
 
@@ -35,6 +51,11 @@ class QueryBody(_Body):
             named = " and ".join(given) if given else "none"
             raise ValueError(f"give exactly one of {', '.join(WAYS)}; got {named}")
         return self
+
+    @property
+    def way(self) -> str:
+        """The name of what is asked with."""
+        return next(name for name in WAYS if getattr(self, name) is not None)
 
 
 class SearchBody(QueryBody):

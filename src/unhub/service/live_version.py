@@ -233,7 +233,20 @@ def _same_extra(correction: Correction, gallery: Gallery) -> set[Id]:
     return {one for one, print_ in named if fitted.get(one) == print_}
 
 
+def _check_follows(correction: Correction, change: str) -> None:
+    """Raise for a correction that only a fit on all items could follow; change: "added" or "removed"."""
+    why = ""
+    if not isinstance(correction, unhub.Bias):
+        why = "is more than one number per item"
+    elif change == "added" and correction.source.bank_items is not None:
+        why = "was fitted with bank items, which the service does not have"
+    if why:
+        remedy = "POST /v1/refit, which offers a version that follows the items; activate it first"
+        raise ArgumentError("items", f"cannot be {change}: the active correction, {correction.spec}, {why}", remedy)
+
+
 def _extended(correction: Correction, new: Vectors, bank: Vectors | None) -> Correction:
+    _check_follows(correction, "added")
     if bank is None:
         remedy = "start the service with --bank, the queries that the correction was fitted on"
         raise ArgumentError("bank", "is missing, and new items are corrected by it", remedy)
@@ -245,6 +258,7 @@ def _extended(correction: Correction, new: Vectors, bank: Vectors | None) -> Cor
 
 def _reduced(now: Version, ids: Sequence[Id]) -> Correction:
     """Return the correction of a version without some items; some methods must look at the bank again for that."""
+    _check_follows(now.correction, "removed")
     gone = now.names.several(list(ids), "ids")
     named = now.correction.ids[gone]
     try:

@@ -177,6 +177,8 @@ def _methods(method: str | None) -> str | list[str]:
     if found.kind == "plan":
         problem = f"{method!r} is a plan: it balances a whole batch of queries, and a service answers one at a time"
         raise ArgumentError("method", problem, "name one that is one number per item, such as is or nnn")
+    if found.dual or found.joint:
+        raise ArgumentError("method", f"{method!r} needs bank items too", "fit it yourself, and upload it")
     if found.kind != "bias":
         raise ArgumentError("method", f"{method!r} is more than one number per item", "fit it yourself, and upload it")
     return [method]

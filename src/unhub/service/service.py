@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
@@ -40,6 +41,7 @@ from unhub.service.metrics import Metrics
 from unhub.service.questions import Question, Reply, check_vectors, find_all
 from unhub.service.refits import Refits, RefitTask, stacked_bank
 from unhub.service.served import ServedSpace
+from unhub.service.store_probe import StoreProbe
 from unhub.service.version import Version
 from unhub.stores.store import Store
 
@@ -75,39 +77,56 @@ class Service:
         """
         self.space, self.limits, self.state = space, limits, state
         self._allow_where = allow_where
-        self._held = None if state is None else hold_folder(state, "state")  # before anything in it is read or changed
-        self.live = LiveVersion(space, state)
-        dimensions = cast("int", self.live.now.correction.source.dimensions)
-        self.marks = None if state is None else Marks(state / MARKS, dimensions)
-        self.log = None if log is None else LogWriter(log, dimensions)
-        self.metrics = Metrics(self.live.now)
-        self.asked = AskedQueries.of(space)
-        self._counts: Background[HubCounts] = Background("hub counts")
-        self._verdicts: Background[BankReport] = Background("bank")
-        self._refits = Refits(self.live.offer, self.live.drop, space.index, space.threads)
-        self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
-        self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
-        items = space.gallery.items
-        self._deployed = isinstance(items, Store) and space.index is None and live_record(items) is not None
         self._looked: tuple[float, Version, Json] | None = None
-        self._changing = ThreadPoolExecutor(1, "changes")
+        with ExitStack() as ending:  # what was begun ends in the opposite order, also where the rest cannot be begun
+            if state is not None:
+                ending.callback(os.close, hold_folder(state, "state"))  # before anything in it is read or changed
+            self.live = LiveVersion(space, state)
+            dimensions = cast("int", self.live.now.correction.source.dimensions)
+            self.marks = None if state is None else Marks(state / MARKS, dimensions)
+            if self.marks is not None:
+                ending.callback(self.marks.close)
+            self.log = None if log is None else LogWriter(log, dimensions)
+            if self.log is not None:
+                ending.callback(self.log.close)
+            self.metrics = Metrics(self.live.now)
+            self.asked = AskedQueries.of(space)
+            items = space.gallery.items
+            self._probe = StoreProbe(items) if isinstance(items, Store) else None
+            self._searched_there = self._probe is not None and space.index is None
+            self._deployed = self._searched_there and live_record(cast("Store", items)) is not None
+            if self._probe is not None:
+                ending.callback(self._probe.close)
+            self._verdicts: Background[BankReport] = Background("bank")
+            self._counts: Background[HubCounts] = Background("hub counts")
+            self._refits = Refits(self.live.offer, self.live.drop, space.index, space.threads)
+            self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
+            self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
+            self._changing = ThreadPoolExecutor(1, "changes")
+            for one in (self._verdicts, self._counts, self._refits, self._searching, self._encoding):
+                ending.callback(one.close)
+            ending.callback(self._changing.shutdown)
+            self._count()
+            self._ending = ending.pop_all()
         self.ready = True
-        self._count()
 
     def close(self) -> None:
         """Answer what waits, and end."""
         self.ready = False
-        self._changing.shutdown()
-        self._encoding.close()
-        self._searching.close()
-        self._refits.close()
-        self._counts.close()
-        self._verdicts.close()
-        for one in (self.log, self.marks):
-            if one is not None:
-                one.close()
-        if self._held is not None:
-            os.close(self._held)
+        self._ending.close()
+
+    async def unready(self) -> Refused | None:
+        """Return why searches are not answered now, None if they are."""
+        if not self.ready:
+            return Refused(503, "service", "is ending", "ask another one")
+        depends = self._probe is not None and self._searched_there
+        return _store_is_down() if depends and not await cast("StoreProbe", self._probe).answers() else None
+
+    def store_failed(self, error: ArgumentError) -> Refused:
+        """Return what callers hear of an error of the store, whose address is not theirs to know."""
+        if self._probe is not None:
+            self._probe.tell(str(error))
+        return _store_is_down()
 
     # What is served
 
@@ -131,7 +150,7 @@ class Service:
                 "samples": 0 if space.samples is None else len(space.samples),
                 "combine": list(space.combinations),
                 "mark": self.marks is not None,
-                "refit": not self._deployed and (space.bank is not None or self.log is not None),
+                "refit": not self._deployed and (version.bank is not None or self.log is not None),
                 "log": self.log is not None,
                 "state": self.state is not None,
             },
@@ -142,6 +161,7 @@ class Service:
                 "ids": MOST_IDS,
             },
             "demo": space.demo,
+            "store": isinstance(space.gallery.items, Store),
             "python": list(space.recipe),
         }
 
@@ -182,8 +202,16 @@ class Service:
         _ = question.key  # which checks the filter
         try:
             found = await self._searching.ask(question)
+        except ArgumentError as error:
+            if error.name == "queries":
+                raise error.of(body.way) from error
+            # An engine that answers, and refuses a search with a filter, refuses the filter.
+            if error.name != "store" or body.where is None or self._probe is None or not await self._probe.answers():
+                raise
+            told = error.problem.removeprefix(f"{cast('Store', version.gallery.items).address}: ")
+            raise ArgumentError("where", f"was refused by the engine: {told}", error.remedy) from error
         except ValueError as error:
-            if body.where is None or isinstance(error, ArgumentError):
+            if body.where is None:
                 raise
             raise ArgumentError("where", f"was refused by the engine: {error}") from error
         answer = answer_of(question, found, self.describing(version))
@@ -373,30 +401,36 @@ class Service:
 
     def refit(self, body: RefitBody) -> Json:
         """Begin to fit again, in the background."""
-        version, space = self.live.now, self.space
+        version = self.live.now
         if self._deployed:
             problem = "cannot be tried: the store searches by the correction that was deployed to it"
             raise ArgumentError("refit", problem, "run `unhub fit`, `unhub deploy` and `unhub switch`, and start again")
-        logged = None
-        if body.bank != "bank":
-            if self.log is None:
-                raise ArgumentError("bank", f"is {body.bank!r}, but no queries are logged", "start with --log DIR")
-            self.log.flush()
-            logged = self.log.latest(MOST_LOGGED)
-            if not len(logged):
-                raise ArgumentError("bank", f"is {body.bank!r}, but nothing was logged yet", "search first")
-        if body.bank != "log" and space.bank is None:
-            raise ArgumentError("bank", "is missing", "start with --bank, or fit on the log")
-        if logged is None:
-            bank, said = cast("Vectors", space.bank), "the bank"
-        elif body.bank == "log" or space.bank is None:
-            bank, said = Vectors(np.arange(len(logged)), logged), "the log"
-        else:
-            more = Vectors(np.arange(len(logged)), logged)
-            bank, said = stacked_bank(space.bank, more), "the bank and the log"
+        bank, said = self._refit_bank(body.bank, version)
         said = f"{said}, {len(bank):,} queries"
-        task = RefitTask(version, bank, None if logged is None else bank, body.method, self.asked, said)
-        return asdict(self._refits.start(task))
+        kept = None if bank is self.space.bank else bank
+        return asdict(self._refits.start(RefitTask(version, bank, kept, body.method, self.asked, said)))
+
+    def _refit_bank(self, name: str, version: Version) -> tuple[Vectors, str]:
+        """Return the queries to fit on, and what they are in words.
+
+        The bank is that of the active version. Together with the log it is the one of the start: that of the active
+        version may be the log.
+        """
+        bank = version.bank if name == "bank" else self.space.bank
+        if name != "log" and bank is None:
+            raise ArgumentError("bank", "is missing", "start with --bank, or fit on the log")
+        if name == "bank":
+            return cast("Vectors", bank), "the bank" if bank is self.space.bank else "the bank of the active version"
+        if self.log is None:
+            raise ArgumentError("bank", f"is {name!r}, but no queries are logged", "start with --log DIR")
+        self.log.flush()
+        rows = self.log.latest(MOST_LOGGED)
+        if not len(rows):
+            raise ArgumentError("bank", f"is {name!r}, but nothing was logged yet", "search first")
+        logged = Vectors(np.arange(len(rows)), rows)
+        if name == "log":
+            return logged, "the log"
+        return stacked_bank(cast("Vectors", bank), logged), "the bank of the start and the log"
 
     def refit_status(self) -> Json:
         """Return how the refit stands."""
@@ -462,8 +496,10 @@ class Service:
 
     async def _encoded(self, name: str, texts: Sequence[str]) -> Float32:
         if self.space.encoder is None:
-            remedy = "send a vector or a sample, or start the service with --encoder"
-            raise ArgumentError(name, "cannot be turned into a vector: no encoder was named", remedy)
+            alone = "no encoder was named" if self.space.head is None else "a model was named without its encoder"
+            second = "" if self.space.head is None else " for each of the two"
+            remedy = f"send a vector or a sample, or start the service with --encoder{second}"
+            raise ArgumentError(name, f"cannot be turned into a vector: {alone}", remedy)
         self.limits.check_count(name, len(texts))
         self.limits.check_text(name, texts)
         return np.concatenate(await asyncio.gather(*(self._encoding.ask(text) for text in texts)))
@@ -502,6 +538,10 @@ class Service:
         texts = body.texts if body.texts is not None else [] if body.text is None else [body.text]
         encoder = self.space.encoder
         return [] if encoder is None else [word for text in texts for word in encoder.unknown(text)]
+
+
+def _store_is_down() -> Refused:
+    return Refused(503, "store", "does not answer", "try again later; the service printed why")
 
 
 def _check_candidates(ids: Sequence[Id], scores: Sequence[float]) -> None:

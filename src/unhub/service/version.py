@@ -171,7 +171,8 @@ def _search(
 
 
 def _fits(one: Id) -> bool:
-    return isinstance(one, str) or -(1 << 63) <= one < 1 << 63
+    # An array of texts would drop the NUL and find another id.
+    return not one.endswith("\0") if isinstance(one, str) else -(1 << 63) <= one < 1 << 63
 
 
 def check_servable(correction: Correction) -> None:

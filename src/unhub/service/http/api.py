@@ -37,6 +37,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "The body is too large.",
         422: "The body is not as described.",
         429: "Too many requests at the same time.",
+        503: "The store does not answer, or the service is ending.",
     }.items()
 }
 
@@ -54,16 +55,18 @@ def application(service: Service, access: Access) -> FastAPI:
     app.add_middleware(Guard, access=access, limits=service.limits, observe=service.metrics.request)
     if access.origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(access.origins), allow_methods=["*"], allow_headers=["*"])
-    _add_errors(app)
+    _add_errors(app, service)
     _add_pages(app, service)
     for routes in (search_routes, item_routes, change_routes):
         app.include_router(routes(service))
     return app
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, service: Service) -> None:
     @app.exception_handler(ArgumentError)
     async def wrong(request: Request, error: ArgumentError) -> Response:
+        if error.name == "store" and not isinstance(error, Refused):
+            error = service.store_failed(error)
         status = error.status if isinstance(error, Refused) else 404 if isinstance(error, UnknownItem) else 400
         return Response(problem_of(error), status, media_type="application/json")
 
@@ -103,9 +106,9 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", tags=["health"])
     async def readyz() -> dict[str, str]:
-        """Say that searches are answered, and that the service is not about to end."""
-        if not service.ready:
-            raise Refused(503, "service", "is ending", "ask another one")
+        """Say that searches are answered: the store, if there is one, answers, and the service is not about to end."""
+        if (reason := await service.unready()) is not None:
+            raise reason
         return {"status": "ready"}
 
     @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -57,10 +57,13 @@ class LogWriter:
         """Open or create the log; raise an error about `argument` if it is of other queries or in use."""
         self.folder, self.dimensions, self._segment_bytes = folder, dimensions, segment_bytes
         _prepare(folder, dimensions, argument)
-        self._lock = hold_folder(folder, argument)
-        present = segments(folder)
-        self._number = int(present[-1].stem) if present else 0
-        self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
+        with ExitStack() as undo:
+            self._lock = hold_folder(folder, argument)
+            undo.callback(os.close, self._lock)
+            present = segments(folder)
+            self._number = int(present[-1].stem) if present else 0
+            self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
+            undo.pop_all()
         self._files: tuple[IO[bytes], IO[bytes]] | None = None
         self._path, self._first = folder, self._next_id  # of the segment, and the id of its first row
         self._waiting: deque[LogEntry] = deque()

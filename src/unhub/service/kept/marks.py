@@ -22,10 +22,10 @@ class Marks:
 
     def __init__(self, folder: Path, dimensions: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._queries = LogWriter(folder / QUERIES, dimensions, "state")
         self._path = folder / RELEVANCE
         self._lock = threading.Lock()
         self.count = _mended(self._path)
+        self._queries = LogWriter(folder / QUERIES, dimensions, "state")  # last: it holds its folder
 
     def add(self, vectors: Float32, item: Id, version: str) -> int:
         """Keep a mark for each query vector, (queries, dimensions); return how many there are now."""

@@ -30,7 +30,10 @@ const QUERIES = {
   text: ({ text }) => [`queries = encode([${literal(text)}])`],
   texts: ({ texts }) => [`described = encode([${texts.map(literal).join(", ")}])  # several descriptions of one item`],
   sample: ({ sample }) => [`queries = samples.rows[samples.ids == ${literal(sample)}]`],
-  item: ({ item }) => [`queries = items.rows[items.ids == ${literal(item)}]`],
+  item: ({ item }, { store }) =>
+    store
+      ? ["import numpy", `queries = items.source().fetch(numpy.array([${literal(item)}])).rows`]
+      : [`queries = items.rows[items.ids == ${literal(item)}]`],
   picture: () => ['queries = encoder.images(["picture.jpg"])'],
 };
 
@@ -47,7 +50,7 @@ export function asPython(body, about) {
     about.version === FIRST_VERSION
       ? []
       : [`# The service answers by ${about.version}: load that correction for the same answers.`];
-  return [...about.python, ...other, "", ...QUERIES[kind](body), search].join("\n");
+  return [...about.python, ...other, "", ...QUERIES[kind](body, about), search].join("\n");
 }
 
 /** Copy a text; where the browser forbids it, as on plain http, by a selection. */
