@@ -1,7 +1,9 @@
 """Changes while serving: items, versions, refits and marks; what is kept, and what a restart finds."""
 
+import gc
 import threading
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served
 from unhub import Vectors, kernels
 from unhub.errors import ArgumentError
 from unhub.methods import METHODS
+from unhub.service.kept.versions import KeptVersions, now_because
+from unhub.service.refits import Refits, RefitTask
 from unhub.service.version import Version
 
 pytestmark = pytest.mark.once
@@ -312,6 +316,7 @@ def test_a_refit_is_cancelled_and_an_offer_is_dropped() -> None:
     [
         ({"method": "otn"}, "method"),
         ({"method": "gc"}, "method"),
+        ({"method": "dualis"}, "method"),
         ({"method": "nonsense"}, "method"),
         ({"bank": "log"}, "bank"),
         ({"bank": "both"}, "bank"),
@@ -321,6 +326,24 @@ def test_a_refit_that_cannot_be_served_is_refused(body: dict[str, str], argument
     with served() as (_, client):
         assert told(client.post("/v1/refit", json=body))["argument"] == argument
         assert client.get("/v1/refit").json()["state"] == "idle"
+
+
+def test_an_offer_that_comes_after_the_cancelling_is_dropped() -> None:
+    space = small_space()
+    with served(space) as (service, _):
+        dropped: list[str] = []
+
+        def offer(*given: Any) -> str:
+            refits.cancel()  # between the last look at it and the offer
+            return "v2"
+
+        refits = Refits(offer, dropped.append, None, None)
+        assert space.bank is not None
+        refits.start(RefitTask(service.live.now, space.bank, None, "nnn:k=8", None, "the bank"))
+        while refits.status.state == "running":
+            time.sleep(0.01)
+        refits.close()
+    assert (dropped, refits.status.state) == (["v2"], "cancelled")
 
 
 def test_one_refit_runs_at_a_time_also_after_it_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,6 +444,48 @@ def test_a_service_that_cannot_start_lets_its_folders_go(tmp_path: Path) -> None
     (log / "log.json").write_text(f'{{"query_log": 1, "dimensions": {DIMENSIONS}}}')
     with served(state=state, log=log) as (_, client):
         assert client.get("/readyz").status_code == 200
+
+
+def test_a_kept_bank_is_not_held_in_memory(tmp_path: Path) -> None:
+    kept = KeptVersions(tmp_path)
+    with kernels.prefer("numpy"):
+        made = kept.add(small_space().correction, now_because("A test."), Vectors(np.arange(9), cloud(9, 2)))
+    assert made.bank is not None and made.bank is kept["v1"].bank
+    assert isinstance(made.bank.rows, np.memmap) and np.array_equal(made.bank.block(0, 9), cloud(9, 2))
+
+
+def test_a_change_that_cannot_be_written_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    body = {"ids": ["n"], "vectors": cloud(1, 5).tolist()}
+    with served(state=tmp_path) as (_, client):
+        (tmp_path / "items").rmdir()
+        (tmp_path / "items").write_text("in the way")
+        error = told(client.post("/v1/items", json=body), 503)
+        assert error["argument"] == "state" and str(tmp_path) not in error["problem"]
+        assert client.get("/v1/about").json()["version"] == "v1"
+
+
+def test_a_count_that_failed_fails_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any) -> None:
+        raise ValueError("a count that fails")
+
+    monkeypatch.setattr("unhub.service.service.count_hubs", broken)
+    with served() as (_, client):
+        time.sleep(0.1)
+        assert client.post("/v1/corrections/v1/activate").json()["version"] == "v1"
+
+
+def test_an_old_version_is_forgotten() -> None:
+    def counted(client: TestClient) -> None:
+        until(client, "/v1/hubs", lambda status, _: status == 200)
+        search(client)
+
+    with served() as (service, client):
+        counted(client)
+        before = weakref.ref(service.live.now)
+        client.post("/v1/items", json={"ids": ["n"], "vectors": cloud(1, 5).tolist()})
+        counted(client)
+        gc.collect()
+        assert before() is None  # and with it the index
 
 
 def test_marks_are_labels_that_eval_reads(tmp_path: Path) -> None:

@@ -1,5 +1,12 @@
 """Searches over HTTP: the numbers of a searcher, and errors that name the argument."""
 
+import asyncio
+import base64
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +17,9 @@ import unhub
 from tests.compute.test_range import bent
 from tests.service.spaces import ITEMS, cloud, served, small_space, told
 from unhub import Vectors, kernels
+from unhub.arrays import Float32
+from unhub.search.hits import Id
+from unhub.service.kept.picture_files import PictureFiles
 from unhub.service.served import Gallery, ServedSpace
 
 pytestmark = pytest.mark.once
@@ -172,6 +182,67 @@ def test_rerank_is_that_of_the_library() -> None:
             assert error["argument"] == "scores" and "beyond float32" in error["problem"]
         error = told(client.post("/v1/rerank", json={"ids": [["i1", "i2", "i1"]], "scores": [[0.3, 0.2, 0.1]]}))
         assert error["argument"] == "ids" and "'i1' more than once" in error["problem"]
+
+
+def test_candidates_keep_the_type_of_their_ids() -> None:
+    items = Vectors(np.array(["1", "2", "3"]), cloud(3, 1))
+    with kernels.prefer("numpy"):
+        space = ServedSpace("digits", Gallery(items, {}), unhub.fit(items, cloud(50, 2), method="nnn:k=2"))
+    with served(space) as (_, client):
+        for ids in ([1, "2"], ["2", ""], [1]):
+            error = told(client.post("/v1/rerank", json={"ids": [ids, ["3"]], "scores": [[0.5] * len(ids), [0.1]]}))
+            assert error["argument"] == "ids" and "a text" in error["remedy"]
+        answer = client.post("/v1/rerank", json={"ids": [[], ["3"]], "scores": [[], [0.1]]}).json()
+        assert [[hit["id"] for hit in row] for row in answer["hits"]] == [[], ["3"]]
+        assert client.post("/v1/rerank", json={"ids": [[]], "scores": [[]]}).json()["hits"] == [[]]
+
+
+class OneAtATime:
+    """An encoder of pictures that notes how many it is asked for at the same time."""
+
+    takes_pictures = True
+
+    def __init__(self) -> None:
+        self._lock, self._now, self.most = threading.Lock(), 0, 0
+
+    def texts(self, texts: Sequence[str]) -> Float32:
+        return cloud(len(texts), 5)
+
+    def picture(self, content: bytes) -> Float32:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.05)
+        with self._lock:
+            self._now -= 1
+        return cloud(1, content[0])
+
+    def unknown(self, text: str) -> list[str]:
+        return []
+
+
+def test_pictures_are_unfolded_one_at_a_time() -> None:
+    encoder = OneAtATime()
+    with served(small_space(encoder=encoder)) as (_, client), ThreadPoolExecutor(4) as pool:
+        body = {"picture": base64.b64encode(b"\1 picture").decode()}
+        answers = list(pool.map(lambda _: client.post("/v1/search", json=body), range(4)))
+    assert [one.status_code for one in answers] == [200] * 4 and encoder.most == 1
+
+
+class SlowPictures(PictureFiles):
+    """A folder that notes on which threads it is looked into."""
+
+    def find(self, one: Id) -> Path | None:
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise AssertionError("the disk was read on the event loop")
+        return super().find(one)
+
+
+def test_the_event_loop_does_not_look_for_pictures(tmp_path: Path) -> None:
+    with served(small_space(pictures=SlowPictures(tmp_path))) as (_, client):
+        assert client.post("/v1/search", json={"sample": 0}).status_code == 200
+        assert client.get("/v1/items/i1").status_code == 200
 
 
 def test_samples_are_listed_in_parts() -> None:

@@ -58,9 +58,13 @@ class AskedQueries:
 
 @dataclass(frozen=True, eq=False)
 class HubCounts:
-    """The best items of every query, (queries, depth) positions each, -1 for an empty place."""
+    """The best items of every query, (queries, depth) positions each, -1 for an empty place.
 
-    version: Version
+    name, ids: of the version. They hold no version, so that an old one is forgotten with its index.
+    """
+
+    name: str
+    ids: Ids
     asked: AskedQueries
     best: dict[Side, NDArray[np.int64]]
 
@@ -71,12 +75,12 @@ class HubCounts:
 
     def _counts(self, side: Side, k: int) -> NDArray[np.int64]:
         first = self.best[side][:, :k]
-        return np.bincount(first[first >= 0], minlength=len(self.version)).astype(np.int64)
+        return np.bincount(first[first >= 0], minlength=len(self.ids)).astype(np.int64)
 
     def hubness(self, side: Side, k: int) -> Hubness:
         """Return how unevenly the items are returned."""
         counts = self._counts(side, k)
-        return Hubness(k, len(self.asked.vectors), self.version.correction.ids, counts, figures_of(counts))
+        return Hubness(k, len(self.asked.vectors), self.ids, counts, figures_of(counts))
 
     def page(self, k: int, describing: Describing) -> Json:
         """Return the hubs for JSON."""
@@ -86,7 +90,7 @@ class HubCounts:
         chance = both["raw"].chance
         return {
             "ready": True,
-            "version": self.version.name,
+            "version": self.name,
             "k": k,
             "queries": len(self.asked.vectors),
             "from": self.asked.source,
@@ -102,10 +106,10 @@ class HubCounts:
 
     def item(self, position: int, k: int = HUB_PLACES) -> Json:
         """Return how often one item is returned, and by which queries."""
-        places = len(self.asked.vectors) * min(k, len(self.version))
+        places = len(self.asked.vectors) * min(k, len(self.ids))
         counts = {side: int(self._counts(side, k)[position]) for side in SIDES}
         return {
-            "counts": {**counts, "chance": round(places / len(self.version), 3), "queries": len(self.asked.vectors)},
+            "counts": {**counts, "chance": round(places / len(self.ids), 3), "queries": len(self.asked.vectors)},
             "queries": {side: self._queries(side, position, k, ITEM_QUERIES) for side in SIDES},
         }
 
@@ -141,7 +145,9 @@ def count_hubs(version: Version, asked: AskedQueries, tick: Callable[[float], No
         ones: Float64 = np.ones(len(sets))
         best["raw"].append(_positions(version, version.search_raw(sets, depth).ids))
         best["corrected"].append(_positions(version, version.search(sets, depth, ones).ids))
-    return HubCounts(version, asked, {side: np.concatenate(parts) for side, parts in best.items()})
+    return HubCounts(
+        version.name, version.correction.ids, asked, {side: np.concatenate(parts) for side, parts in best.items()}
+    )
 
 
 def _positions(version: Version, ids: Ids) -> NDArray[np.int64]:

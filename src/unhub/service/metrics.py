@@ -80,7 +80,8 @@ class BankDistances:
     def add(self, queries: Float32) -> None:
         """Measure queries, (queries, dimensions)."""
         if self._sample is not None:
-            nearest = (unit(queries) @ self._sample.T).max(axis=1)
+            there = queries[np.any(queries, axis=1)]  # a row of zeros, as under dot, has no direction
+            nearest = (unit(there) @ self._sample.T).max(axis=1)
             self._recent.extend((1 - nearest).tolist())
 
     def recent(self) -> float:

@@ -133,7 +133,8 @@ class Refits:
             about = replace(now_because(f"Refitted on {task.said}: {best.spec}."), offered=True, judged=judged)
             if not cancel.is_set():
                 name = self._offer(best, about, task.kept_bank)
-                self._put(RefitStatus("offered", 1.0, name, judged), cancel)
+                if not self._put(RefitStatus("offered", 1.0, name, judged), cancel):
+                    self._drop(name)
         except RefitCancelled:
             pass
         except Exception as error:
@@ -162,11 +163,13 @@ class Refits:
         figures = {name: asdict(_counted(one, task.asked, start, tick)) for name, (one, start) in halves.items()}
         return {"hubness": figures}
 
-    def _put(self, status: RefitStatus, cancel: threading.Event) -> None:
-        """Show how it stands, unless it was cancelled meanwhile."""
+    def _put(self, status: RefitStatus, cancel: threading.Event) -> bool:
+        """Show how it stands, unless it was cancelled meanwhile; return whether it is shown."""
         with self._lock:
-            if not cancel.is_set():
-                self._status = status
+            if cancel.is_set():
+                return False
+            self._status = status
+            return True
 
 
 def _methods(method: str | None) -> str | list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
@@ -19,11 +20,11 @@ from typing import ParamSpec, TypeVar, cast
 import numpy as np
 
 import unhub
-from unhub.arrays import Float32, Kind
+from unhub.arrays import Float32, Ids, Kind
 from unhub.banks.distances import shift
 from unhub.banks.judging import BankReport, judge_bank
 from unhub.combine import CombinationLike
-from unhub.data.ids import is_integer
+from unhub.data.ids import is_integer, no_id
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError, unknown
 from unhub.search.hits import Id
@@ -47,12 +48,15 @@ from unhub.stores.store import Store
 
 ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
+LONG_ANSWER = 100  # hits; to tell of more takes milliseconds
 MARKS = "marks"
 MOST_SCORE = float(np.finfo(np.float32).max) / 2  # of a candidate, so that a bias still fits
 LOOKED_SECONDS = 60  # for which a look at the queries of today is good
 FEWEST_TODAY = 50  # queries that can be compared with the bank
 MOST_LOGGED = 100_000  # logged queries that a refit takes, the latest
 
+
+LOGGER = logging.getLogger("unhub.service")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,7 +81,7 @@ class Service:
         """
         self.space, self.limits, self.state = space, limits, state
         self._allow_where = allow_where
-        self._looked: tuple[float, Version, Json] | None = None
+        self._looked: tuple[float, str, Json] | None = None
         with ExitStack() as ending:  # what was begun ends in the opposite order, also where the rest cannot be begun
             if state is not None:
                 ending.callback(os.close, hold_folder(state, "state"))  # before anything in it is read or changed
@@ -103,7 +107,10 @@ class Service:
             self._searching: Joiner[Question, Reply] = Joiner("search", self._find, limits.joined if joins else 1)
             self._encoding: Joiner[str, Float32] = Joiner("encode", self._encode, ENCODED_TOGETHER if joins else 1)
             self._changing = ThreadPoolExecutor(1, "changes")
-            for one in (self._verdicts, self._counts, self._refits, self._searching, self._encoding):
+            # One at a time: a picture that somebody sends may unfold to hundreds of megabytes.
+            self._picturing: Joiner[bytes, Float32] = Joiner("pictures", self._encode_pictures, 1)
+            joiners = self._searching, self._encoding, self._picturing
+            for one in (self._verdicts, self._counts, self._refits, *joiners):
                 ending.callback(one.close)
             ending.callback(self._changing.shutdown)
             self._count()
@@ -214,10 +221,17 @@ class Service:
             if body.where is None:
                 raise
             raise ArgumentError("where", f"was refused by the engine: {error}") from error
-        answer = answer_of(question, found, self.describing(version))
+        answer = await self._answered(question, found)
         if self.log is not None and body.log and body.is_asked:
             self.log.append(vectors, [one["id"] for one in answer["hits"]], version.name)
         return {**answer, "unknown": self._unknown(body), "asked": self._said(body, version)}
+
+    async def _answered(self, question: Question, found: Reply) -> Json:
+        """Return the answer to a question; a long one, or one that looks for pictures, is made on another thread."""
+        describing = self.describing(question.version)
+        if self.space.pictures is None and question.k <= LONG_ANSWER:
+            return answer_of(question, found, describing)
+        return await asyncio.to_thread(answer_of, question, found, describing)
 
     async def vectors_of(self, body: QueryBody, version: Version) -> Float32:
         """Return the query vectors of a body, (queries, dimensions)."""
@@ -244,19 +258,23 @@ class Service:
         k, strength = self.limits.check_k(body.k), self.limits.check_strength(body.strength)
         if [len(row) for row in body.ids] != [len(row) for row in body.scores]:
             raise ArgumentError("scores", "has rows of other lengths than ids", "give a score for each id")
-        answers = []
-        for ids, scores in zip(body.ids, body.scores, strict=True):  # which may differ in length
-            _check_candidates(ids, scores)
-            hits: list[Json] = []
-            if ids:
-                found = unhub.rerank([ids], [scores], version.correction, min(k, len(ids)), strength)
-                pairs = zip(found.ids[0].tolist(), found.scores[0], strict=True)
-                hits = [
-                    {"rank": rank, "id": one, "score": short(score)}
-                    for rank, (one, score) in enumerate(pairs, start=1)
-                    if np.isfinite(score)
-                ]
-            answers.append(hits)
+        for row, given in zip(body.ids, body.scores, strict=True):
+            _check_candidates(row, given, version.correction.ids)
+        width = max(len(row) for row in body.ids)
+        if not width:
+            return {"version": version.name, "hits": [[] for _ in body.ids]}
+        nobody = no_id(version.correction.ids.dtype)  # fills the shorter rows, so that one call sees them all
+        ids = [row + [nobody] * (width - len(row)) for row in body.ids]
+        scores = [row + [0.0] * (width - len(row)) for row in body.scores]
+        found = unhub.rerank(ids, scores, version.correction, min(k, width), strength)
+        answers = [
+            [
+                {"rank": rank, "id": one, "score": short(score)}
+                for rank, (one, score) in enumerate(zip(*row, strict=True), start=1)
+                if np.isfinite(score)
+            ]
+            for row in zip(found.ids.tolist(), found.scores, strict=True)
+        ]
         return {"version": version.name, "hits": answers}
 
     def describing(self, version: Version) -> Describing:
@@ -294,18 +312,21 @@ class Service:
         one: Id = int(text) if integers and is_integer(text) else text
         position = version.position(one, "id")
         vector = await asyncio.to_thread(version.vector, one)
-        describing = self.describing(version)
         question = Question(version, vector, NEIGHBOURS, 1.0, exclude=(one,), both=True, counted=False)
-        near = answer_of(question, await self._searching.ask(question), describing)
+        near = await self._answered(question, await self._searching.ask(question))
+        told = await asyncio.to_thread(self._known_of, position, version)
+        return {**told, "neighbours": {"raw": near["raw"], "corrected": near["hits"]}}
+
+    def _known_of(self, position: int, version: Version) -> Json:
+        """Return what is known of an item without a search."""
         places = version.bias_places
         counts = self.counts(version) if self.asked is not None else None
         found = {"counts": None, "queries": None} if counts is None else counts.item(position)
         return {
-            **describing.item(position),
+            **self.describing(version).item(position),
             "version": version.name,
             "bias_place": None if places is None else int(places[position]),
             **found,
-            "neighbours": {"raw": near["raw"], "corrected": near["hits"]},
         }
 
     def bank(self) -> Json | None:
@@ -344,10 +365,10 @@ class Service:
         if self.log is None:
             return None
         now, before = time.monotonic(), self._looked
-        if before is not None and before[1] is version and now - before[0] < LOOKED_SECONDS:
+        if before is not None and before[1] == version.name and now - before[0] < LOOKED_SECONDS:
             return before[2]
         found = self._compared(self.log, bank, similarity)
-        self._looked = now, version, found
+        self._looked = now, version.name, found
         return found
 
     def _compared(self, log: LogWriter, bank: Vectors, similarity: Kind) -> Json:
@@ -366,7 +387,12 @@ class Service:
     async def in_turn(self, change: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Run a change after those that wait, on a thread that nothing else needs."""
         call = partial(copy_context().run, change, *given, **named)
-        return await asyncio.get_running_loop().run_in_executor(self._changing, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._changing, call)
+        except OSError as error:
+            LOGGER.warning("%s", error)
+            problem = f"could not be written, so nothing was changed: {error.strerror or type(error).__name__}"
+            raise Refused(503, "state", problem, "look at the disk") from error
 
     def add_items(self, body: NewItemsBody) -> Json:
         """Add items."""
@@ -397,7 +423,8 @@ class Service:
     def _count(self) -> None:
         """Begin to count hubs, if there are queries to count with."""
         if self.asked is not None:
-            self.counts(self.live.now)
+            with suppress(Exception):  # of an earlier count of the same version, which who asks for it hears
+                self.counts(self.live.now)
 
     def refit(self, body: RefitBody) -> Json:
         """Begin to fit again, in the background."""
@@ -526,7 +553,11 @@ class Service:
             content = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise ArgumentError("picture", "is not base64", "send the file in base64") from None
-        return await asyncio.to_thread(encoder.picture, content)
+        return await self._picturing.ask(content)
+
+    def _encode_pictures(self, contents: Sequence[bytes]) -> list[Float32 | Exception]:
+        assert self.space.encoder is not None
+        return [self.space.encoder.picture(content) for content in contents]
 
     def _said(self, body: QueryBody, version: Version) -> str | None:
         """Return the text of the sample or item that was asked with."""
@@ -544,8 +575,13 @@ def _store_is_down() -> Refused:
     return Refused(503, "store", "does not answer", "try again later; the service printed why")
 
 
-def _check_candidates(ids: Sequence[Id], scores: Sequence[float]) -> None:
-    """Raise for candidates that would be lost or returned twice."""
+def _check_candidates(ids: Sequence[Id], scores: Sequence[float], known: Ids) -> None:
+    """Raise for candidates that would be lost, returned twice, or taken for others."""
+    integers, nobody = known.dtype.kind == "i", no_id(known.dtype)
+    strange = next((one for one in ids if isinstance(one, int) != integers or one == nobody), None)
+    if strange is not None:
+        kind = "an integer" if integers else "a text"
+        raise ArgumentError("ids", f"has {strange!r}, which is the id of no item", f"give the id of one, {kind}")
     if len(set(ids)) < len(ids):
         repeated = next(one for one in ids if ids.count(one) > 1)
         raise ArgumentError("ids", f"names {repeated!r} more than once in a row", "give each candidate once")

@@ -94,6 +94,16 @@ def test_half_of_a_head_is_closed_in_time_and_others_are_served_meanwhile() -> N
     assert (error["argument"], error["problem"]) == ("head", "did not come within 2 seconds")
 
 
+def test_what_is_not_http_is_refused_in_words() -> None:
+    with listening(ServiceLimits()) as port:
+        for content in (b"\x16\x03\x01 hello\r\n\r\n", HALF + b"x: " + b"y" * 100_000):
+            with connected(port) as client:
+                client.sendall(content)
+                answer = rest(client)
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["argument"] == "request"
+
+
 def test_a_head_that_comes_bit_by_bit_is_closed_too() -> None:
     with listening(ServiceLimits(head_seconds=0.5)) as port, connected(port) as client:
         client.sendall(HALF)

@@ -7,12 +7,14 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
 from tests.service.spaces import DIMENSIONS, served, small_space, told
 from unhub.service.http.safety import Access, Guard
 from unhub.service.kept.picture_files import PictureFiles
 from unhub.service.limits import ServiceLimits
+from unhub.service.metrics import BankDistances
 
 pytestmark = pytest.mark.once
 
@@ -270,6 +272,14 @@ def test_pictures_elsewhere_are_named_and_allowed() -> None:
         hit = answer.json()["hits"][0]
         assert hit["image"] == f"https://cdn.example/{hit['id']}.jpg"
         assert "img-src 'self' data: blob: https://cdn.example;" in answer.headers["content-security-policy"]
+
+
+def test_a_query_without_a_direction_has_no_distance_from_the_bank() -> None:
+    distances = BankDistances(small_space().bank)
+    distances.add(np.zeros((1, DIMENSIONS), np.float32))
+    assert np.isnan(distances.recent())
+    distances.add(np.ones((1, DIMENSIONS), np.float32))
+    assert 0 <= distances.recent() < 2
 
 
 def test_metrics_tell_of_requests_and_hubness() -> None:

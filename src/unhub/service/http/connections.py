@@ -81,16 +81,24 @@ class BoundedConnection(H11Protocol):
     def _give_up(self) -> None:
         """Close; who has sent a part of a head hears why."""
         if not self.transport.is_closing() and self.conn.our_state is h11.IDLE and self.conn.trailing_data[0]:
-            seconds = self.limits.head_seconds
-            told = problem_of(Refused(408, "head", f"did not come within {seconds:g} seconds", "send it at once"))
-            headers = [
-                ("content-type", "application/json"),
-                ("content-length", str(len(told))),
-                ("connection", "close"),
-            ]
-            events = h11.Response(status_code=408, headers=headers), h11.Data(data=told), h11.EndOfMessage()
-            self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+            late = f"did not come within {self.limits.head_seconds:g} seconds"
+            self._refuse(Refused(408, "head", late, "send it at once"))
         self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._refuse(
+            Refused(400, "request", "is not of HTTP/1.1, or its head is too large", "see /api for what is taken")
+        )
+        self.transport.close()
+
+    def _refuse(self, error: Refused) -> None:
+        told = problem_of(error)
+        headers = {"content-type": "application/json", "content-length": str(len(told)), "connection": "close"}
+        start = h11.Response(status_code=error.status, headers=[*headers.items()])
+        self.transport.write(
+            b"".join(self.conn.send(one) or b"" for one in (start, h11.Data(data=told), h11.EndOfMessage()))
+        )
 
 
 def bounded_connections(given: ServiceLimits) -> type[BoundedConnection]:

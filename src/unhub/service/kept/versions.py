@@ -97,6 +97,7 @@ class KeptVersions:
             made = KeptCorrection(f"v{self._last}", correction, about, bank)
             if self.folder is not None:
                 _write(made, self.folder)
+                made = replace(made, bank=_kept_bank(self.folder / f"{made.name}.json"))
             self._kept[made.name] = made
             self._drop_oldest()
             return made
@@ -194,9 +195,14 @@ def _write_about(one: KeptCorrection, folder: Path) -> None:
 
 
 def _read(path: Path) -> KeptCorrection:
-    about, bank = _declared(path, About), path.with_suffix(".bank.npy")
     correction = unhub.load(path.with_suffix(".unhub"), "correction")
-    return KeptCorrection(path.stem, correction, about, unhub.read_vectors(bank) if bank.is_file() else None)
+    return KeptCorrection(path.stem, correction, _declared(path, About), _kept_bank(path))
+
+
+def _kept_bank(path: Path) -> Vectors | None:
+    """Return the bank beside what tells about a version, mapped: there may be many, of a hundred thousand queries."""
+    bank = path.with_suffix(".bank.npy")
+    return unhub.read_vectors(bank) if bank.is_file() else None
 
 
 def _declared(path: Path, kind: Any) -> Any:
