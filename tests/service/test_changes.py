@@ -19,6 +19,7 @@ from unhub.errors import ArgumentError
 from unhub.methods import METHODS
 from unhub.service.kept.versions import KeptVersions, now_because
 from unhub.service.refits import Refits, RefitTask
+from unhub.service.served import Gallery, ServedSpace
 from unhub.service.version import Version
 
 pytestmark = pytest.mark.once
@@ -241,7 +242,7 @@ def test_a_version_counts_as_active_only_once_all_of_it_is_written(tmp_path: Pat
         kept = about.read_bytes()
         about.unlink()
         about.mkdir()  # which cannot be written
-        assert client.post("/v1/corrections/v2/activate").status_code == 500
+        assert client.post("/v1/corrections/v2/activate").status_code == 503
         assert client.get("/v1/corrections").json()["active"] == "v1"
         about.rmdir()
         about.write_bytes(kept)
@@ -427,6 +428,36 @@ def test_items_that_a_correction_cannot_follow_are_refused_until_a_refit(method:
         until(client, "/v1/refit", lambda _, found: found["state"] == "offered")
         client.post("/v1/corrections/v2/activate")
         assert client.post("/v1/items", json=body).json() == {"version": "v2.1", "items": ITEMS + 1}
+
+
+def test_a_state_of_other_items_is_named_and_left_as_it_was(tmp_path: Path) -> None:
+    with served(state=tmp_path):
+        pass
+    before = sorted(path.name for path in (tmp_path / "corrections").iterdir())
+    items = Vectors(small_space().gallery.held.ids, cloud(ITEMS, 50))
+    with kernels.prefer("numpy"):
+        other = replace(
+            small_space(), gallery=Gallery(items, {}), correction=unhub.fit(items, cloud(BANK, 2), method="nnn:k=8")
+        )
+    with pytest.raises(ValueError, match=r"state keeps the version v1, which .*name another folder"):
+        with_state(other, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "corrections").iterdir()) == before
+
+
+def test_a_first_start_that_fails_leaves_a_state_that_can_be_used(tmp_path: Path) -> None:
+    space = small_space()
+    with kernels.prefer("numpy"):
+        wrong = unhub.fit(cloud(ITEMS, 50), cloud(BANK, 2), method="nnn:k=8")
+    with pytest.raises(ValueError, match="items"):
+        with_state(replace(space, correction=wrong), tmp_path)
+    with served(space, state=tmp_path) as (_, client):
+        assert [one["method"] for one in client.get("/v1/corrections").json()["versions"]] == [space.correction.spec]
+
+
+def with_state(space: ServedSpace, state: Path) -> None:
+    """Start and end a service."""
+    with served(space, state=state):
+        pass
 
 
 def test_a_service_that_cannot_start_lets_its_folders_go(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ MOST_IDS = 10_000  # in one list of a request
 class ServiceLimits:
     """How much one request may ask for, and how many may be under way.
 
-    joined: queries that are multiplied together. head_seconds, body_seconds: until the head and the body of a request
-    have come. answer_seconds: until a client has taken its answer. connections: that are open; of more, the one that
-    waits longest is closed. reading: requests whose bodies are still coming. working: requests that are being answered.
-    uploads: whole files that are being read or answered.
+    joined: queries that are multiplied together. head_seconds, body_seconds, upload_seconds: until the head, the body
+    or the whole file of a request has come. answer_seconds: until a client has taken its answer. connections: that are
+    open; of more, the one that waits longest is closed. reading: requests whose bodies are still coming. working:
+    requests that are being answered. uploads: whole files that are being read or answered.
     """
 
     k: int = 1000
@@ -28,6 +28,7 @@ class ServiceLimits:
     upload_bytes: int = 1 << 30
     head_seconds: float = 10.0
     body_seconds: float = 30.0
+    upload_seconds: float = 600.0
     answer_seconds: float = 30.0
     connections: int = 1000
     reading: int = 512

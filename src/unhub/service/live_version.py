@@ -44,15 +44,17 @@ class LiveVersion:
         check_servable(space.correction)
         self.versions = KeptVersions(None if state is None else state / CORRECTIONS)
         self._changes = KeptChanges(None if state is None else state / ITEMS)
-        given = self._first()
+        known = self.versions.same_as(space.correction)
+        given = self._first(known)
         self.given = given.name  # of the correction that the service was started with
-        first = self._made(given, space.gallery)  # what was given must fit together, whatever was kept
-        gallery = self._changes.replay(space.gallery)
-        kept = self._active()
-        if gallery is space.gallery and kept.correction is first.correction:
-            self.now = first
-        else:
-            self.now = self._made(kept, gallery, first)
+        try:
+            self.now = self._begun(given)
+        except Exception:
+            if known is None:
+                self.versions.drop(given.name)  # or the folder would keep what cannot be served
+            raise
+        if self.versions.history is None:
+            self.versions.activate(given.name)
 
     def to_dict(self) -> Json:
         """Return all versions and which is active."""
@@ -126,20 +128,26 @@ class LiveVersion:
         self.now = made
         return {"version": made.name, "items": len(made)}
 
-    def _first(self) -> KeptCorrection:
-        """Return the version of the correction that the service was started with."""
+    def _first(self, known: KeptCorrection | None) -> KeptCorrection:
+        """Return the version of the correction that the service was started with; known: the same, if it was kept."""
         given = self._space.correction
-        known = self.versions.same_as(given)
         if known is not None:
             return replace(known, correction=given)
         return self.versions.add(given, now_because(f"The service was started with it: {given.spec}."))
 
-    def _active(self) -> KeptCorrection:
-        if self.versions.history is None:
-            first = next(iter(self.versions))
-            self.versions.activate(first.name)
-        assert self.versions.history is not None
-        return self.versions[self.versions.history.active]
+    def _begun(self, given: KeptCorrection) -> Version:
+        """Return the version that was active, over the items as they were last."""
+        space, history = self._space, self.versions.history
+        first = self._made(given, space.gallery)  # what was given must fit together, whatever was kept
+        gallery = self._changes.replay(space.gallery)
+        kept = given if history is None else self.versions[history.active]
+        if gallery is space.gallery and kept.correction is first.correction:
+            return first
+        try:
+            return self._made(kept, gallery, first)
+        except ArgumentError as error:
+            problem = f"keeps the version {kept.name}, which cannot be served over these items ({error})"
+            raise ArgumentError("state", problem, "give what it was made with, or name another folder") from error
 
     def _made(self, kept: KeptCorrection, gallery: Gallery, now: Version | None = None) -> Version:
         """Return a kept correction over the items as they are now; `now` is a version of what was before."""

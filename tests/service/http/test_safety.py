@@ -132,6 +132,17 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
     assert asyncio.run(statuses(guard, "POST", "/v1/search", content_length="9")) == [408]
 
 
+def test_an_upload_may_take_longer() -> None:
+    guard = guarded(never, ServiceLimits(body_seconds=0, upload_seconds=0.05))
+
+    async def asked() -> float:
+        began = asyncio.get_running_loop().time()
+        assert await statuses(guard, "POST", "/v1/corrections", content_length="9") == [408]
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(asked()) >= 0.05
+
+
 async def fine(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"x"})

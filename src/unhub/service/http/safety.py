@@ -150,19 +150,20 @@ class Guard:
             return b""
         if _is_open(scope["path"]) or scope["path"] in HEALTH_PATHS:
             raise Refused(413, "body", "is not taken here", "send none")
-        most = self.limits.upload_bytes if _is_upload(scope) else self.limits.body_bytes
+        limits, uploads = self.limits, _is_upload(scope)
+        most = limits.upload_bytes if uploads else limits.body_bytes
+        seconds = limits.upload_seconds if uploads else limits.body_seconds
         if self._reading >= self.limits.reading:
             raise _too_many(self.limits.reading)
         self._reading += 1
         try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            async with asyncio.timeout(seconds):
                 if declared.isdigit() and int(declared) > most:
                     if "expect" not in headers:  # else the client waits for a word before it sends
                         await _drain(receive)
                     raise _too_large(most)
                 return await _body(receive, most)
         except TimeoutError:
-            seconds = self.limits.body_seconds
             raise Refused(408, "body", f"did not come within {seconds:g} seconds", "send it at once") from None
         finally:
             self._reading -= 1
