@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -319,6 +320,55 @@ def test_an_id_that_ends_in_nul_is_no_other_id() -> None:
             assert "ends in NUL" in told(client.post(path, json=body), 422)["problem"]
         assert "ends in NUL" in told(client.request("DELETE", "/v1/items", json={"ids": [one]}), 422)["problem"]
         assert client.get("/v1/about").json()["items"] == 60
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/items", {"ids": ["n\ud800"], "vectors": [[1.0] * 8]}),
+        ("/v1/items", {"ids": ["n"], "vectors": [[1.0] * 8], "texts": ["half \udc00"]}),
+        ("/v1/search", {"text": "\ud800"}),
+        ("/v1/search", {"item": "\ud800"}),
+    ],
+)
+def test_what_is_not_valid_text_is_refused_at_the_door(path: str, body: dict[str, object]) -> None:
+    with served() as (_, client):
+        headers = {"content-type": "application/json"}
+        answer = client.post(path, content=json.dumps(body).encode(), headers=headers)
+        assert "is not valid text" in told(answer, 422)["problem"]
+        assert client.get("/v1/about").json()["version"] == "v1"
+
+
+def test_ids_that_json_lacks_are_refused_and_texts_are_escaped() -> None:
+    space = small_space()
+    texts: dict[Id, str] = {"i1": "of a file \udcff"}
+    with served(replace(space, gallery=replace(space.gallery, texts=texts))) as (_, client):
+        assert client.get("/v1/items/i1").json()["text"] == texts["i1"]
+    items = Vectors(np.array(["a\udcff", "b"]), cloud(2, 1))
+    with kernels.prefer("numpy"):
+        strange = ServedSpace("names", Gallery(items, {}), unhub.fit(items, cloud(50, 2), method="nnn:k=2"))
+    with pytest.raises(ValueError, match="is not valid text, as where the name of a file"), served(strange):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "argument", "problem"),
+    [
+        (b"{", "body", "is not JSON: "),
+        (b"", "body", "is missing"),
+        (b"[" * 100_000, "body", "cannot be read as JSON"),
+        (b'{"sample": true}', "sample", "is no id: an id is an integer or a text"),
+        (b'{"sample": 0, "k": 1.5}', "k", "should be a valid integer"),
+        (b'{"sample": 0, "x": 1}', "x", "is not known here"),
+        (b'{"sample": 0, "item": "i1"}', "body", "give exactly one of "),
+    ],
+)
+def test_a_body_that_is_wrong_is_told_in_words(content: bytes, argument: str, problem: str) -> None:
+    with served(small_space(samples=None, bank=None)) as (_, client):
+        answer = client.post("/v1/search", content=content, headers={"content-type": "application/json"})
+        error = told(answer, answer.status_code)
+    assert answer.status_code in (400, 422)
+    assert error["argument"] == argument and error["problem"].startswith(problem)
 
 
 def test_scores_beyond_float32_are_an_error_in_words() -> None:

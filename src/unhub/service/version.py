@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from unhub.stores.store import Where
 
 LARGEST_EXACT = 1 << 53  # of the integers that a float64 holds
+FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF  # letters that no text of UTF-8 has
 HUB_DEVIATIONS = 2.0  # above the mean: of the counts, or of the biases where nothing was counted
 
 
@@ -187,8 +188,13 @@ def check_servable(correction: Correction) -> None:
 
 
 def check_ids(ids: Ids) -> None:
-    """Raise for an integer id that a page, and many a reader of JSON, would round to another one."""
+    """Raise for an integer id that a page, and many a reader of JSON, would round, and for a text that JSON lacks."""
     if ids.dtype.kind != "i":
+        letters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), -1)
+        halves = ((letters >= FIRST_SURROGATE) & (letters <= LAST_SURROGATE)).any(axis=1)
+        if halves.any():
+            problem = f"{ids[halves][0].item()!r} is not valid text, as where the name of a file is not UTF-8"
+            raise ArgumentError("ids", problem, "name the item otherwise")
         return
     numbers = cast("Positions", ids)
     large = numbers[(numbers > LARGEST_EXACT) | (numbers < -LARGEST_EXACT)]

@@ -94,6 +94,13 @@ def test_half_of_a_head_is_closed_in_time_and_others_are_served_meanwhile() -> N
     assert (error["argument"], error["problem"]) == ("head", "did not come within 2 seconds")
 
 
+def test_a_monitor_may_ask_for_the_head_alone() -> None:
+    with listening(ServiceLimits()) as port, connected(port) as client:
+        client.sendall(b"HEAD /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        head, _, body = rest(client).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ") and not body
+
+
 def test_what_is_not_http_is_refused_in_words() -> None:
     with listening(ServiceLimits()) as port:
         for content in (b"\x16\x03\x01 hello\r\n\r\n", HALF + b"x: " + b"y" * 100_000):

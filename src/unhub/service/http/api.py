@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +78,28 @@ def _add_errors(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misshapen(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        told = ArgumentError(where, first["msg"], "see /api for what is taken")
+        told = ArgumentError(*_said(error.errors()[0]), "see /api for what is taken")
         return Response(problem_of(told), 422, media_type="application/json")
 
     @app.exception_handler(HTTPException)
     async def absent(request: Request, error: HTTPException) -> Response:
         told = ArgumentError("path", f"{request.url.path!r}: {error.detail}", "see /api for what there is")
+        if error.status_code == 400:  # of FastAPI, for JSON that is nested too deeply or has endless numbers
+            told = ArgumentError("body", "cannot be read as JSON", "see /api for what is taken")
         return Response(problem_of(told), error.status_code, error.headers, media_type="application/json")
+
+
+def _said(first: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the argument that pydantic names, and its problem as the rest of a sentence."""
+    kind, place = first["type"], first["loc"]
+    if kind == "json_invalid":
+        return "body", f"is not JSON: {first['ctx']['error']} at letter {place[-1]}"
+    where = ".".join(str(part) for part in place[1:]) or str(place[0])
+    if kind == "value_error":
+        return where, str(first["ctx"]["error"])
+    known = {"missing": "is missing", "extra_forbidden": "is not known here"}
+    text = first["msg"].removeprefix("Input ")
+    return where, known.get(kind, text[:1].lower() + text[1:])
 
 
 def _add_pages(app: FastAPI, service: Service) -> None:

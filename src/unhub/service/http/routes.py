@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -26,6 +27,16 @@ NOT_READY = {"ready": False}
 A_FILE = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
+class JsonAnswer(JSONResponse):
+    """An answer in JSON; a text that is not valid, as one of a file may be, is written as an escape."""
+
+    def render(self, content: object) -> bytes:
+        try:
+            return super().render(content)
+        except UnicodeEncodeError:
+            return json.dumps(content, allow_nan=False).encode()
+
+
 def search_routes(service: Service) -> APIRouter:
     """Return the routes that search and look."""
     routes = APIRouter(prefix="/v1", tags=["search"])
@@ -33,41 +44,41 @@ def search_routes(service: Service) -> APIRouter:
     @routes.get("/about")
     async def about() -> Response:
         """What is served, by which version, and what can be asked."""
-        return JSONResponse(service.about())
+        return JsonAnswer(service.about())
 
     @routes.get("/samples", response_model=SamplesAnswer)
     async def samples(
         start: Annotated[int, Query(ge=0, le=1 << 31)] = 0, count: Annotated[int, Query(ge=1, le=1000)] = 50
     ) -> Response:
         """Sample queries to try."""
-        return JSONResponse(service.samples(start, count))
+        return JsonAnswer(service.samples(start, count))
 
     @routes.post("/search", response_model=SearchAnswer)
     async def search(body: SearchBody) -> Response:
         """The best items for a query, corrected; with `raw`, the raw ranking beside them."""
-        return JSONResponse(await service.search(body))
+        return JsonAnswer(await service.search(body))
 
     @routes.post("/rerank")
     async def rerank(body: RerankBody) -> Response:
         """Candidates of another engine, in the corrected order."""
-        return JSONResponse(await asyncio.to_thread(service.rerank, body))
+        return JsonAnswer(await asyncio.to_thread(service.rerank, body))
 
     @routes.post("/marks")
     async def marks(body: MarkBody) -> Response:
         """Keep which item was meant by a query; needs --state."""
-        return JSONResponse(await service.mark(body))
+        return JsonAnswer(await service.mark(body))
 
     @routes.get("/hubs", responses={202: {"description": "It is being computed: ask again."}})
     async def hubs(k: Annotated[int, Query(ge=1, le=1000)] = 10) -> Response:
         """How often the items are returned, raw and corrected, and the worst hubs."""
         found = await asyncio.to_thread(service.hubs, k)
-        return JSONResponse(NOT_READY, 202) if found is None else JSONResponse(found)
+        return JsonAnswer(NOT_READY, 202) if found is None else JsonAnswer(found)
 
     @routes.get("/bank", responses={202: {"description": "It is being computed: ask again."}})
     async def bank() -> Response:
         """The verdict on the bank, and how today's queries compare with it."""
         found = await asyncio.to_thread(service.bank)
-        return JSONResponse(NOT_READY, 202) if found is None else JSONResponse(found)
+        return JsonAnswer(NOT_READY, 202) if found is None else JsonAnswer(found)
 
     return routes
 
@@ -79,17 +90,17 @@ def item_routes(service: Service) -> APIRouter:
     @routes.post("/v1/items")
     async def add(body: NewItemsBody) -> Response:
         """Add items, with new ids; the correction is extended by them."""
-        return JSONResponse(await service.in_turn(service.add_items, body))
+        return JsonAnswer(await service.in_turn(service.add_items, body))
 
     @routes.delete("/v1/items")
     async def remove(body: GoneItemsBody) -> Response:
         """Remove items."""
-        return JSONResponse(await service.in_turn(service.remove_items, body.ids))
+        return JsonAnswer(await service.in_turn(service.remove_items, body.ids))
 
     @routes.get("/v1/items/{id:path}")
     async def item(id: str) -> Response:
         """One item: its bias, its neighbours, the queries that return it."""
-        return JSONResponse(await service.item(id))
+        return JsonAnswer(await service.item(id))
 
     @routes.get("/images/{id:path}", responses={200: {"content": {"image/*": {}}}})
     async def image(id: str) -> Response:
@@ -113,36 +124,36 @@ def change_routes(service: Service) -> APIRouter:
     @routes.get("/corrections")
     async def versions() -> Response:
         """The versions of the correction, and which is active."""
-        return JSONResponse(await asyncio.to_thread(service.live.to_dict))
+        return JsonAnswer(await asyncio.to_thread(service.live.to_dict))
 
     @routes.post("/corrections", openapi_extra=A_FILE)
     async def upload(request: Request) -> Response:
         """Upload a file of unhub.save; it is a version then, which can be activated."""
-        return JSONResponse(await service.in_turn(service.live.upload, await request.body()))
+        return JsonAnswer(await service.in_turn(service.live.upload, await request.body()))
 
     @routes.post("/corrections/rollback")
     async def roll_back() -> Response:
         """Answer by the version that was active before."""
-        return JSONResponse(await service.in_turn(service.roll_back))
+        return JsonAnswer(await service.in_turn(service.roll_back))
 
     @routes.post("/corrections/{name}/activate")
     async def activate(name: str) -> Response:
         """Answer by this version from now on."""
-        return JSONResponse(await service.in_turn(service.activate, name))
+        return JsonAnswer(await service.in_turn(service.activate, name))
 
     @routes.post("/refit", status_code=202)
     async def refit(body: RefitBody) -> Response:
         """Fit again in the background; the result is judged, and offered as a version."""
-        return JSONResponse(await service.in_turn(service.refit, body), 202)
+        return JsonAnswer(await service.in_turn(service.refit, body), 202)
 
     @routes.get("/refit")
     async def refit_status() -> Response:
         """How the refit stands."""
-        return JSONResponse(service.refit_status())
+        return JsonAnswer(service.refit_status())
 
     @routes.delete("/refit")
     async def cancel() -> Response:
         """Stop the refit, or drop its offer."""
-        return JSONResponse(await service.in_turn(service.cancel_refit))
+        return JsonAnswer(await service.in_turn(service.cancel_refit))
 
     return routes
