@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,25 +18,14 @@ from pydantic import (
 from unhub.service.limits import MOST_IDS
 
 
-def _as_text(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{text[:100]!r} is not valid text: it holds half of a pair of surrogates") from None
-    return text
-
-
 def _as_id(one: object) -> object:
     if not isinstance(one, int | str) or isinstance(one, bool):
         raise ValueError("is no id: an id is an integer or a text")
-    if isinstance(one, int):
-        return one
-    if one.endswith("\0"):
+    if isinstance(one, str) and one.endswith("\0"):
         raise ValueError(f"{one!r} ends in NUL, and no id does")  # arrays of texts would drop it
-    return _as_text(one)
+    return one
 
 
-Text: TypeAlias = Annotated[StrictStr, AfterValidator(_as_text)]
 ItemId: TypeAlias = Annotated[int | str, BeforeValidator(_as_id)]
 Vector: TypeAlias = Annotated[list[FiniteFloat], Field(min_length=1)]
 WAYS = ("text", "texts", "vector", "vectors", "item", "sample", "picture")
@@ -50,8 +38,8 @@ class _Body(BaseModel):
 class QueryBody(_Body):
     """A query: exactly one of these. `texts` and `vectors` are several descriptions of one target."""
 
-    text: Text | None = Field(None, description="A description; needs an encoder.")
-    texts: list[Text] | None = Field(None, min_length=1, description="Several descriptions of one target.")
+    text: StrictStr | None = Field(None, description="A description; needs an encoder.")
+    texts: list[StrictStr] | None = Field(None, min_length=1, description="Several descriptions of one target.")
     vector: Vector | None = Field(None, description="A query vector.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several query vectors for one target.")
     item: ItemId | None = Field(None, description="More like this item, which is itself left out.")
@@ -104,7 +92,7 @@ class NewItemsBody(_Body):
 
     ids: list[ItemId] = Field(min_length=1)
     vectors: list[Vector] = Field(min_length=1)
-    texts: list[Text] | None = None
+    texts: list[StrictStr] | None = None
 
 
 class GoneItemsBody(_Body):

@@ -84,8 +84,6 @@ def _add_errors(app: FastAPI, service: Service) -> None:
     @app.exception_handler(HTTPException)
     async def absent(request: Request, error: HTTPException) -> Response:
         told = ArgumentError("path", f"{request.url.path!r}: {error.detail}", "see /api for what there is")
-        if error.status_code == 400:  # of FastAPI, for JSON that is nested too deeply or has endless numbers
-            told = ArgumentError("body", "cannot be read as JSON", "see /api for what is taken")
         return Response(problem_of(told), error.status_code, error.headers, media_type="application/json")
 
 
@@ -93,7 +91,7 @@ def _said(first: Mapping[str, Any]) -> tuple[str, str]:
     """Return the argument that pydantic names, and its problem as the rest of a sentence."""
     kind, place = first["type"], first["loc"]
     if kind == "json_invalid":
-        return "body", f"is not JSON: {first['ctx']['error']} at letter {place[-1]}"
+        return "body", f"is not JSON: {first['ctx']['error']}"
     where = ".".join(str(part) for part in place[1:]) or str(place[0])
     if kind == "value_error":
         return where, str(first["ctx"]["error"])

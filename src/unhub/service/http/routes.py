@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
 
 from unhub.data.ids import is_integer
 from unhub.service.bodies import (
@@ -37,9 +40,29 @@ class JsonAnswer(JSONResponse):
             return json.dumps(content, allow_nan=False).encode()
 
 
+class _QuickRequest(Request):
+    """A request whose JSON is read by pydantic's parser: Python's own holds up the event loop six times longer."""
+
+    async def json(self) -> Any:
+        try:
+            return from_json(await self.body())
+        except ValueError as error:
+            raise json.JSONDecodeError(str(error), "", 0) from None  # which FastAPI tells the caller
+
+
+class _QuickRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def quickly(request: Request) -> Response:
+            return await answer(_QuickRequest(request.scope, request.receive))
+
+        return quickly
+
+
 def search_routes(service: Service) -> APIRouter:
     """Return the routes that search and look."""
-    routes = APIRouter(prefix="/v1", tags=["search"])
+    routes = APIRouter(prefix="/v1", tags=["search"], route_class=_QuickRoute)
 
     @routes.get("/about")
     async def about() -> Response:
@@ -85,7 +108,7 @@ def search_routes(service: Service) -> APIRouter:
 
 def item_routes(service: Service) -> APIRouter:
     """Return the routes of single items: to look at one, to add some, to remove some."""
-    routes = APIRouter(tags=["items"])
+    routes = APIRouter(tags=["items"], route_class=_QuickRoute)
 
     @routes.post("/v1/items")
     async def add(body: NewItemsBody) -> Response:
@@ -119,7 +142,7 @@ def item_routes(service: Service) -> APIRouter:
 
 def change_routes(service: Service) -> APIRouter:
     """Return the routes of corrections and refits."""
-    routes = APIRouter(prefix="/v1", tags=["corrections"])
+    routes = APIRouter(prefix="/v1", tags=["corrections"], route_class=_QuickRoute)
 
     @routes.get("/corrections")
     async def versions() -> Response:
