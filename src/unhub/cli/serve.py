@@ -138,7 +138,10 @@ def serve(
 
                 def ready() -> None:
                     address, number = bound.getsockname()[:2]
-                    _say(service, f"[{address}]" if ":" in address else address, number, quiet)
+                    host_name = f"[{address}]" if ":" in address else address
+                    echo(f"Serving {space.name}, {len(service.live.now):,} items: http://{host_name}:{number}")
+                    if not quiet:
+                        _say(service, token is not None)
 
                 def ending() -> None:
                     service.ready = False
@@ -326,12 +329,11 @@ def _warm(service: Service) -> None:
     version.search([version.vector(first)], 1, np.ones(1))
 
 
-def _say(service: Service, address: str, port: int, quiet: bool) -> None:
-    """Tell where the page is, and what is kept."""
-    echo(f"Serving {service.space.name}, {len(service.live.now):,} items: http://{address}:{port}")
-    if quiet:
-        return
+def _say(service: Service, has_token: bool) -> None:
+    """Tell who may call, what is not taken, and what is kept."""
     now = service.live.now
+    if has_token:
+        echo("Callers send the token in the header Authorization: Bearer; the page asks for it.")
     if now.correction_name != service.live.given:
         echo(f"{now.correction_name} ({now.correction.spec}) was active and is again; {service.live.given} was given.")
     if service.space.head is not None and service.space.encoder is None:
