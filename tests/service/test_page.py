@@ -164,6 +164,21 @@ def test_an_answer_that_comes_late_is_dropped(page: browser.Page, demo: str) -> 
     assert strength(page) == "1.25"
 
 
+def test_a_page_that_waits_for_its_first_answer_says_so(page: browser.Page, demo: str) -> None:
+    page.visit(f"{demo}/#/bank", PHONE)
+    page.wait_for("document.querySelector('h1')?.textContent === 'Bank'")
+    page.value(
+        "{ const real = fetch; const may = new Promise(done => { window.release = done; });"
+        " window.fetch = async (path, request) => {"
+        " if (String(path).includes('/v1/search')) await may; return real(path, request); } }"
+    )
+    page.value("location.hash = '#/search?text=money'")
+    page.wait_for("[...document.querySelectorAll('[role=status]')].some(one => one.innerText === 'Searching …')")
+    page.value("window.release()")
+    page.wait_for(f"document.querySelector('.hit') && {FOUND}")
+    assert not page.value("document.body.innerText.includes('Searching …')")
+
+
 def test_several_descriptions_are_combined(page: browser.Page, demo: str, width: int) -> None:
     page.visit(demo, width)
     page.click("#asked")

@@ -193,7 +193,7 @@ export function bankPage(shell) {
       [
         ["bank", "the bank"],
         ["log", "the logged queries"],
-        ["both", "both"],
+        ["both", "the bank of the start and the log"],
       ].map(([value, text]) => element("option", { value }, text)),
     );
     return element(

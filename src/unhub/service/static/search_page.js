@@ -83,7 +83,8 @@ export function searchPage(shell) {
     legend(),
     calls.root,
   );
-  const root = element("div", {}, intro(), form(), problem, found);
+  const waiting = element("p", { class: "note", role: "status", hidden: true }, "Searching \u2026");
+  const root = element("div", {}, intro(), form(), problem, waiting, found);
 
   function intro() {
     return element(
@@ -299,6 +300,7 @@ export function searchPage(shell) {
     const sent = body(query);
     const started = performance.now();
     found.setAttribute("aria-busy", "true");
+    waiting.hidden = !found.hidden;
     const answer = await call("POST", "/v1/search", { ...sent, raw: true, log: !again && query !== example }, signal);
     show(answer, sent, performance.now() - started);
   });
@@ -313,6 +315,7 @@ export function searchPage(shell) {
       problem.hidden = false;
       found.hidden = true;
     } finally {
+      waiting.hidden = true;
       found.removeAttribute("aria-busy");
     }
   }
