@@ -569,6 +569,7 @@ def test_the_copied_python_fetches_an_item_of_a_store(page: browser.Page, files:
 
 def test_what_was_meant_is_kept(page: browser.Page, gallery: str, files: Path) -> None:
     search(page, gallery, DESKTOP, sample=4)
+    assert "what you meant" in page.value("document.querySelector('.legend').textContent")
     page.click(".corrected .mark")
     page.wait_for("document.querySelector('.notice')?.textContent.startsWith('Noted')")
     assert page.value("document.querySelector('.corrected .mark').getAttribute('aria-pressed')") == "true"

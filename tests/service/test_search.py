@@ -85,7 +85,7 @@ def test_among_and_exclude() -> None:
     ("body", "argument", "problem"),
     [
         ({"vector": [1.0, 2.0]}, "vector", "has 2 dimensions, the items 8"),
-        ({"vector": [0.0] * 8}, "queries", "zero"),
+        ({"vector": [0.0] * 8}, "vector", "zero"),
         ({"vector": [1e39] * 8}, "vector", "beyond float32"),
         ({"sample": 0, "k": 0}, "k", "must be from 1 to 1,000, got 0"),
         ({"sample": 0, "k": 1001}, "k", "must be from 1 to 1,000, got 1,001"),
@@ -142,12 +142,6 @@ def test_a_body_that_is_no_json_is_refused(content: bytes) -> None:
     headers = {"content-type": "application/json"}
     with served() as (_, client):
         told(client.post("/v1/search", content=content, headers=headers), 422)
-
-
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"k": 1' + b"0" * 5000 + b', "sample": 0}'])
-def test_a_body_that_python_cannot_hold_is_refused(content: bytes) -> None:
-    with served() as (_, client):
-        told(client.post("/v1/search", content=content, headers={"content-type": "application/json"}), 400)
 
 
 def test_a_plan_is_refused_in_words() -> None:
@@ -369,8 +363,7 @@ def test_ids_that_json_lacks_are_refused_and_texts_are_escaped() -> None:
 def test_a_body_that_is_wrong_is_told_in_words(content: bytes, argument: str, problem: str) -> None:
     with served(small_space(samples=None, bank=None)) as (_, client):
         answer = client.post("/v1/search", content=content, headers={"content-type": "application/json"})
-        error = told(answer, answer.status_code)
-    assert answer.status_code in (400, 422)
+        error = told(answer, 422)
     assert error["argument"] == argument and error["problem"].startswith(problem)
 
 

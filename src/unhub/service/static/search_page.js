@@ -190,6 +190,7 @@ export function searchPage(shell) {
         element("span", { class: "badge hub" }, "hub"),
         " turns up for far more queries than its share",
       ),
+      can.mark ? element("span", {}, element("b", {}, "\u2713"), " notes that this is what you meant") : null,
       element("span", {}, "Click an item for more like it."),
     );
   }
