@@ -1,4 +1,4 @@
-"""Small pictures and videos, sound and broken, for the tests of embedding."""
+"""Small pictures, videos and sounds, whole and broken, for the tests of embedding."""
 
 import struct
 from importlib import import_module
@@ -64,6 +64,28 @@ def write_video(
             picture = np.full((48, 64, 3), 40 + 4 * number, np.uint8)
             picture[:, 32:] //= 2  # darker on the right
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def tones(seconds: float, rate: int, channels: int = 1, seed: int = 0) -> NDArray[np.float32]:
+    """Return some tones that change with time, of another pitch in each channel, (channels, samples)."""
+    pitches = np.random.default_rng(seed).uniform(200, 1800, (channels, 3, 1))
+    time = np.arange(int(seconds * rate)) / rate
+    waves = np.sin(2 * np.pi * pitches * time) * (0.2 + 0.1 * np.sin(5 * time))
+    return np.asarray(waves.sum(axis=1) / 2, np.float32)
+
+
+def write_sound(path: Path, waves: NDArray[np.float32], rate: int, codec: str) -> Path:
+    """Write (channels, samples) between -1 and 1 as a sound, in the format that the name says."""
+    av = import_module("av")
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=rate, layout="stereo" if len(waves) == 2 else "mono")
+        for start in range(0, waves.shape[1], rate):
+            part = np.ascontiguousarray(waves[:, start : start + rate])
+            frame = av.AudioFrame.from_ndarray(part, format="fltp", layout=stream.layout.name)
+            frame.sample_rate, frame.pts = rate, start
+            container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
 

@@ -86,8 +86,14 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_media(folder: Path) -> None:
-    """Write pictures, videos and captions, and a tiny encoder under the name of a large one."""
+    """Write pictures, videos, sounds and captions, and tiny encoders under the names of large ones."""
     tiny_encoders.write_clip(folder / ENCODER)
+    tiny_encoders.write_clap(folder / "laion" / "clap-htsat-unfused")
+    tiny_encoders.write_picture_model(folder / "facebook" / "dinov2-base", "Dinov2")
+    (folder / "sounds").mkdir()
+    media.write_sound(folder / "sounds" / "one.wav", media.tones(1.2, 16_000), 16_000, "pcm_s16le")
+    (folder / "classes.txt").write_text("circle\nsquare\n")
+    (folder / "prompts.txt").write_text("a photo of a {}.\na drawing of a {}.\n")
     media.write_images(folder / "images")
     (folder / "videos").mkdir()
     media.write_video(folder / "videos" / "one.mp4", 12)

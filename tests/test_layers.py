@@ -46,6 +46,7 @@ LAYERS = (
     "reports",
     "training",
     "embed",
+    "datasets",  # annotation files and media of the papers, read in their official layouts
     "bench",  # the papers' benchmarks, and what was published
     "__init__",  # the public names: `import unhub` is for the shells below, which call what a user calls
     "demo",
@@ -55,7 +56,7 @@ LAYERS = (
 )
 
 # Folders that hold one file for each thing of a kind, however many there are.
-SHELVES = ("cli", "files", "stores")
+SHELVES = ("cli", "datasets", "files", "stores")
 MOST_FILES = 16
 
 # What a method is asked by others; its class is known to its own file and to METHODS alone.
@@ -78,7 +79,7 @@ METHOD_NAMES = {
 SEES_EVERYTHING = "__init__"
 
 ENGINES = ("chromadb", "lancedb", "psycopg", "pymilvus", "qdrant_client", "qdrant_edge", "usearch")
-LIBRARIES = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", "fsspec", "ray")
+LIBRARIES = ("numba", "faiss", "pyarrow", "ot", "scipy", "matplotlib", "torch", "transformers", "fsspec", "ray", "h5py")
 SERVING = ("fastapi", "uvicorn", "prometheus_client")
 OPTIONAL = (*LIBRARIES, *ENGINES, *SERVING)
 

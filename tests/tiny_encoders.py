@@ -1,4 +1,4 @@
-"""Tiny dual encoders with random weights, saved as transformers saves them, and an encoder without torch."""
+"""Tiny encoders with random weights, saved as transformers saves them, and an encoder without torch."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unhub.arrays import Float32
-from unhub.embed.encoder import Encoder, Kind, Pixels
+from unhub.embed.encoder import Encoder, Kind, Prepared
 from unhub.files.embedded import Encoded
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write_clip(folder: Path, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     config = transformers.CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=12)
     transformers.CLIPModel(config).save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
     crop = {"do_center_crop": True, "crop_size": {"height": SIDE, "width": SIDE}, "size": {"shortest_edge": SIDE}}
     _write_processor(folder, {"image_processor_type": "CLIPImageProcessor", **PROCESSOR, **crop})
     return folder
@@ -65,9 +65,67 @@ def write_siglip(folder: Path) -> Path:
     torch.manual_seed(0)
     config = transformers.SiglipConfig(text_config={**TEXT, "projection_size": 16}, vision_config=VISION)
     transformers.SiglipModel(config).save_pretrained(folder)
-    _tokenizer(model_input_names=["input_ids"]).save_pretrained(folder)
+    make_tokenizer(model_input_names=["input_ids"]).save_pretrained(folder)
     size = {"size": {"height": SIDE, "width": SIDE}, "resample": 3}
     _write_processor(folder, {"image_processor_type": "SiglipImageProcessor", **PROCESSOR, **size})
+    return folder
+
+
+CLAP_RATE = 8000
+CLAP_SECONDS = 1  # of the sounds that the tiny CLAP takes whole
+CLAP_TEXT = {**TEXT, "type_vocab_size": 1, "projection_dim": 12}
+CLAP_SOUND = {
+    "spec_size": 64,
+    "num_mel_bins": 64,
+    "window_size": 4,
+    "patch_size": 4,
+    "patch_stride": [4, 4],
+    "patch_embeds_hidden_size": 8,
+    "hidden_size": 16,
+    "depths": [1, 1],
+    "num_attention_heads": [1, 2],
+    "projection_dim": 12,
+    "aff_block_r": 2,
+    "num_classes": 4,
+}
+
+
+def write_clap(folder: Path, truncation: str = "rand_trunc") -> Path:
+    """Write a tiny CLAP with its tokenizer and feature extractor; truncation: "fusion" or "rand_trunc"."""
+    transformers, torch = import_module("transformers"), import_module("torch")
+    torch.manual_seed(0)
+    fused = {"enable_fusion": truncation == "fusion", "fusion_type": "aff_2d"}
+    config = transformers.ClapConfig(
+        text_config={**CLAP_TEXT, "max_position_embeddings": LONGEST + 1},  # RoBERTa counts from the padding on
+        audio_config={**CLAP_SOUND, **fused},
+        projection_dim=12,
+    )
+    transformers.ClapModel(config).save_pretrained(folder)
+    make_tokenizer(model_max_length=LONGEST).save_pretrained(folder)
+    transformers.ClapFeatureExtractor(
+        sampling_rate=CLAP_RATE,
+        max_length_s=CLAP_SECONDS,
+        hop_length=160,
+        fft_window_size=256,
+        frequency_max=4000,
+        truncation=truncation,
+    ).save_pretrained(folder)
+    return folder
+
+
+def write_picture_model(folder: Path, name: str) -> Path:
+    """Write a tiny model of pictures alone: "ViT", "Dinov2" or "ResNet"."""
+    transformers, torch = import_module("transformers"), import_module("torch")
+    torch.manual_seed(0)
+    small = {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 1]} if name == "ResNet" else VISION
+    config = getattr(transformers, f"{name}Config")(**small)
+    net = getattr(transformers, f"{name}Model")(config)
+    with torch.no_grad():  # as trained ones, so that pictures differ in more than the last digits
+        for weights in net.parameters():
+            weights.mul_(3 if weights.dim() > 1 and name != "ResNet" else 1)
+    net.save_pretrained(folder)
+    size = {"size": {"height": SIDE, "width": SIDE}, "resample": 3}
+    _write_processor(folder, {"image_processor_type": "ViTImageProcessor", **PROCESSOR, **size})
     return folder
 
 
@@ -75,7 +133,7 @@ def _write_processor(folder: Path, settings: dict[str, object]) -> None:
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
 
 
-def _tokenizer(**options: object) -> Any:
+def make_tokenizer(**options: object) -> Any:
     tokenizers, transformers = import_module("tokenizers"), import_module("transformers")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel(VOCABULARY, unk_token="<other>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -103,17 +161,25 @@ class Toy(Encoder):
         return {"name": self.name, "type": "Toy", "digest": self.name}
 
     def check(self, kind: Kind) -> None:
-        assert kind in ("images", "texts", "videos")
+        assert kind in ("images", "texts", "videos", "sounds")
 
     def settings(self, kind: Kind) -> dict[str, str | int | None]:
         return {"precision": "full"}
 
-    def prepare(self, pictures: "Sequence[Picture]") -> Pixels:
+    def prepare(self, pictures: "Sequence[Picture]") -> Prepared:
         return {"colours": np.array([np.asarray(one).mean(axis=(0, 1)) for one in pictures], np.float32)}
 
-    def pictures(self, prepared: Sequence[Pixels]) -> Float32:
-        self.calls += len(prepared)
-        return np.array([one["colours"].mean(axis=0) for one in prepared], np.float32)
+    @property
+    def sampling_rate(self) -> int:
+        return CLAP_RATE
+
+    def prepare_sound(self, samples: Float32) -> Prepared:
+        return {"loudness": np.array([[samples.std(), 1]], np.float32)}
+
+    def _features(self, kind: Kind, inputs: Prepared) -> Float32:
+        (rows,) = inputs.values()
+        self.calls += len(rows)
+        return np.asarray(rows, np.float32)
 
     def texts(self, texts: Sequence[str]) -> Float32:
         self.calls += len(texts)

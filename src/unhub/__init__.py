@@ -3,9 +3,11 @@
 TYPE_CHECKING = False  # the name type checkers know; importing typing takes longer than the rest of this file
 
 if TYPE_CHECKING:
-    from unhub import training
+    from unhub import datasets, training
     from unhub.banks.judging import BankReport, judge_bank
     from unhub.banks.sampling import sample_bank
+    from unhub.bench.bench_run import BenchRun, bench_run
+    from unhub.bench.bench_table import BenchTable, bench_table
     from unhub.correction import Bias, Plan, Rescore
     from unhub.data.draws import Draws
     from unhub.data.relevance import Relevance
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
     from unhub.deploying.doctor import Diagnosis, doctor
     from unhub.deploying.live import drop_old, rollback, switch
     from unhub.deploying.syncing import Synced, sync
-    from unhub.embed.embed import Embedded, embed_images, embed_texts, embed_videos
-    from unhub.embed.encoder import Encoder, load_encoder
+    from unhub.embed.embed import Embedded, embed_images, embed_sounds, embed_texts, embed_videos
+    from unhub.embed.encoder import Encoder
+    from unhub.embed.encoder_loading import load_encoder
     from unhub.evaluation.evaluate import Evaluation, evaluate
     from unhub.evaluation.group_bias import group_bias
     from unhub.evaluation.hubness import Hubness, Hubs, hubness, worst_hubs
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
         load,
         load_layout,
         read_draws,
+        read_matrix,
         read_relevance,
         read_run,
         read_texts,
@@ -57,6 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BankReport",
+    "BenchRun",
+    "BenchTable",
     "Bias",
     "Dense",
     "Deployment",
@@ -89,10 +95,14 @@ __all__ = [
     "augment_queries",
     "augment_radius",
     "augment_scores",
+    "bench_run",
+    "bench_table",
+    "datasets",
     "deploy",
     "doctor",
     "drop_old",
     "embed_images",
+    "embed_sounds",
     "embed_texts",
     "embed_videos",
     "evaluate",
@@ -110,6 +120,7 @@ __all__ = [
     "merge",
     "over_seeds",
     "read_draws",
+    "read_matrix",
     "read_relevance",
     "read_run",
     "read_texts",
@@ -137,8 +148,9 @@ __all__ = [
 
 _HOMES = {
     "correction": ("Bias", "Plan", "Rescore"),
-    "embed.embed": ("Embedded", "embed_images", "embed_texts", "embed_videos"),
-    "embed.encoder": ("Encoder", "load_encoder"),
+    "embed.embed": ("Embedded", "embed_images", "embed_sounds", "embed_texts", "embed_videos"),
+    "embed.encoder": ("Encoder",),
+    "embed.encoder_loading": ("load_encoder",),
     "banks.judging": ("BankReport", "judge_bank"),
     "data.draws": ("Draws",),
     "evaluation.evaluate": ("Evaluation", "evaluate"),
@@ -147,6 +159,8 @@ _HOMES = {
     "data.relevance": ("Relevance",),
     "data.runs": ("Run",),
     "banks.sampling": ("sample_bank",),
+    "bench.bench_run": ("BenchRun", "bench_run"),
+    "bench.bench_table": ("BenchTable", "bench_table"),
     "studies.seeds": ("OverSeeds", "over_seeds"),
     "studies.data_studies": ("study_bank_size", "study_bank_source", "study_growth"),
     "reports.report": ("Report", "report"),
@@ -166,6 +180,7 @@ _HOMES = {
         "load",
         "load_layout",
         "read_draws",
+        "read_matrix",
         "read_relevance",
         "read_run",
         "read_texts",
@@ -185,7 +200,7 @@ _HOMES = {
     "upkeep": ("extend", "merge", "remove"),
     "data.vectors": ("Vectors",),
 }
-_FOLDERS = ("training",)  # public as a whole
+_FOLDERS = ("datasets", "training")  # public as a whole
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 

@@ -13,7 +13,12 @@ from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 
-PACKAGES = {"ot": "POT", "PIL": "Pillow"}  # modules whose package has another name
+PACKAGES = {  # modules whose package has another name
+    "PIL": "Pillow",
+    "open_clip": "open_clip_torch",
+    "ot": "POT",
+    "sentence_transformers": "sentence-transformers",
+}
 
 
 class ArgumentError(ValueError):

@@ -189,3 +189,23 @@ def test_a_killed_command_goes_on_where_it_was(folder: Path) -> None:
     succeed(folder, *embed, "-o", "whole")
     for name in ("embeddings.npy", "ids.json"):
         assert (folder / "gallery" / name).read_bytes() == (folder / "whole" / name).read_bytes()
+
+
+def test_sounds_and_prompts_are_embedded_as_the_library_does(folder: Path) -> None:
+    clap = tiny_encoders.write_clap(folder / "clap")
+    (folder / "sounds").mkdir()
+    waves = media.tones(1.5, 16_000, channels=2)
+    media.write_sound(folder / "sounds" / "one.flac", waves, 16_000, "flac")
+    told = succeed(folder, "embed", "sounds", "--model", "clap", "-o", "heard")
+    assert "1 of 1" in told and "clap (ClapModel)" in told
+    expected = unhub.load_encoder(clap, device="cpu").sounds([folder / "sounds" / "one.flac"])
+    np.testing.assert_allclose(unhub.read_vectors(folder / "heard").block(0, 1), expected, atol=1e-3)
+    (folder / "prompts.txt").write_text("a picture with {}\n{} in blue\n")
+    succeed(folder, "embed", "captions.txt", *MODEL, "--prompts", "prompts.txt", "-o", "classes")
+    made = unhub.embed_texts(TEXTS, folder / "model", folder / "same", prompts=folder / "prompts.txt")
+    np.testing.assert_array_equal(unhub.read_vectors(folder / "classes").rows[:], made.vectors.rows[:])
+    said = fail(folder, "embed", "sounds", "--model", "clap", "--prompts", "prompts.txt", "-o", "out")
+    assert "--prompts is for texts, and these are sounds" in said
+    (folder / "bad.txt").write_text("no gap\n")
+    said = fail(folder, "embed", "captions.txt", *MODEL, "--prompts", "bad.txt", "-o", "out")
+    assert "--prompts must each have {} once, where the text goes, got 'no gap'" in said

@@ -28,6 +28,7 @@ COMMANDS = {
     "fit": ("fit", *SETS, "-o", "out.unhub"),
     "info": ("info", "fitted.unhub"),
     "methods": ("methods",),
+    "datasets": ("datasets",),
     "search": ("search", *ASKED),
     "hubs": ("hubs", *ASKED, "--item-texts", "texts.csv"),
     "eval": ("eval", *ASKED, "--relevance", "truth.csv"),

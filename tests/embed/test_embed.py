@@ -351,14 +351,15 @@ def test_what_a_folder_holds_is_told_by_the_names_in_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no videos"):
         unhub.embed_videos(tmp_path, Toy(), tmp_path.with_name("out"))
     (tmp_path / "two.mp4").touch()
-    with pytest.raises(ValueError, match=r"kind is needed, since .* holds images and videos; give one of the two"):
+    with pytest.raises(ValueError, match=r"kind is needed, since .* holds images and videos; give one of them"):
         kind_of(tmp_path)
     for name, kind in (("a.txt", "texts"), ("b.Parquet", "texts"), ("c.webm", "videos"), ("d.jpeg", "images")):
         (tmp_path / name).touch()
         assert kind_of(tmp_path / name) == kind
     (tmp_path / "e.xyz").touch()
     with pytest.raises(
-        ValueError, match=r"kind is needed, since the name .* does not say what it holds; give images, texts or videos"
+        ValueError,
+        match=r"kind is needed, since the name .* does not say what it holds; give images, texts, videos or sounds",
     ):
         kind_of(tmp_path / "e.xyz")
     with pytest.raises(FileNotFoundError):
@@ -429,7 +430,7 @@ def test_a_model_that_is_no_dual_encoder_is_refused(tmp_path: Path) -> None:
         hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
     )
     transformers.BertModel(config).save_pretrained(tmp_path / "bert")
-    with pytest.raises(ValueError, match="model is a BertModel, which has no get_text_features"):
+    with pytest.raises(ValueError, match="model is a BertModel, which does not embed texts"):
         unhub.embed_texts(TEXTS, tmp_path / "bert", tmp_path / "captions")
 
 

@@ -57,6 +57,7 @@ BY_HAND: dict[str, tuple[float, float, float]] = {
     "MRR@2": (100, 50, 25),
     "mAP": (100, 100 * (1 / 2 + 2 / 4) / 2, 100 * (1 / 2 + 1 / 3) / 2),
     "mAP@3": (100, 100 * (1 / 2) / 2, 100 * (1 / 2 + 1 / 3) / 2),
+    "mAP@R": (100, 100 * (1 / 2) / 2, 0),
     "nDCG": (100, 100 * (SECOND + 3 / math.log2(5)) / (3 + SECOND), 100 * (SECOND + 1 / 2) / 2),
     "nDCG@3": (100, 100 * SECOND / (3 + SECOND), 100 * (SECOND + 1 / 2) / 2),
     "nDCG@1": (100, 0, 0),
@@ -136,6 +137,7 @@ ORACLES: dict[str, Callable[[Sequence[int], Answers, int], float]] = {
     "MRR": reciprocal,
     "P": precision,
     "mAP": average_precision,
+    "mAP@R": lambda order, answers, k: average_precision(order, answers, len(answers)),
     "nDCG": discounted_gain,
     "MnR": lambda order, answers, k: first_rank(order, answers),
 }
@@ -219,7 +221,8 @@ def test_ir_measures_agrees_where_nothing_is_tied(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "printed"), [("R@10", "R@10"), ("ndcg@5", "nDCG@5"), ("map", "mAP"), ("MDR", "MdR"), ("gm", "GM")]
+    ("text", "printed"),
+    [("R@10", "R@10"), ("ndcg@5", "nDCG@5"), ("map", "mAP"), ("map@r", "mAP@R"), ("MDR", "MdR"), ("gm", "GM")],
 )
 def test_a_measure_prints_as_it_is_typed(text: str, printed: str) -> None:
     assert str(parse_measure(text)) == printed

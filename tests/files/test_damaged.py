@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 from safetensors.numpy import save_file
 
 import unhub
+from tests.array_files import write_h5, write_mat_73, write_torch
 from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_clip, write_parquet
 from unhub.data.draws import Draws
 from unhub.files import read_draws, read_ids, read_relevance, read_run, read_sets, read_texts, read_vectors, write_draws
@@ -73,6 +75,13 @@ SAMPLES = [
     Sample("packed.npz", lambda path: np.savez_compressed(path, vectors=ROWS, ids=np.array(NUMBERS)), touch),
     Sample("rows.safetensors", lambda path: save_file({"vectors": ROWS, "ids": np.array(NUMBERS)}, path), touch),
     Sample("rows.parquet", lambda path: write_parquet(path, id=NAMES, embedding=fixed(ROWS)), touch),
+    Sample("rows.mat", lambda path: scipy.io.savemat(path, {"vectors": ROWS, "other": ROWS[:3]}), touch),
+    Sample("packed.mat", lambda path: scipy.io.savemat(path, {"vectors": ROWS}, do_compression=True), touch),
+    Sample("rows.h5", lambda path: write_h5(path, {"vectors": ROWS, "other": ROWS[:3]}), touch),
+    Sample("packed.h5", lambda path: write_h5(path, {"vectors": ROWS}, compression="gzip"), touch),
+    Sample("new.mat", lambda path: write_mat_73(path, {"vectors": ROWS}), touch),
+    Sample("rows.pt", lambda path: write_torch(path, {"vectors": ROWS, "other": ROWS[:3]}), touch),
+    Sample("old.pth", lambda path: write_torch(path, {"vectors": ROWS}, zipped=False), touch),
     Sample("ids.txt", lambda path: path.write_text("\n".join(NAMES)), read_ids),
     Sample("ids.npy", lambda path: np.save(path, np.array(NAMES)), read_ids),
     Sample("embeddings.npy", embedded, touch, lambda path: path.parent),

@@ -30,7 +30,7 @@ from unhub.training.heads import HEADS, Weighing, exported
 from unhub.training.loop import Step
 from unhub.training.rows import TrainingRows
 from unhub.training.settings import RATE, RATES, Settings
-from unhub.training.towers import TOWERS, Side
+from unhub.training.towers import TOWERS, TowerSide
 from unhub.training.towers import exported as exported_tower
 from unhub.training.train import train
 
@@ -150,7 +150,7 @@ def test_numpy_encodes_as_torch_does(kind: str) -> None:
     rows = np.abs(np.random.default_rng(0).normal(size=(30, 16))).astype(np.float32)
     vectors = unhub.Vectors(np.arange(30), rows)
     module = TOWERS[kind](16, Settings(dimensions=D, hidden=24, dropout=0.5)).eval()
-    side = Side(module, unit if kind == "none" else Preparation.of(vectors), torch.device("cpu"))
+    side = TowerSide(module, unit if kind == "none" else Preparation.of(vectors), torch.device("cpu"))
     with torch.no_grad():
         wanted = side.unit(TrainingRows(vectors.ids, rows), np.arange(30)).numpy()
     got = exported_tower(side, kind, 16, D).encode(vectors, "texts")

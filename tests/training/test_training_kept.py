@@ -26,7 +26,7 @@ from unhub.training.heads import HEADS
 from unhub.training.network import Data, Network
 from unhub.training.rows import TrainingRows
 from unhub.training.settings import Settings
-from unhub.training.towers import TOWERS, Side
+from unhub.training.towers import TOWERS, TowerSide
 
 pytestmark = pytest.mark.once
 
@@ -277,7 +277,7 @@ def test_validation_on_what_was_trained_on_is_said() -> None:
 def test_rows_of_any_length_are_the_same_to_torch_and_numpy(length: float) -> None:
     same = captioned(features=(16, 16))
     rows = rows_of(same.texts) * np.float32(length)
-    side = Side(TOWERS["none"](16, Settings()), unit, torch.device("cpu"))
+    side = TowerSide(TOWERS["none"](16, Settings()), unit, torch.device("cpu"))
     got = side.unit(TrainingRows(same.texts.ids, rows), np.arange(len(rows))).numpy()
     np.testing.assert_allclose(got, rows_of(Tower("none", 16, 16).encode(rows, "texts")), atol=1e-6)
     assert np.linalg.norm(got, axis=1) == pytest.approx(1)

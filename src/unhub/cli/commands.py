@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "fit": ("fit", "fit"),
     "search": ("search", "search"),
     "embed": ("embed", "embed"),
+    "datasets": ("datasets", "datasets"),
     "hubs": ("hubs", "hubs"),
     "bank": ("bank", "bank"),
     "tune": ("tune", "tune"),
@@ -39,12 +40,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "report"),
     "study": ("study", "study"),
     "multi": ("commands", "multi"),
+    "bench": ("commands", "bench"),
 }
 MULTI_COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("multi_train", "train"),
     "encode": ("multi_train", "encode"),
     "search": ("multi_search", "search"),
     "eval": ("multi_eval", "evaluate"),
+}
+BENCH_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("bench", "run"),
+    "table": ("bench", "table"),
 }
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -76,6 +82,12 @@ class MultiCommands(Commands):
     known = MULTI_COMMANDS
 
 
+class BenchCommands(Commands):
+    """The group of `unhub bench`."""
+
+    known = BENCH_COMMANDS
+
+
 def _built(name: str, made: Any) -> Any:
     """Return the command of a function, or of a group of commands."""
     if isinstance(made, typer.Typer):
@@ -87,6 +99,7 @@ def _built(name: str, made: Any) -> Any:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=CONTEXT_SETTINGS, cls=Commands)
 multi = typer.Typer(name="multi", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=MultiCommands)
+bench = typer.Typer(name="bench", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=BenchCommands)
 
 
 def _print_version(wanted: bool) -> None:
@@ -112,6 +125,13 @@ def unhub_command(
 @multi.callback(invoke_without_command=True)
 def multi_command(context: typer.Context) -> None:
     """Use several descriptions of one target: train, encode, measure and search."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@bench.callback(invoke_without_command=True)
+def bench_command(context: typer.Context) -> None:
+    """Run the papers' benchmarks, and put the published figures beside the measured."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -1,4 +1,4 @@
-"""`unhub embed`: images, texts and videos to a folder of vectors."""
+"""`unhub embed`: images, texts, videos and sounds to a folder of vectors."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Inputs(StrEnum):
     images = "images"
     texts = "texts"
     videos = "videos"
+    sounds = "sounds"
 
 
 class Precision(StrEnum):
@@ -45,12 +46,12 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder of images or videos, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table.",
+            help="A folder of images, videos or sounds, a .txt file of lines, or a .csv, .tsv, .jsonl, .parquet table.",
         ),
     ],
     model: Annotated[
         str,
-        typer.Option(help="A dual encoder that transformers loads: its name on the Hugging Face Hub, or its folder."),
+        typer.Option(help="An encoder: its name on the Hugging Face Hub, its folder, or open_clip:MODEL/WEIGHTS."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write, for example gallery.")],
     kind: Annotated[Inputs, one_of(Inputs, "--kind", help="What to embed; auto goes by the file names.")] = Inputs.auto,
@@ -59,6 +60,10 @@ def embed(
     ] = None,
     id_column: Annotated[
         str | None, typer.Option(help="Column of the table that holds the ids (default: rows are numbered from 0).")
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="A .txt file of lines such as: a photo of a {}. Each text is put into all; the mean counts."),
     ] = None,
     frames: Annotated[
         int | None, whole_number(1, help="Number of frames to take from each video (default: 8).")
@@ -87,8 +92,8 @@ def embed(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Embed images, texts or videos into a folder of vectors; if stopped, the same command continues."""
-    from unhub.embed.embed import embed_images, embed_texts, embed_videos
+    """Embed images, texts, videos or sounds into a folder of vectors; if stopped, the same command continues."""
+    from unhub.embed.embed import embed_images, embed_sounds, embed_texts, embed_videos
     from unhub.embed.media import FRAMES
     from unhub.embed.output import check_output
     from unhub.embed.sources import kind_of
@@ -96,12 +101,13 @@ def embed(
     with argument("--output"):
         check_output(output, source)
     chosen = kind_of(source) if kind is Inputs.auto else kind.value
-    _refuse({"--column": column, "--id-column": id_column}, "texts", chosen)
+    _refuse({"--column": column, "--id-column": id_column, "--prompts": prompts}, "texts", chosen)
     _refuse({"--frames": frames}, "videos", chosen)
     calls = {
         "images": partial(embed_images, source),
-        "texts": partial(embed_texts, source, column=column, id_column=id_column),
+        "texts": partial(embed_texts, source, column=column, id_column=id_column, prompts=prompts),
         "videos": partial(embed_videos, source, frames=frames or FRAMES),
+        "sounds": partial(embed_sounds, source),
     }
     with saying_how_to_continue(lambda: "run the same command again to continue"), progress("embed", quiet) as advance:
         made = calls[chosen](

@@ -94,10 +94,11 @@ def address_in(path: Path) -> str | None:
     text = path.text if isinstance(path, GivenPath) else ""
     if ":" not in text or path.exists():
         return None
+    from unhub.files.named_arrays import split_name
     from unhub.files.remote import PROTOCOLS, is_remote
     from unhub.stores.engines import STORES, is_store
 
-    if is_remote(text):
+    if is_remote(text) or split_name(text)[1] is not None:
         return None
     if ("://" in text or "#" in text) and not is_store(text):
         # The rest of the text may hold a password.

@@ -134,7 +134,7 @@ CompareAsFitted: TypeAlias = Annotated[
     ),
 ]
 Measures: TypeAlias = Annotated[
-    str, typer.Option(help="Measures, the most important first: R@k, P@k, MdR, MnR, GM, MRR, mAP, nDCG@k.")
+    str, typer.Option(help="Measures, the most important first: R@k, P@k, MdR, MnR, GM, MRR, mAP, mAP@R, nDCG@k.")
 ]
 ExcludeSelf: TypeAlias = Annotated[
     bool, typer.Option("--exclude-self", help="Leave the item with the query's own id out of its ranking.")

@@ -145,7 +145,7 @@ class _Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PassPart:
     """One job of a pass: some items against some of the queries. It can be pickled, and run in any process.
 
     share: the items, as a span within the group. Parts with the short tile first run out of step with parts that have
@@ -253,7 +253,7 @@ class Reduced:
         return dataclasses.replace(self, top=np.concatenate([self.top, other.top], axis=1), top_weights=weights)
 
 
-def plan(task: Task, slots: int) -> Iterator[list[Part]]:
+def plan(task: Task, slots: int) -> Iterator[list[PassPart]]:
     """Yield the parts of a pass, one list for each group of items; no part needs the result of another.
 
     Parts split the bank, or the items if the bank is smaller. Splitting the items leaves nothing to join, but is not
@@ -266,12 +266,12 @@ def plan(task: Task, slots: int) -> Iterator[list[Part]]:
         group = _Group(task.similarity, span)
         shares = split(span[1] - span[0], slots if len(parts) == 1 and not best_items else 1)
         yield [
-            Part(task, group, share, part, short_first=number % 2 == 1)
+            PassPart(task, group, share, part, short_first=number % 2 == 1)
             for number, (share, part) in enumerate(itertools.product(shares, parts))
         ]
 
 
-def plan_apart(task: Task, slots: int) -> list[Part]:
+def plan_apart(task: Task, slots: int) -> list[PassPart]:
     """Return the parts of a pass for processes that share no memory, to be run in any order.
 
     Each part has items of its own and all queries, so that every row of the items is read once and a part's top values
@@ -282,10 +282,10 @@ def plan_apart(task: Task, slots: int) -> list[Part]:
         return [part for group in plan(task, slots) for part in group]
     most = min(_items_at_a_time(task, [(0, m)]), max(TILE_ROWS, -(-n // (slots * PARTS_PER_SLOT))))
     shards = split(n, slots * -(-n // (slots * most)))
-    return [Part(task, _Group(task.similarity, span), (0, span[1] - span[0]), (0, m), False) for span in shards]
+    return [PassPart(task, _Group(task.similarity, span), (0, span[1] - span[0]), (0, m), False) for span in shards]
 
 
-def groups_apart(task: Task, slots: int) -> list[list[Part]]:
+def groups_apart(task: Task, slots: int) -> list[list[PassPart]]:
     """Return the parts of `plan_apart` in groups that are joined one by one: each finds best items of all queries."""
     parts, (m, _) = plan_apart(task, slots), task.similarity.shape
     each = 8 * m * task.want.best_items
@@ -304,7 +304,7 @@ class _Joined:
         self.top_values = np.empty((items if want.top_values else 0, want.top_values), np.float32)
         self.best_items, self.best_scores = no_best_items(queries, want.best_items)
 
-    def add(self, parts: Sequence[Part], reduced: Sequence[Reduced]) -> None:
+    def add(self, parts: Sequence[PassPart], reduced: Sequence[Reduced]) -> None:
         """Add all parts of a group of items."""
         want = self.want
         pairs = zip(parts, reduced, strict=True)

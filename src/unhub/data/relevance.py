@@ -41,7 +41,9 @@ class Relevance:
             bad = int(np.flatnonzero(~np.isfinite(given))[0])
             raise ArgumentError("relevance", f"has the grade {given[bad]} in pair {bad}", "grades must be finite")
         kept = _first_of_each(queries, items, given)
-        for name, array in (("query_ids", queries[kept]), ("item_ids", items[kept]), ("grades", given[kept])):
+        if len(kept) < len(queries):
+            queries, items, given = queries[kept], items[kept], given[kept]
+        for name, array in (("query_ids", queries), ("item_ids", items), ("grades", given)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         if len(self) == 0:
@@ -219,8 +221,7 @@ def as_numbers(values: ArrayLike, what: str, source: str = "relevance") -> Float
 
 def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int64]:
     """Return the pairs with a grade over 0, each once; raise if a pair has two grades."""
-    _, query_codes = np.unique(queries, return_inverse=True)
-    _, item_codes = np.unique(items, return_inverse=True)
+    query_codes, item_codes = _codes(queries), _codes(items)
     codes = query_codes * (int(item_codes.max(initial=0)) + 1) + item_codes
     _, first, back = np.unique(codes, return_index=True, return_inverse=True)
     differ = np.flatnonzero(grades != grades[first][back])
@@ -233,6 +234,15 @@ def _first_of_each(queries: Ids, items: Ids, grades: Float64) -> NDArray[np.int6
             "give each pair one grade",
         )
     return np.sort(first[grades[first] > 0])
+
+
+def _codes(names: Ids) -> NDArray[np.int64]:
+    """Return a number for each name, the same for equal ones; long strings are hashed, since sorting them is slow."""
+    if names.dtype.kind != "U":
+        return np.unique(names, return_inverse=True)[1]
+    seen: dict[str, int] = {}
+    numbers = (seen.setdefault(name, len(seen)) for name in names.tolist())
+    return np.fromiter(numbers, np.int64, len(names))
 
 
 def matching(names: Ids, ids: Ids, what: str, source: str = "relevance") -> Ids:

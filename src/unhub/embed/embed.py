@@ -1,4 +1,4 @@
-"""Texts, images and videos to a folder of vectors: `embed_texts`, `embed_images` and `embed_videos`."""
+"""Texts, images, videos and sounds to a folder of vectors: `embed_texts`, `embed_images` and their like."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ import numpy as np
 
 from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors
-from unhub.embed.encoder import Encoder, Kind, Precision, load_encoder
-from unhub.embed.media import FRAMES, open_image, open_video, pillow
+from unhub.embed.encoder import Encoder, Kind, Precision, Prepared
+from unhub.embed.encoder_loading import load_encoder
+from unhub.embed.media import FRAMES, open_image, open_sound, open_video, pillow
 from unhub.embed.output import check_output
 from unhub.embed.run import batches
-from unhub.embed.sources import Inputs, Source, find_files, find_texts
+from unhub.embed.sources import Inputs, Source, TextOrTexts, find_files, find_texts, with_prompts
 from unhub.embed.work import REMEDY, Work, difference
 from unhub.errors import ArgumentError, check_whole, optional
 from unhub.files.embedded import FORMAT, EmbeddingManifest, EmbeddingTask, Left, is_embedded, read_embedding_manifest
 from unhub.files.readers import read_vectors
 
 BATCH = 32
-LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av")
+LIBRARIES = ("unhub", "transformers", "torch", "numpy", "pillow", "av", "sentence-transformers", "open_clip_torch")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +62,7 @@ def embed_images(
     model: Source | Encoder,
     output: Source,
     *,
+    ids: object = None,
     batch: int = BATCH,
     device: str | None = None,
     precision: Precision = "auto",
@@ -70,14 +72,14 @@ def embed_images(
 ) -> Embedded:
     """Embed images and write the vectors to a new folder.
 
-    images: a folder, whose images are named by their paths in it, or a list of files.
+    images: a folder, whose images are named by their paths in it, or a list of files, named by `ids` or their paths.
     model: a name on the Hugging Face hub, a folder, or a loaded encoder.
     batch: how many images the model takes at a time; threads: how many files are opened at a time.
     Work that was stopped continues where it stopped. `restart` begins again and replaces finished work; a restart that
     was stopped continues too.
     """
     pillow("Image")
-    inputs = find_files(images, "images", open_image)
+    inputs = find_files(images, "images", _prepared_image, ids)
     target = check_output(output, images)  # before a model is loaded, which takes a while
     encoder = _encoder(model, device, precision)
     job = EmbedJob("images", inputs, encoder, target, check_whole(batch, "batch", 1))
@@ -90,6 +92,7 @@ def embed_videos(
     output: Source,
     *,
     frames: int = FRAMES,
+    ids: object = None,
     batch: int = BATCH,
     device: str | None = None,
     precision: Precision = "auto",
@@ -104,21 +107,59 @@ def embed_videos(
     pillow("Image")
     optional("av", "embed", "reading videos")
     each = check_whole(frames, "frames", 1)
-    inputs = find_files(videos, "videos", functools.partial(open_video, frames=each))
+    inputs = find_files(videos, "videos", functools.partial(_prepared_video, frames=each), ids)
     target = check_output(output, videos)
     size = max(1, check_whole(batch, "batch", 1) // each)
     encoder = _encoder(model, device, precision)
     return _embed(EmbedJob("videos", inputs, encoder, target, size, {"frames": each}), threads, restart, progress)
 
 
+def embed_sounds(
+    sounds: Source | Sequence[Source],
+    model: Source | Encoder,
+    output: Source,
+    *,
+    ids: object = None,
+    batch: int = BATCH,
+    device: str | None = None,
+    precision: Precision = "auto",
+    threads: int | None = None,
+    restart: bool = False,
+    progress: Progress | None = None,
+) -> Embedded:
+    """Embed sounds as `embed_images` embeds images: resampled for the model, in one channel, the mean of all.
+
+    Of a sound longer than the model takes, its feature extractor draws a part, always the same one.
+    """
+    optional("av", "embed", "reading sounds")
+    inputs = find_files(sounds, "sounds", _prepared_sound, ids)
+    target = check_output(output, sounds)
+    encoder = _encoder(model, device, precision)
+    job = EmbedJob("sounds", inputs, encoder, target, check_whole(batch, "batch", 1))
+    return _embed(job, threads, restart, progress)
+
+
+def _prepared_image(encoder: Encoder, path: Path) -> Prepared:
+    return encoder.prepare(open_image(path))
+
+
+def _prepared_video(encoder: Encoder, path: Path, frames: int) -> Prepared:
+    return encoder.prepare(open_video(path, frames))
+
+
+def _prepared_sound(encoder: Encoder, path: Path) -> Prepared:
+    return encoder.prepare_sound(open_sound(path, encoder.sampling_rate))
+
+
 def embed_texts(
-    texts: Source | Sequence[str],
+    texts: Source | Sequence[TextOrTexts],
     model: Source | Encoder,
     output: Source,
     *,
     column: str | None = None,
     id_column: str | None = None,
     ids: object = None,
+    prompts: Source | Sequence[str] | None = None,
     batch: int = BATCH,
     device: str | None = None,
     precision: Precision = "auto",
@@ -129,14 +170,16 @@ def embed_texts(
     """Embed texts as `embed_images` embeds images: a list of them, the lines of a .txt file, or a column of a table.
 
     The column is `text` by default. The ids are `ids`, else the column `id_column` of the table, else numbers from 0.
-    Empty texts are skipped.
+    Empty texts are skipped. An entry of a list may be several texts of one thing, such as prompts of a class: their
+    unit vectors are averaged, as in CLIP's prompt ensembles.
+
+    prompts: a list, or a .txt file of lines, such as "a photo of a {}."; each text is put into all of them.
     """
-    inputs = find_texts(texts, column, id_column, ids)
+    inputs = with_prompts(find_texts(texts, column, id_column, ids), prompts)
     target = check_output(output, texts)
+    size = max(1, check_whole(batch, "batch", 1) // inputs.most)
     encoder = _encoder(model, device, precision)
-    return _embed(
-        EmbedJob("texts", inputs, encoder, target, check_whole(batch, "batch", 1)), threads, restart, progress
-    )
+    return _embed(EmbedJob("texts", inputs, encoder, target, size), threads, restart, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +215,7 @@ def _embed(job: EmbedJob, threads: int | None, restart: bool, progress: Progress
         return _read(target, already=True)
     work = Work(target, task, restart)
     try:
-        with closing(batches(inputs, job.encoder, work.done, job.size, threads, progress)) as made:
+        with closing(batches(job.kind, inputs, job.encoder, work.done, job.size, threads, progress)) as made:
             for batch in made:
                 work.add(batch)
         skipped = work.skipped

@@ -1,4 +1,4 @@
-"""Images and videos opened as upright RGB pictures; a video is some frames, evenly spread over its length."""
+"""Images and videos opened as upright RGB pictures, some frames of a video; sounds opened as samples."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from unhub.arrays import Float32
 from unhub.errors import optional
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 FRAMES = 8
 SEEK_SECONDS = 5  # to a frame further ahead than this, seeking is faster than decoding everything before it
 TAIL_SECONDS = 1  # how much longer than its pictures a video may last, as sound may
+# Streams without a header, whose length ffmpeg can only guess from the size of the file.
+GUESSED_LENGTHS = frozenset(("aac", "ac3", "amr", "dts", "eac3", "mp3"))
+WAV = "wav"
+UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # of a .wav file that was written as a stream
 
 
 def pillow(name: str) -> ModuleType:
@@ -107,3 +114,34 @@ def _timed(container: Any, stream: Any) -> Iterator[Any]:
 def _upright(frame: Any) -> Picture:
     picture: Picture = frame.to_image()
     return picture.rotate(frame.rotation, expand=True) if frame.rotation else picture
+
+
+def open_sound(path: str | os.PathLike[str], rate: int) -> Float32:
+    """Return a sound in one channel, the mean of all, at `rate` samples a second."""
+    av = optional("av", "embed", "reading sounds")
+    with av.open(os.fspath(path)) as container:
+        if not container.streams.audio:
+            raise ValueError("the file has no sound")
+        stream = container.streams.audio[0]
+        stream.thread_type = "AUTO"
+        resampler = av.AudioResampler(format="fltp", rate=rate)
+        frames = chain(container.decode(stream), (None,))  # None asks the resampler for what it still holds
+        parts = [part.to_ndarray().mean(axis=0) for frame in frames for part in resampler.resample(frame)]
+        length = stream.duration * stream.time_base if stream.duration else Fraction(0)
+        kinds = container.format.name.split(",")
+    samples = np.concatenate(parts, dtype=np.float32) if parts else np.empty(0, np.float32)
+    if not len(samples):
+        raise ValueError("the sound is empty")
+    if WAV in kinds:
+        length *= _wav_share(path)
+    if GUESSED_LENGTHS.isdisjoint(kinds) and length - Fraction(len(samples), rate) > TAIL_SECONDS:
+        raise ValueError(f"it is cut off: it has {len(samples) / rate:.1f} s of {float(length):.1f} s")
+    return samples
+
+
+def _wav_share(path: str | os.PathLike[str]) -> Fraction:
+    """Return how many times its bytes a .wav file should have; ffmpeg takes what is there for all of it."""
+    with open(path, "rb") as file:
+        declared = int.from_bytes(file.read(8)[4:], "little")
+        there = file.seek(0, os.SEEK_END)
+    return Fraction(declared + 8, there) if declared not in UNKNOWN_SIZES else Fraction(1)

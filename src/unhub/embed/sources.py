@@ -1,4 +1,4 @@
-"""The inputs to embed: texts, or files of images or videos, each with an id; found, counted and hashed."""
+"""The inputs to embed: texts, or files of images, videos or sounds, each with an id; found, counted and hashed."""
 
 from __future__ import annotations
 
@@ -6,56 +6,64 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids
-from unhub.embed.encoder import Kind
+from unhub.embed.encoder import Encoder, Kind, Prepared
 from unhub.errors import ArgumentError
 from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
 from unhub.files.texts import LINES, Texts, read_texts
 
-if TYPE_CHECKING:
-    from unhub.embed.media import Picture
-
 Source: TypeAlias = str | os.PathLike[str]
+TextOrTexts: TypeAlias = str | Sequence[str]  # several texts of one thing are embedded and averaged
 
+GAP = "{}"  # in a prompt, where the text goes
 WEB_IMAGES = (".apng", ".avif", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".png", ".webp")
 OTHER_IMAGES = (".bmp", ".heic", ".heif", ".j2k", ".jp2", ".pbm", ".pgm", ".ppm", ".tga", ".tif", ".tiff")
 IMAGES = frozenset((*WEB_IMAGES, *OTHER_IMAGES))
 WEB_VIDEOS = (".m4v", ".mkv", ".mov", ".mp4", ".ogv", ".webm")
 OTHER_VIDEOS = (".3gp", ".avi", ".flv", ".m2ts", ".mpeg", ".mpg", ".mts", ".ts", ".wmv")
 VIDEOS = frozenset((*WEB_VIDEOS, *OTHER_VIDEOS))
-SUFFIXES = {"images": IMAGES, "videos": VIDEOS}
+WEB_SOUNDS = (".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav")
+OTHER_SOUNDS = (".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".mka", ".wma")
+SOUNDS = frozenset((*WEB_SOUNDS, *OTHER_SOUNDS))
+SUFFIXES: dict[Kind, frozenset[str]] = {"images": IMAGES, "videos": VIDEOS, "sounds": SOUNDS}
 
 
 @dataclass(frozen=True, eq=False)
 class TextInputs:
-    """Texts and their ids; an entry of a list that is not a text is skipped."""
+    """Texts and their ids; an entry of a list that is neither a text nor several is skipped."""
 
     ids: Ids
-    texts: Sequence[str]
+    texts: Sequence[TextOrTexts]
     source: str
 
     @property
     def given(self) -> Given:
-        given: Sequence[object] = self.texts
-        texts = (text if isinstance(text, str) else None for text in given)
-        return _given(zip(self.ids.tolist(), texts, strict=True))
+        return _given(zip(self.ids.tolist(), map(_plain, self.texts), strict=True))
+
+    @property
+    def most(self) -> int:
+        """The largest number of texts of one thing."""
+        return max(len(text) if isinstance(text, list | tuple) else 1 for text in self.texts)
+
+
+Open: TypeAlias = Callable[[Encoder, Path], Prepared]
 
 
 @dataclass(frozen=True, eq=False)
 class FileInputs:
-    """Files and their ids, and how one is opened as pictures."""
+    """Files and their ids, and how one is opened and made ready for an encoder."""
 
     ids: Ids
     paths: Sequence[Path]
-    open: Callable[[Path], list[Picture]]
+    open: Open
     source: str
 
     @property
@@ -66,13 +74,16 @@ class FileInputs:
 Inputs: TypeAlias = TextInputs | FileInputs
 
 
-def find_files(source: Source | Sequence[Source], kind: Kind, opened: Callable[[Path], list[Picture]]) -> FileInputs:
+def find_files(source: Source | Sequence[Source], kind: Kind, opened: Open, ids: object = None) -> FileInputs:
     """Return the files of a kind: those below a folder, sorted, with ids relative to it; a file; or those of a list."""
+    if ids is not None and isinstance(source, str | os.PathLike):
+        raise ArgumentError("ids", f"go with a list of files, and {kind} is the path {os.fspath(source)}")
     if not isinstance(source, str | os.PathLike):
         paths = [Path(one) for one in source]
         if not paths:
             raise ArgumentError(kind, "is empty", "give at least one file")
-        return FileInputs(_names([path.as_posix() for path in paths]), paths, opened, f"{len(paths)} paths")
+        named = _names([path.as_posix() for path in paths]) if ids is None else as_ids(ids, len(paths), "ids")
+        return FileInputs(named, paths, opened, f"{len(paths)} paths")
     path = Path(source)
     if not path.is_dir():
         path.stat()  # a path that is not there is FileNotFoundError
@@ -83,7 +94,9 @@ def find_files(source: Source | Sequence[Source], kind: Kind, opened: Callable[[
     return FileInputs(_names(names), [path / name for name in names], opened, str(path))
 
 
-def find_texts(source: Source | Sequence[str], column: str | None, id_column: str | None, ids: object) -> TextInputs:
+def find_texts(
+    source: Source | Sequence[TextOrTexts], column: str | None, id_column: str | None, ids: object
+) -> TextInputs:
     """Return texts that are given, or those of a file; without ids they are numbered from 0."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     for name, value in {"column": column, "id_column": id_column}.items():
@@ -91,13 +104,39 @@ def find_texts(source: Source | Sequence[str], column: str | None, id_column: st
             raise ArgumentError(name, f"is {value!r}, but only a table has columns: {', '.join(TABLES)}")
     if isinstance(source, str | os.PathLike):
         read = _read_texts(source, column or "text", id_column)
-        texts, named, name = [str(text) for text in read.texts], read.ids, read.source
+        named, name = read.ids, read.source
+        texts: list[TextOrTexts] = [str(text) for text in read.texts]
     else:
         texts, named, name = list(source), None, f"{len(source)} texts"
     if not texts:
         raise ArgumentError("texts", "is empty", "give at least one text")
     given = ids if ids is not None else named if named is not None else np.arange(len(texts))
     return TextInputs(as_ids(given, len(texts), "ids" if ids is not None else name), texts, name)
+
+
+def with_prompts(inputs: TextInputs, prompts: Source | Sequence[str] | None) -> TextInputs:
+    """Put each text into every prompt, such as "a photo of a {}."; prompts: a list, or a .txt file of lines."""
+    if prompts is None:
+        return inputs
+    if isinstance(prompts, str | os.PathLike):
+        path = Path(prompts)
+        if path.suffix.lower() != LINES:
+            raise ArgumentError("prompts", f"must be a list or a {LINES} file of lines, got {str(path)!r}")
+        prompts = [str(line) for line in read_texts(path).texts]
+    given: Sequence[object] = prompts
+    wrong = [one for one in given if not isinstance(one, str) or one.count(GAP) != 1]
+    if wrong or not given:
+        problem = f"must each have {GAP} once, where the text goes, got {wrong[0]!r}" if given else "is empty"
+        raise ArgumentError("prompts", problem, f"write them as in 'a photo of a {GAP}.'")
+    return replace(inputs, texts=[_prompted(text, prompts) for text in inputs.texts])
+
+
+def _prompted(text: TextOrTexts, prompts: Sequence[str]) -> TextOrTexts:
+    """Return every prompt with a text in it; one that is empty or no text is left for the loop to skip."""
+    names = text if isinstance(text, list | tuple) else (text,)
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        return text
+    return [prompt.replace(GAP, name) for name in names for prompt in prompts]
 
 
 def _read_texts(source: Source, column: str, id_column: str | None) -> Texts:
@@ -113,19 +152,22 @@ def kind_of(source: Source) -> Kind:
     path = Path(source)
     if path.is_dir():
         found = {Path(name).suffix.lower() for name in _below(path)}
-        held: list[Kind] = [kind for kind in ("images", "videos") if found & SUFFIXES[kind]]
-        if len(held) == 2:
-            raise ArgumentError("kind", f"is needed, since {path} holds images and videos", "give one of the two")
+        held = [kind for kind, known in SUFFIXES.items() if found & known]
+        if len(held) > 1:
+            raise ArgumentError("kind", f"is needed, since {path} holds {' and '.join(held)}", "give one of them")
         if not held:
-            raise ValueError(f"{path} holds neither images ({_some(IMAGES)}) nor videos ({_some(VIDEOS)})")
+            raise ValueError(
+                f"{path} holds neither images ({_some(IMAGES)}) nor videos ({_some(VIDEOS)}) nor sounds "
+                f"({_some(SOUNDS)})"
+            )
         return held[0]
     path.stat()  # a path that is not there is FileNotFoundError
-    suffixes: dict[Kind, Iterable[str]] = {"texts": (LINES, *TABLES), "images": IMAGES, "videos": VIDEOS}
+    suffixes: dict[Kind, Iterable[str]] = {"texts": (LINES, *TABLES), **SUFFIXES}
     for kind, known in suffixes.items():
         if path.suffix.lower() in known:
             return kind
     raise ArgumentError(
-        "kind", f"is needed, since the name {path} does not say what it holds", "give images, texts or videos"
+        "kind", f"is needed, since the name {path} does not say what it holds", "give images, texts, videos or sounds"
     )
 
 
@@ -153,7 +195,14 @@ def _size(path: Path) -> int:
         return -1
 
 
-def _given(parts: Iterable[tuple[int | str, int | str | None]]) -> Given:
+def _plain(text: object) -> str | list[str | None] | None:
+    """Return a text or several as JSON has them, None for anything else."""
+    if isinstance(text, list | tuple):
+        return [one if isinstance(one, str) else None for one in text]
+    return text if isinstance(text, str) else None
+
+
+def _given(parts: Iterable[tuple[int | str, object]]) -> Given:
     content, count = hashlib.blake2b(digest_size=16), 0
     for part in parts:
         content.update(json.dumps(part).encode() + b"\n")

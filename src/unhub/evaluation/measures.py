@@ -138,14 +138,24 @@ def precision(places: Places, k: int) -> Float64:
 
 def average_precision(places: Places, k: int) -> Float64:
     """Return the mean over the answers of the precision at their ranks, 0 beyond k."""
-    before = places.answers_before
-    values = np.where(places.better < k, (before + 1) / (places.better + 1), 0.0)
+    return _average_precision(places, np.full(len(places.heads), places.reach(k)))
+
+
+def average_precision_of_all(places: Places, k: int) -> Float64:
+    """Return the same, 0 beyond as many items as the query has answers (Musgrave et al. 2020)."""
+    return _average_precision(places, np.diff(places.grade_starts))
+
+
+def _average_precision(places: Places, reaches: NDArray[np.int64]) -> Float64:
+    """Return the average precision of each query over its own first items, (queries,)."""
+    before, reach = places.answers_before, reaches[places.owners]
+    values = np.where(places.better < reach, (before + 1) / (places.better + 1), 0.0)
     for row in np.flatnonzero(places.equal > 1):
         equal, answers = places.equal[row], places.answers[row]
         steps = np.arange(equal)
         ranks = places.better[row] + steps + 1
         above = before[row] + 1 + steps * (answers - 1) / (equal - 1)
-        values[row] = answers / equal * np.sum((above / ranks)[ranks <= k])
+        values[row] = answers / equal * np.sum((above / ranks)[ranks <= reach[row]])
     return places.per_query(values) / np.diff(places.grade_starts)
 
 
@@ -184,6 +194,7 @@ MEASURES: Mapping[str, Family] = {
     "MnR": Family(best_rank, "mean rank of the best answer", percent=False, falls=True),
     "MRR": Family(reciprocal_rank, "mean reciprocal rank of the best answer", cut="allowed"),
     "mAP": Family(average_precision, "mean average precision over all answers", cut="allowed"),
+    "mAP@R": Family(average_precision_of_all, "mean average precision of as many items as there are answers"),
     "nDCG": Family(discounted_gain, "normalised discounted cumulative gain, a gain being a grade", cut="allowed"),
     "P": Family(precision, "precision: share of answers among the first k", cut="needed"),
 }
@@ -225,7 +236,7 @@ class Measure:
 
 def parse_measure(text: str | Measure, argument: str = "measure") -> Measure:
     """Return the measure that a text such as `R@10` names; `argument` is the name used in errors."""
-    match = re.fullmatch(r"([A-Za-z]+)(?:@([1-9][0-9]*))?", str(text))
+    match = re.fullmatch(r"([A-Za-z]+(?:@R)?)(?:@([1-9][0-9]*))?", str(text), re.IGNORECASE)
     known = ", ".join(f"{name}@k" if family.cut else name for name, family in MEASURES.items())
     if match is None:
         raise ArgumentError(argument, f"must be a text such as 'R@10', got {text!r}", f"the measures are {known}")

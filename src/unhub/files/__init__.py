@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unhub.files.container import check_replaceable, is_replaceable
     from unhub.files.corrections import save_correction
     from unhub.files.exports import bias_writer, export
+    from unhub.files.matrices import read_matrix
     from unhub.files.models import save_model
     from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
     from unhub.files.relevance_files import read_relevance, read_run
@@ -48,6 +49,7 @@ __all__ = [
     "read_draws",
     "read_ids",
     "read_manifest",
+    "read_matrix",
     "read_model_manifest",
     "read_relevance",
     "read_rows",
@@ -69,6 +71,7 @@ _HOMES = {
     "unhub.files.corrections": ("save_correction",),
     "unhub.files.saved_draws": ("overwrite_draws", "read_draws", "write_draws"),
     "unhub.files.exports": ("bias_writer", "export"),
+    "unhub.files.matrices": ("read_matrix",),
     "unhub.files.models": ("save_model",),
     "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
     "unhub.files.relevance_files": ("read_relevance", "read_run"),

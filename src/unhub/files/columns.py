@@ -59,9 +59,9 @@ def number_column(name: str, default: str | None = None) -> Column:
     return Column(name, (int, float), _numbers, "a finite number", default)
 
 
-def text_column(name: str) -> Column:
+def text_column(name: str, default: str | None = None) -> Column:
     """Return a column of texts, which may be empty."""
-    return Column(name, (str,), lambda texts: np.array(texts, object), "a text")
+    return Column(name, (str,), lambda texts: np.array(texts, object), "a text", default)
 
 
 def read_columns(path: Path, columns: Sequence[Column]) -> list[NDArray[np.generic]]:

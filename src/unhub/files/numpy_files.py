@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.data.vectors import Rows, Stacked
+from unhub.files.named_arrays import MOST_DEFLATE_RATIO, HeldArray, NamedArrays, Pickled, choose, pickled
 
 
 class FoundRows(NamedTuple):
@@ -29,7 +30,7 @@ class FoundRows(NamedTuple):
     ids: Callable[[], NDArray[np.generic] | None]
 
 
-Reader: TypeAlias = Callable[[Path], FoundRows]
+Reader: TypeAlias = Callable[[Path, str | None], FoundRows]  # of a file, and the name of an array in it
 
 
 def no_ids() -> None:
@@ -54,7 +55,9 @@ DAMAGE = (
     zlib.error,
     lzma.LZMAError,
 )
-MOST_DEFLATE_RATIO = 1100  # bytes of an array for each byte in its archive: deflate reaches 1032
+IDS = "ids"
+NPZ = "a .npz file"
+PREFERRED = ("vectors", "embedding")  # arrays that hold the rows, whatever else a file holds
 
 
 @contextmanager
@@ -65,6 +68,8 @@ def readable(path: object, kind: str) -> Iterator[None]:
     """
     try:
         yield
+    except Pickled:
+        raise
     except DAMAGE as error:
         raise ValueError(f"{path}: truncated or not {kind} of plain numbers or text ({error})") from None
     except OSError as error:
@@ -76,22 +81,63 @@ def readable(path: object, kind: str) -> Iterator[None]:
 def map_npy(path: Path) -> NDArray[np.generic]:
     """Map the array of a .npy file from disk, read-only."""
     with readable(path, "a .npy file"):
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            if version in HEADERS and HEADERS[version](file)[2].hasobject:
+                raise pickled(path)
         return cast("NDArray[np.generic]", np.lib.format.open_memmap(path, mode="r"))
 
 
-def read_npy(path: Path) -> FoundRows:
+def named_rows(path: Path, arrays: NamedArrays, name: str | None) -> FoundRows:
+    """Return the rows that a name or a rule chooses; `ids` are those of `vectors`, or of what the rule chooses."""
+    chosen = choose(path, arrays.held, name, PREFERRED)
+    with_ids = IDS in arrays.held and (name is None or name in PREFERRED)
+    return FoundRows(arrays.read(chosen), (lambda: _as_list(arrays.read(IDS)[:])) if with_ids else no_ids)
+
+
+def _as_list(ids: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return ids as a list, which MATLAB keeps as a matrix of one row or column."""
+    return ids.ravel() if ids.ndim == 2 and min(ids.shape) == 1 else np.asarray(ids)
+
+
+def read_npy(path: Path, name: str | None = None) -> FoundRows:
     """Map the rows of a .npy file, which holds no ids."""
+    if name is not None:
+        raise ValueError(f"{path}: holds one array, which has no name; leave out {name!r}")
     return FoundRows(map_npy(path), no_ids)
 
 
-def read_npz(path: Path) -> FoundRows:
-    """Load `vectors`, and `ids` if there are any, from a .npz file."""
+def open_npy(path: Path) -> NamedArrays:
+    """Map a .npy file, whose array has no name."""
+    array = map_npy(path)
+    return NamedArrays({"": _held(array.shape, array.dtype)}, lambda _: array)
+
+
+def open_npz(path: Path) -> NamedArrays:
+    """List the arrays of a .npz file; one that is asked for is loaded, once."""
     if is_npy(path):
         raise ValueError(f"{path}: is a .npy file, not a .npz file; rename it to .npy")
-    names, arrays = load_arrays(path, "a .npz file", ("vectors", "ids"))
-    if "vectors" not in arrays:
-        raise ValueError(f"{path}: holds {names}; it must have an array `vectors`, and may have `ids`")
-    return FoundRows(arrays["vectors"], lambda: arrays.get("ids"))
+    return NamedArrays(_npz_headers(path), lambda name: load_arrays(path, NPZ, (name,))[1][name])
+
+
+def read_npz(path: Path) -> FoundRows:
+    """Load `vectors` or the only matrix of a .npz file, and `ids` if there are any."""
+    return named_rows(path, open_npz(path), None)
+
+
+def _held(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> HeldArray:
+    return HeldArray(shape, dtype.kind in "fiu")
+
+
+def _npz_headers(path: Path) -> dict[str, HeldArray]:
+    found: dict[str, HeldArray] = {}
+    with path.open("rb") as file, readable(path, NPZ), zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                version = np.lib.format.read_magic(stream)
+                shape, _, dtype = HEADERS[version](stream) if version in HEADERS else NAMED_FIELDS
+            found[member.filename.removesuffix(".npy")] = _held(shape, dtype)
+    return found
 
 
 def is_npy(path: Path) -> bool:
@@ -119,14 +165,17 @@ def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.gener
         if version not in HEADERS:
             raise ValueError(f"it is of version {version}, which is for arrays with named fields")
         shape, _, dtype = HEADERS[version](stream)
+        if dtype.hasobject:
+            raise pickled(archive.filename, f"pickled objects in {member.filename}")
         claimed, there = math.prod(shape) * dtype.itemsize, member.file_size - stream.tell()
-        if not dtype.hasobject and (claimed != there or there > MOST_DEFLATE_RATIO * (member.compress_size + 1)):
+        if claimed != there or there > MOST_DEFLATE_RATIO * (member.compress_size + 1):
             raise ValueError(f"{member.filename} should have {claimed} bytes and has {there}")
     with archive.open(member) as stream:
         return cast("NDArray[np.generic]", np.lib.format.read_array(stream, allow_pickle=False))
 
 
 Header: TypeAlias = Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[np.generic]]]
+NAMED_FIELDS = ((), False, np.dtype(np.void))  # what an array of a later version holds, which is not read
 HEADERS: Mapping[tuple[int, int], Header] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -162,21 +211,14 @@ class BFloat16:
         return (self.halves[key].astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def read_safetensors(path: Path) -> FoundRows:
-    """Map the tensor `vectors`, `embedding` or the only matrix of a safetensors file; `ids` is an optional tensor."""
+def open_safetensors(path: Path) -> NamedArrays:
+    """List the tensors of a safetensors file; one that is asked for is mapped."""
     start, entries = _safetensors_header(path)
-    matrices = [name for name, entry in entries.items() if len(entry["shape"]) == 2]
-    chosen = [name for name in ("vectors", "embedding") if name in entries] or matrices
-    if "vectors" not in chosen and len(chosen) != 1:
-        shapes = {name: tuple(entry["shape"]) for name, entry in entries.items()}
-        raise ValueError(f"{path}: holds {shapes}; it must have a tensor `vectors` or `embedding`, or a single matrix")
-    ids = entries.get("ids")
+    ids = entries.get(IDS)
     if ids is not None and ids["dtype"][0] not in "IU":
         raise ValueError(f"{path}: the tensor `ids` is of {ids['dtype']}; it must be of integers")
-    return FoundRows(
-        _map_tensor(path, start, entries[chosen[0]]),
-        no_ids if ids is None else lambda: np.array(_map_tensor(path, start, ids)),
-    )
+    held = {name: HeldArray(tuple(entry["shape"]), entry["dtype"] in STORED) for name, entry in entries.items()}
+    return NamedArrays(held, lambda name: _map_tensor(path, start, entries[name]))
 
 
 def _safetensors_header(path: Path) -> tuple[int, dict[str, Entry]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,28 +14,36 @@ from numpy.typing import NDArray
 from unhub.data.ids import as_ids, read_lines
 from unhub.data.vectors import Rows, Vectors, as_plain, as_texts, as_vectors
 from unhub.errors import naming_file
-from unhub.files.numpy_files import FoundRows, Reader, map_npy, read_npy, read_npz, read_safetensors
+from unhub.files.matrices import ARRAYS, Opener
+from unhub.files.named_arrays import no_reader, refuse_pickle, split_name
+from unhub.files.numpy_files import FoundRows, Reader, map_npy, named_rows, read_npy
 from unhub.files.remote import shown
 
 
-def read_parquet(path: Path) -> FoundRows:
-    """Read rows and ids from a Parquet file."""
+def _read_parquet(path: Path, name: str | None) -> FoundRows:
     from unhub.files.parquet import read_parquet  # here: most files do not need it
 
+    if name is not None:
+        raise ValueError(f"{path}: is a table, not a file of arrays; leave out {name!r}")
     return read_parquet(path)
+
+
+def _read_array(opener: Opener, path: Path, name: str | None) -> FoundRows:
+    return named_rows(path, opener(path), name)
 
 
 READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
-    ".npz": read_npz,
-    ".parquet": read_parquet,
-    ".safetensors": read_safetensors,
+    ".parquet": _read_parquet,
+    **{suffix: partial(_read_array, opener) for suffix, opener in ARRAYS.items() if suffix != ".npy"},
 }
 
 
 @naming_file()
 def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
     """Read ids and rows from a file, a folder, a pattern such as `items/*.parquet`, or a remote address.
+
+    Of a file with several arrays (.npz, .safetensors, .mat, .h5, .pt), `features.mat#name` names one.
 
     .npy, .safetensors and folders stay on disk, mapped. Of several .npy or .parquet files, and of remote ones (s3://,
     gs://, https://), rows are read when they are asked for.
@@ -73,21 +82,19 @@ def _read(place: str) -> FoundRows:
         from unhub.files.shards import read_remote  # here: most files do not need it
 
         return read_remote(place)
-    path = Path(place)
+    file, name = split_name(place)
+    path = Path(file)
     if glob.has_magic(place) and not path.exists():
         from unhub.files.shards import read_pattern
 
         return read_pattern(place)
     if path.is_dir():
         return _read_folder(path)
+    refuse_pickle(path)
     if path.suffix.lower() in READERS:
-        return READERS[path.suffix.lower()](path)
-    path.stat()  # a missing path is a FileNotFoundError, whatever its suffix
-    named = f"files named *{path.suffix}" if path.suffix else kind_of(path)
-    raise ValueError(
-        f"{path}: no reader for {named}; there are {', '.join(READERS)}, and folders of .npy or .parquet files, of "
-        "`unhub embed`, of clip-retrieval and of `unhub serve --log`"
-    )
+        return READERS[path.suffix.lower()](path, name)
+    folders = "folders of .npy or .parquet files, of `unhub embed`, of clip-retrieval and of `unhub serve --log`"
+    raise no_reader(path, (*READERS, f"and {folders}"))
 
 
 def _read_folder(path: Path) -> FoundRows:
@@ -105,11 +112,6 @@ def _read_folder(path: Path) -> FoundRows:
     if path.resolve().name.endswith(UNFINISHED):
         raise ValueError(f"{path}: `unhub embed` has not finished this folder; run it again")
     return read_folder_of_shards(path)
-
-
-def kind_of(path: Path) -> str:
-    """Return what a path is, for an error that says that it cannot be read."""
-    return "a folder" if path.is_dir() else f"*{path.suffix}" if path.suffix else "a file whose name has no suffix"
 
 
 def read_ids(path: str | os.PathLike[str], *, text: bool = False) -> NDArray[np.generic]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from unhub.data.relevance import Relevance
 from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
-from unhub.files.readers import kind_of
+from unhub.files.named_arrays import kind_of
 
 QRELS = ("qid", "iter", "docid", "grade")
 QRELS_SUFFIXES = (".qrels", ".txt")

@@ -16,7 +16,7 @@ from unhub.data.ragged import Ragged, starts_of
 from unhub.data.vectors import Vectors, take
 from unhub.errors import naming_file
 from unhub.files.columns import TABLES, id_column, read_columns
-from unhub.files.readers import kind_of
+from unhub.files.named_arrays import kind_of
 
 COLUMNS = (id_column("set_id"), id_column("query_id"))
 

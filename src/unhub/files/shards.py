@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
 from unhub.errors import unknown
+from unhub.files.named_arrays import split_name
 from unhub.files.npy_shards import MappedNpy, NpyPieces
 from unhub.files.numpy_files import FoundRows
 from unhub.files.pieces import PieceCache, PieceRows
@@ -52,8 +53,12 @@ def read_pattern(pattern: str) -> FoundRows:
 
 
 def found_by(path: Path) -> list[Path]:
-    """Return the paths that a path names: itself if it is there, else what it finds as a pattern, sorted by name."""
-    return [path] if path.exists() else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    """Return the paths that a path names: itself if it is there, else what it finds as a pattern, sorted by name.
+
+    Of `features.mat#name`, it is the file.
+    """
+    file = Path(split_name(str(path))[0])
+    return [file] if file.exists() else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
 
 
 def read_remote(url: str) -> FoundRows:

@@ -14,7 +14,7 @@ from unhub.data.ids import as_ids, positions_of, read_lines
 from unhub.errors import naming_file
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
-from unhub.files.readers import kind_of
+from unhub.files.named_arrays import kind_of
 
 LINES = ".txt"
 

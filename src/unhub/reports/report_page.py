@@ -55,10 +55,7 @@ class Page:
             self._similarities(),
             self._made(),
         ]
-        template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-        page = Template(template).substitute(title=join(self.title), body="\n".join(sections))
-        # The name of a file need not be UTF-8, but a page is: what it cannot hold is shown as \udce9.
-        return page.encode("utf-8", "backslashreplace").decode()
+        return page_of(self.title, sections)
 
     def _head(self) -> Markup:
         findings = self.findings
@@ -135,6 +132,14 @@ class Page:
     def _made(self) -> Markup:
         rows: list[list[Child]] = [[name, tag("code", value)] for name, value in self.facts]
         return section("How this report was made", tag("div", table([], rows, kind="facts"), kind="card"))
+
+
+def page_of(title: str, sections: Sequence[Markup]) -> str:
+    """Return the whole file of a page."""
+    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    page = Template(template).substitute(title=join(title), body="\n".join(sections))
+    # The name of a file need not be UTF-8, but a page is: what it cannot hold is shown as \udce9.
+    return page.encode("utf-8", "backslashreplace").decode()
 
 
 def section(title: str, *children: Child) -> Markup:

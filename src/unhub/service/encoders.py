@@ -112,7 +112,7 @@ def check_picture(content: bytes) -> None:
 
 def open_encoder(name: str, model: Model | None) -> DualEncoder:
     """Load an encoder by its name or folder; a model has a text tower on top of it."""
-    from unhub.embed.encoder import load_encoder
+    from unhub.embed.encoder_loading import load_encoder
 
     try:
         return DualEncoder(load_encoder(name), model)

@@ -16,7 +16,7 @@ from unhub.training.batches import NOBODY, Batch, validation_sets
 from unhub.training.heads import Weighing
 from unhub.training.rows import TrainingRows
 from unhub.training.settings import Settings
-from unhub.training.towers import Side, encoded
+from unhub.training.towers import TowerSide, encoded
 
 RANKED_SETS = 512  # ranked at a time
 
@@ -35,13 +35,13 @@ class Data:
 class Network:
     """Both towers and the head; `modules` holds everything that is trained."""
 
-    text: Side
-    item: Side
+    text: TowerSide
+    item: TowerSide
     head: Weighing
     modules: nn.ModuleDict
 
     @staticmethod
-    def of(text: Side, item: Side, head: Weighing) -> Network:
+    def of(text: TowerSide, item: TowerSide, head: Weighing) -> Network:
         """Join towers and a head."""
         modules = nn.ModuleDict({"text": text.module, "item": item.module, "head": head})
         return Network(text, item, head, modules.to(text.device))

@@ -22,7 +22,7 @@ from unhub.training.heads import exported as exported_head
 from unhub.training.network import Data, Network
 from unhub.training.rows import TrainingRows, as_rows
 from unhub.training.settings import Settings
-from unhub.training.towers import TOWERS, Side, encoded
+from unhub.training.towers import TOWERS, TowerSide, encoded
 from unhub.training.towers import exported as exported_tower
 
 
@@ -134,14 +134,14 @@ def build(
     sides = []
     for number, (rows, positions) in enumerate(used.values()):
         if modules is not None:
-            sides.append(Side(modules[number].to(device), None, device))
+            sides.append(TowerSide(modules[number].to(device), None, device))
             continue
         tower = TOWERS[settings.towers](rows.source.shape[1], settings).to(device)
         if settings.towers == "none":
-            sides.append(Side(tower, unit, device))
+            sides.append(TowerSide(tower, unit, device))
         else:
             used_rows = Vectors(rows.ids, rows.source).gather(positions)
-            sides.append(Side(tower, Preparation.of(used_rows, settings.root), device))
+            sides.append(TowerSide(tower, Preparation.of(used_rows, settings.root), device))
     if modules is not None:
         widths = [
             encoded(side, TrainingRows(rows.ids[:1], rows.take(np.arange(1)))).shape[1]

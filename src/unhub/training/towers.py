@@ -64,7 +64,7 @@ TOWERS: Mapping[str, Callable[[int, Settings], nn.Module]] = {"none": AsItIs, "l
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class TowerSide:
     """The tower of texts or of items in training: what prepares rows, and the module that takes them."""
 
     module: nn.Module
@@ -96,7 +96,7 @@ class Side:
 class ModuleTower:
     """The user's own module as a tower: it needs torch, and the user saves it."""
 
-    side: Side
+    side: TowerSide
     dimensions: int
     kind: str = "module"
 
@@ -112,7 +112,7 @@ class ModuleTower:
         return Vectors(given.ids, vectors)
 
 
-def encoded(side: Side, rows: TrainingRows) -> Tensor:
+def encoded(side: TowerSide, rows: TrainingRows) -> Tensor:
     """Return all rows as unit vectors, some at a time, without gradients."""
     was_training = side.module.training
     side.module.eval()
@@ -124,7 +124,7 @@ def encoded(side: Side, rows: TrainingRows) -> Tensor:
     return torch.cat(parts)
 
 
-def exported(side: Side, kind: str, features: int, dimensions: int) -> Tower | ModuleTower:
+def exported(side: TowerSide, kind: str, features: int, dimensions: int) -> Tower | ModuleTower:
     """Return the tower that numpy runs; the user's own module stays in torch."""
     if kind == "modules":
         return ModuleTower(side, dimensions)

@@ -106,16 +106,7 @@ GRID: Mapping[str, Callable[[DataScale], list[str]]] = {
 
 def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
     """Return the methods to try: "all", or names with or without parameters, in a list or separated by commas."""
-    if isinstance(methods, str):
-        # A comma also separates the parameters of one method: nnn:k=32,alpha=0.5
-        listed: list[str] = []
-        for part in methods.split(","):
-            if "=" in part and ":" not in part and listed:
-                listed[-1] += f",{part.strip()}"
-            else:
-                listed.append(part.strip())
-    else:
-        listed = [one.strip() for one in methods]
+    listed = split_specs(methods) if isinstance(methods, str) else [one.strip() for one in methods]
     if not listed or listed == [""]:
         raise ArgumentError("methods", "is empty", "name some, for example 'is,nnn', or 'all'")
     every = [name for name in GRID if dual or not _needs_items(name)]
@@ -133,6 +124,17 @@ def name_methods(methods: str | Sequence[str], dual: bool) -> list[str]:
         if _needs_items(method.name) and not dual:
             raise ArgumentError("methods", f"has {method.name!r}, which needs bank items", "give bank items too")
     return named
+
+
+def split_specs(text: str) -> list[str]:
+    """Split at commas, except those between the parameters of one method: nnn:k=32,alpha=0.5."""
+    listed: list[str] = []
+    for part in (one.strip() for one in text.split(",")):
+        if "=" in part and ":" not in part and listed:
+            listed[-1] += f",{part}"
+        else:
+            listed.append(part)
+    return listed
 
 
 def _needs_items(name: str) -> bool:

@@ -1,0 +1,82 @@
+"""The page of a run: every method, bank and direction, the settings that were chosen, and a paper's figures beside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from unhub.atomic import check_target, replacing
+from unhub.bench.bench_run import BenchRun
+from unhub.bench.bench_table import BenchTable, bench_table
+from unhub.bench.published import published
+from unhub.files.container import check_replaceable
+from unhub.reports.markup import Child, Markup, breakable, table, tag
+from unhub.reports.report import PAGE_MARK
+from unhub.reports.report_page import page_of, section
+
+
+def check_page(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Return where a page would land; raise if it would replace a file that is no page of ours."""
+    return check_target(path) if overwrite else check_replaceable(path, PAGE_MARK)
+
+
+def tables_of(run: BenchRun, work: str | os.PathLike[str]) -> list[BenchTable]:
+    """Return the tables of a run's paper that have figures for its data set."""
+    if not run.paper:
+        return []
+    figures = published(run.paper, data_set=run.content["data_set"])
+    return [bench_table(f"{run.paper}:{table}", work) for table in dict.fromkeys(one.table for one in figures)]
+
+
+def write_page(
+    run: BenchRun, path: str | os.PathLike[str], tables: Sequence[BenchTable] = (), overwrite: bool = False
+) -> None:
+    """Write a run as one HTML page that opens offline; tables: of papers, with what was measured."""
+    target = check_page(path, overwrite)
+    content = run.content
+    title = f"{content['data_set']} ({content['split']}) with {content['model']}"
+    sections = [
+        tag("header", tag("h1", title), tag("p", _lead(run), kind="lead")),
+        *(_direction(run, direction) for direction in run.directions),
+        *(_published(one) for one in tables if one.run),
+        section("Notes", *(tag("p", note, kind="note") for note in run.notes)) if run.notes else Markup(""),
+        _made(run),
+    ]
+    with replacing(target) as temporary:
+        temporary.write_text(page_of(title, sections), encoding="utf-8")
+
+
+def _lead(run: BenchRun) -> str:
+    rows = run.raw(run.directions[0])
+    return (
+        f"{rows['queries']:,} queries, {rows['items']:,} items. Settings were chosen before the test part was read. In "
+        "brackets: 95% intervals, by bootstrap over the queries; gains are over the raw ranking, paired."
+    )
+
+
+def _direction(run: BenchRun, direction: str) -> Markup:
+    heads, rows = run.cells(direction)
+    lines: list[list[Child]] = [[breakable(row[0]), *row[1:]] for row in rows]
+    return section(f"Direction {direction}", tag("div", table([*heads], lines), kind="card"))
+
+
+def _published(one: BenchTable) -> Markup:
+    heads, rows = one.cells()
+    lines: list[list[Child]] = [[*row] for row in rows]
+    return section(
+        f"{one.paper}:{one.table}",
+        tag("div", table([*heads], lines), kind="card"),
+        *(tag("p", note, kind="note") for note in one.notes),
+    )
+
+
+def _made(run: BenchRun) -> Markup:
+    content = run.content
+    facts = {
+        "vectors": content["source"],
+        "official counts": ", ".join(f"{part} {a:,} x {b:,}" for part, (a, b) in content["official"].items()),
+        "versions": ", ".join(f"{name} {version}" for name, version in content["versions"].items()),
+    }
+    rows: list[list[Child]] = [[name, tag("code", value)] for name, value in facts.items() if value]
+    return section("How this was made", tag("div", table([], rows, kind="facts"), kind="card"))

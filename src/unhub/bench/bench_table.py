@@ -1,0 +1,193 @@
+"""A paper's table from what has been run: measured, published, difference and interval, line by line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+from unhub.bench.protocols import PAPERS
+from unhub.bench.published import CITED, Figure, published
+from unhub.bench.result_file import CASES, every_result, interval_of
+from unhub.errors import ArgumentError
+from unhub.evaluation.confidence import Interval
+from unhub.evaluation.tables import as_text, counted
+from unhub.studies.seeds import Spread
+
+# What a paper calls a model that can be had under another name.
+SAME_MODELS: Mapping[str, tuple[str, ...]] = {
+    "openai/clip-vit-base-patch32": ("CLIP", "zs CLIP", "CLIP ViT-B/32", "zs CLIP ViT-B/32"),
+    "openai/clip-vit-large-patch14-336": ("zs CLIP ViT-L/14@336px",),
+    "laion/clap-htsat-unfused": ("zs CLAP",),
+    "vinid/plip": ("zs PLIP",),
+}
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A published figure and what was measured for it.
+
+    measured: with its 95% interval, or over several random banks the mean with one standard deviation on either side;
+    None if it has not been run. banks: over how many random banks. spec: the settings that were used.
+    """
+
+    figure: Figure
+    measured: Interval | None
+    banks: int = 0
+    spec: str = ""
+    model: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Measured minus published."""
+        return None if self.measured is None else self.measured.value - self.figure.value
+
+    @property
+    def inside(self) -> bool:
+        """Whether the published figure is within the interval of the measured one."""
+        return self.measured is not None and self.measured.low <= self.figure.value <= self.measured.high
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the line as plain values for JSON."""
+        return {
+            **asdict(self.figure),
+            "measured": None if self.measured is None else self.measured.to_dict(),
+            "difference": self.difference,
+            "inside": self.inside,
+            "random_banks": self.banks,
+            "spec": self.spec,
+            "measured_model": self.model,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class BenchTable:
+    """A table of a paper; a line for each published figure, in the order of the paper."""
+
+    paper: str
+    table: str
+    lines: tuple[TableLine, ...]
+
+    @property
+    def run(self) -> tuple[TableLine, ...]:
+        """The lines that have been measured."""
+        return tuple(one for one in self.lines if one.measured is not None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the columns are, and how many figures have not been measured."""
+        absent = [one.figure for one in self.lines if one.measured is None]
+        notes = [f"{self.paper}:{self.table} is of {CITED[self.paper]}."]
+        if self.run:
+            notes.append("In brackets: 95% interval by bootstrap over the queries; over random banks, one deviation.")
+        if absent:
+            one = absent[0]
+            bank = f" with the bank {one.bank}" if one.bank else ""
+            example = f"for example {one.method}{bank} by {one.model} on {one.data_set}"
+            notes.append(f"{counted(len(absent), 'figure has', 'figures have')} not been measured, {example}.")
+        return tuple(notes)
+
+    def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text; `every` also shows what has not been measured."""
+        heads = ["data set", "model", "direction", "method", "bank", "measure", "measured", "published", "difference"]
+        heads.append("published inside")
+        rows = []
+        for line in self.lines if every else self.run:
+            figure = line.figure
+            together = f" ({figure.queries} queries)" if figure.queries > 1 else ""
+            spread = "" if figure.spread is None else f" ± {figure.spread:g}"
+            rows.append(
+                [
+                    f"{figure.data_set} {figure.split}".strip(),
+                    figure.model,
+                    figure.direction,
+                    f"{figure.method}{together}",
+                    figure.bank,
+                    figure.measure,
+                    "not run" if line.measured is None else str(line.measured),
+                    f"{figure.value:g}{spread}",
+                    "" if line.difference is None else f"{line.difference:+.2f}",
+                    _inside(line),
+                ]
+            )
+        return heads, rows
+
+    def to_dict(self) -> dict[str, object]:
+        """Return every line as plain values for JSON."""
+        return {
+            "paper": self.paper,
+            "table": self.table,
+            "lines": [one.to_dict() for one in self.lines],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([as_text(*self.cells()), *self.notes])
+
+
+def bench_table(name: str, work: str | os.PathLike[str]) -> BenchTable:
+    """Return a table of a paper, such as `nnn:1`, `dbsn:A5` or `mqvr:fig6b`, with what `bench_run` has measured."""
+    paper, colon, table = name.partition(":")
+    if not colon or not paper or not table:
+        remedy = f"write PAPER:TABLE, for example nnn:1; the papers are {', '.join(CITED)}"
+        raise ArgumentError("table", f"{name!r} names no table", remedy)
+    figures = published(paper, table)
+    results = list(every_result(Path(work)))
+    return BenchTable(paper, table, tuple(line_of(figure, results) for figure in figures))
+
+
+def line_of(figure: Figure, results: Sequence[Mapping[str, Any]]) -> TableLine:
+    """Return a figure with what was measured for it by the paper's protocol, or else by the default one."""
+    for content in results:
+        if not _same_data(figure, content) or not _same_model(figure.model, content["model"]):
+            continue
+        for paper in (figure.paper, ""):
+            cases = [case for case in content[CASES] if case["paper"] == paper and _same_case(figure, case)]
+            values = [value for case in cases if (value := value_of(case, figure)) is not None]
+            if values:
+                return TableLine(figure, joined(values), len(values), cases[0]["spec"], content["model"])
+    return TableLine(figure, None)
+
+
+def value_of(case: Mapping[str, Any], figure: Figure) -> Interval | None:
+    """Return the measure of a figure: of the ranking with its interval, or of its hubness, which has none."""
+    if figure.measure in case["values"]:
+        return interval_of(case["values"][figure.measure])
+    hubness = case.get("hubness") or {}
+    if figure.measure not in hubness or hubness["k"] != PAPERS[figure.paper].hubness_k:
+        return None
+    return Interval(float(hubness[figure.measure]), -inf, inf)
+
+
+def joined(values: Sequence[Interval]) -> Interval:
+    """Return a single value as it is, several as their mean and one standard deviation on either side."""
+    if len(values) == 1:
+        return values[0]
+    spread = Spread.of([one.value for one in values])
+    apart = spread.deviation or 0.0
+    return Interval(spread.mean, spread.mean - apart, spread.mean + apart)
+
+
+def _inside(line: TableLine) -> str:
+    """Say whether the published figure is within the interval; nothing where there is none."""
+    if line.measured is None or not isfinite(line.measured.low):
+        return ""
+    return "yes" if line.inside else "no"
+
+
+def _same_data(figure: Figure, content: Mapping[str, Any]) -> bool:
+    return figure.data_set == content["data_set"] and figure.split in ("", content["split"])
+
+
+def _same_model(figure: str, measured: str) -> bool:
+    return figure == measured or figure in SAME_MODELS.get(measured, ())
+
+
+def _same_case(figure: Figure, case: Mapping[str, Any]) -> bool:
+    """Compare direction, bank, method and number of queries; a raw ranking and a plan have no bank."""
+    named = figure.method in (case["method"], case["spec"])
+    bank = figure.bank if case["bank"] else ""
+    return named and (figure.direction, bank, figure.queries) == (case["direction"], case["bank"], case["together"])

@@ -1,0 +1,179 @@
+"""Protocols: which banks, methods, settings and measures a paper uses, and how a bank is named."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unhub.bench.published import published
+from unhub.errors import ArgumentError, check_whole, unknown
+from unhub.evaluation.inputs import RAW
+from unhub.evaluation.measures import MEASURES
+from unhub.methods import METHODS, parse
+from unhub.tuning.grid import ALPHAS, NEIGHBOURS, split_specs
+
+OWN_QUERIES = "test"  # the bank of the queries at hand: the "query-aware" setting of Pan et al. 2025
+WAYS = ("random", "stratified", "adversarial", "near", "far")  # of `sample_bank`
+
+
+@dataclass(frozen=True)
+class BankChoice:
+    """A bank by its text: a part of the data set, and how much of it: `train`, `train:20%`, `train:5000:far`.
+
+    size: how many queries; share: which share of them; without either, all.
+    """
+
+    text: str
+    part: str
+    size: int | None = None
+    share: float | None = None
+    how: str = "random"
+
+    @staticmethod
+    def of(text: str) -> BankChoice:
+        """Return the bank that a text names."""
+        part, *rest = text.split(":")
+        amount, how = [*rest, "", ""][:2]
+        form = "write PART, PART:SIZE, PART:SHARE% or PART:SIZE:HOW, for example train:20% or train:5000:far"
+        if not part or len(rest) > 2:
+            raise ArgumentError("banks", f"has {text!r}", form)
+        if how and how not in WAYS:
+            raise unknown("banks", how, WAYS, "ways to sample")
+        share, size = None, None
+        try:
+            if amount.endswith("%"):
+                share = float(amount[:-1]) / 100
+            elif amount:
+                size = int(amount)
+        except ValueError:
+            raise ArgumentError("banks", f"has {text!r}", form) from None
+        if (share is not None and not 0 < share <= 1) or (size is not None and size < 1):
+            raise ArgumentError("banks", f"has {text!r}, whose size is not above 0 or is above 100%", form)
+        return BankChoice(text, part, size, share, how or "random")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the bank is a random part, which differs from seed to seed."""
+        return (self.size is not None or self.share is not None) and self.how in ("random", "stratified")
+
+    def count(self, whole: int) -> int:
+        """Return how many of so many queries it takes."""
+        if self.share is not None:
+            return max(1, round(self.share * whole))
+        return whole if self.size is None else min(self.size, whole)
+
+
+@dataclass(frozen=True)
+class PaperProtocol:
+    """What a paper measures.
+
+    methods: in the words of `unhub methods`. banks: texts of BankChoice. grids: the settings of a method that are
+    tried; a method without one is tried over the grid of `unhub tune`, and one setting alone is taken as it is.
+    measures: beside those of the data set. seeds: how many random banks of a size are drawn. chosen_on: the part that
+    settings are chosen on, "val", or "train" for a random part of it of the size of test. sets: how many captions
+    are one query. hubness_k: among how many best items hubness is counted. pairs: the methods and banks that go
+    together; if there are none, all do.
+    """
+
+    methods: tuple[str, ...]
+    banks: tuple[str, ...]
+    grids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    measures: tuple[str, ...] = ()
+    seeds: int = 1
+    chosen_on: str = "val"
+    sets: tuple[int, ...] = ()
+    hubness_k: int = 10
+    pairs: frozenset[tuple[str, str]] = frozenset()
+
+    def has(self, method: str, bank: str) -> bool:
+        """Say whether a method is run with a bank."""
+        return not self.pairs or method not in self.methods or bank not in self.banks or (method, bank) in self.pairs
+
+
+def _neighbours() -> tuple[str, ...]:
+    return tuple(f"nnn:k={k},alpha={alpha}" for k, alpha in itertools.product(NEIGHBOURS, ALPHAS))
+
+
+def _dual(name: str) -> tuple[str, ...]:
+    """Return a sweep over the ranges of Chowdhury et al. 2024, appendix B2, at five values each instead of twenty."""
+    to_items = (0.0, *np.geomspace(0.001, 15, 5))
+    to_queries = np.geomspace(25, 200, 5)
+    pairs = itertools.product(to_queries, to_items)
+    return tuple(f"{name}:beta_query={query:.3g},beta_target={item:.3g}" for query, item in pairs)
+
+
+# Paper keys: Bogolin et al. 2022, Chowdhury et al. 2024, Pan et al. 2025, Wang et al. 2022.
+PAPERS: Mapping[str, PaperProtocol] = {
+    "qbnorm": PaperProtocol(
+        ("is", "dis", "csls", "gc"),
+        ("train",),
+        {"is": ("is:tau=0.05",), "dis": ("dis:tau=0.05,k=1",), "csls": ("csls:k=10",), "gc": ("gc",)},
+        ("R@1", "R@5", "R@10", "MdR", "GM"),
+        seeds=3,
+    ),
+    "nnn": PaperProtocol(
+        ("nnn", "dn", "dualis", "dualdis"),
+        ("train", "train:20%"),
+        {"nnn": _neighbours(), "dualis": _dual("dualis"), "dualdis": _dual("dualdis")},
+        ("R@1", "R@5", "R@10"),
+        chosen_on="train",
+        hubness_k=1,
+    ),
+    "dbsn": PaperProtocol(
+        ("is", "dis", "csls", "dualis", "sn", "dbsn"),
+        ("test", "val", "train"),
+        {
+            "is": ("is:tau=0.02",),
+            "dis": ("dis:tau=0.02,k=1",),
+            "csls": ("csls:k=10",),
+            "dualis": ("dualis:beta_query=50,beta_target=50",),
+            "sn": ("sn:tau=0.01",),
+            "dbsn": ("dbsn:tau=0.01",),
+        },
+        ("R@1", "R@5", "R@10", "MdR", "MnR"),
+    ),
+    "mqvr": PaperProtocol((), (), {}, ("R@1", "R@5", "R@10", "MdR", "MnR"), sets=tuple(range(1, 11))),
+}
+
+
+def protocol_of(paper: str | None, data_set: str, split: str) -> PaperProtocol:
+    """Return the protocol of a paper; without one, every method on every bank, chosen on validation.
+
+    Where the paper publishes figures of this data set, its methods, banks and measures are those of the figures.
+    """
+    if paper is None:
+        return PaperProtocol(tuple(name for name in METHODS if name != RAW), ())
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS, "papers")
+    known = PAPERS[paper]
+    figures = [one for one in published(paper, data_set=data_set) if one.split in ("", split)]
+    pairs = dict.fromkeys((one.method, one.bank) for one in figures if one.method.partition(":")[0] in METHODS)
+    measured = [one.measure for one in figures if one.measure in MEASURES or one.measure.partition("@")[0] in MEASURES]
+    corrected = [pair for pair in pairs if pair[0] != RAW]
+    return replace(
+        known,
+        methods=tuple(dict.fromkeys(method for method, _ in corrected)) or known.methods,
+        banks=tuple(dict.fromkeys(bank for _, bank in corrected if bank)) or known.banks,
+        measures=tuple(dict.fromkeys((*known.measures, *measured))),
+        pairs=frozenset(corrected),
+    )
+
+
+def methods_of(given: str | Sequence[str], protocol: PaperProtocol) -> tuple[str, ...]:
+    """Return the methods to run: "all" of the protocol, or names and specs, in a list or separated by commas."""
+    listed = split_specs(given) if isinstance(given, str) else [*given]
+    if not [one for one in listed if one]:
+        raise ArgumentError("methods", "is empty", "name some, for example 'is,nnn', or 'all'")
+    named = dict.fromkeys(name for one in listed for name in (protocol.methods if one == "all" else (one,)))
+    for one in named:
+        if parse(one).name == RAW:
+            raise ArgumentError("methods", f"has {RAW!r}, which is always measured", "name another method")
+    return tuple(named)
+
+
+def seeds_of(seeds: int | None, protocol: PaperProtocol) -> int:
+    """Return how many random banks of a size are drawn."""
+    return protocol.seeds if seeds is None else check_whole(seeds, "seeds", 1)

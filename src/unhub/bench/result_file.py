@@ -1,0 +1,136 @@
+"""Results on disk: one JSON file for each data set, split and model, rewritten whole after every case."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from unhub.atomic import remove_strays, replacing
+from unhub.errors import ArgumentError
+from unhub.evaluation.confidence import Interval
+
+FORMAT = 1
+RESULTS, EMBEDDINGS = "results", "embeddings"  # folders of the work folder
+CASES, CHOICES = "cases", "choices"
+KEY = ("direction", "bank", "seed", "method", "together", "paper")
+LIBRARIES = ("unhub", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class CaseKey:
+    """What makes a case: one method with one bank in one direction.
+
+    bank: empty for what needs none. together: how many captions are one query. paper: whose protocol chose the
+    settings; empty for the default.
+    """
+
+    direction: str
+    bank: str = ""
+    seed: int = 0
+    method: str = "raw"
+    together: int = 1
+    paper: str = ""
+
+    def __str__(self) -> str:
+        bank = f", bank {self.bank}" if self.bank else ""
+        drawn = f", seed {self.seed}" if self.seed else ""
+        return f"{self.direction} {self.method}{bank}{drawn}"
+
+
+class ResultFile:
+    """The results of one data set, split and model; a case that is done is on disk."""
+
+    def __init__(self, path: Path, about: Mapping[str, object]) -> None:
+        """Read what was done before; `about` says what the results are of, and replaces what was said before."""
+        self.path = path
+        if path.parent.is_dir():
+            remove_strays(path)
+        self.content: dict[str, Any] = {"format": FORMAT, **about, "versions": versions(), **self._kept()}
+
+    def _kept(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the choices and cases that are on disk."""
+        before = read_results(self.path) if self.path.is_file() else {}
+        return {name: before.get(name, []) for name in (CHOICES, CASES)}
+
+    def done(self, key: CaseKey, inputs: str, where: str = CASES) -> dict[str, Any] | None:
+        """Return the case or choice with this key, if it was made on these inputs."""
+        for case in self.content[where]:
+            if key_of(case) == key and case["inputs"] == inputs:
+                found: dict[str, Any] = case
+                return found
+        return None
+
+    def add(self, key: CaseKey, inputs: str, case: Mapping[str, object], where: str = CASES) -> None:
+        """Write a case or a choice, in the place of one with the same key; what others wrote meanwhile stays."""
+        self.content |= self._kept()
+        kept = [one for one in self.content[where] if key_of(one) != key]
+        made = {**{name: getattr(key, name) for name in KEY}, "inputs": inputs, **case}
+        self.content[where] = [*kept, json.loads(json.dumps(made))]
+        self.write()
+
+    def write(self) -> None:
+        """Write the whole file, so that it is the old one or the new one."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as temporary:
+            temporary.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
+
+
+def key_of(case: Mapping[str, Any]) -> CaseKey:
+    """Return the key of a case as it was read."""
+    return CaseKey(*(case[name] for name in KEY))
+
+
+def result_path(work: Path, data_set: str, split: str, model: str) -> Path:
+    """Return the file of the results of a data set, split and model in a work folder."""
+    stem = "-".join(re.sub(r"[^\w.]+", "_", one) for one in (data_set, split, model))
+    return work / RESULTS / f"{stem}.json"
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a file of results."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        number = content["format"]
+        for case in (*content[CASES], *content[CHOICES]):
+            key_of(case), case["inputs"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"holds {path}, which is not a file of results ({error!r})"
+        raise ArgumentError("work", problem, "remove that file, or name another folder") from None
+    if number > FORMAT:
+        problem = f"holds {path} of a newer unhub (format {number}, this one reads up to {FORMAT})"
+        raise ArgumentError("work", problem, "upgrade unhub")
+    found: dict[str, Any] = content
+    return found
+
+
+def every_result(work: Path) -> Iterator[dict[str, Any]]:
+    """Yield all results of a work folder."""
+    folder = work / RESULTS
+    if not folder.is_dir():
+        raise ArgumentError("work", f"{work} has no results", "name the folder of `unhub bench run`")
+    for path in sorted(folder.glob("*.json")):
+        yield read_results(path)
+
+
+def interval_of(kept: Mapping[str, float | None]) -> Interval:
+    """Return a value with its interval as it was kept; an end that is not known is infinite."""
+    low, high = kept.get("low"), kept.get("high")
+    return Interval(kept["value"] or 0.0, -inf if low is None else low, inf if high is None else high)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that the figures were made with."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # a checkout that is not installed, or an extra that is absent
+    return found

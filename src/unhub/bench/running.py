@@ -1,0 +1,291 @@
+"""A run in progress: raw, every bank with every method, what needs no bank; each case is kept when it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import cast
+
+import numpy as np
+
+from unhub.bench.choosing import ChosenSetting, choose_settings, needs_choice, settings_of
+from unhub.bench.problems import BenchBank, BenchProblem, BenchSource
+from unhub.bench.protocols import BankChoice, PaperProtocol
+from unhub.bench.result_file import CHOICES, CaseKey, ResultFile
+from unhub.bench.vector_source import digest_of
+from unhub.compute.progress import Steps
+from unhub.compute.workers import Progress
+from unhub.correction import Correction
+from unhub.data.similarity import Dense
+from unhub.evaluation.evaluate import evaluate, row_to_dict
+from unhub.evaluation.group_bias import group_bias
+from unhub.evaluation.inputs import RAW
+from unhub.fitting import fit
+from unhub.methods import METHODS, parse
+from unhub.multi.evaluate_sets import evaluate_sets
+
+MOST_PLANNED_PAIRS = 10_000_000  # queries times items, above which the methods that solve a whole batch are left out
+BIAS_PLACES = (6, 10)  # of Chowdhury et al. 2024
+COMBINATIONS = ("sa", "ra", "mf", "ts-wf")  # of several captions, untrained
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """What is run: a protocol, methods, directions, banks by their texts (None: all there are), and seeds."""
+
+    paper: str
+    protocol: PaperProtocol
+    methods: tuple[str, ...]
+    directions: tuple[str, ...]
+    banks: tuple[BankChoice, ...] | None
+    measures: tuple[str, ...]
+    seeds: int
+    seed: int
+    threads: int | None
+
+
+@dataclass(eq=False)
+class Running:
+    """A run in progress: what is asked, the settings, and the file that cases go to."""
+
+    source: BenchSource
+    settings: BenchSettings
+    results: ResultFile
+    progress: Progress | None
+    reused: int = 0
+    measured: int = 0
+    _left_out: list[str] = field(default_factory=list)
+
+    def run(self, notes: Sequence[str]) -> None:
+        """Measure what is not measured yet; notes: on the data set."""
+        plan = {direction: self._banks(direction) for direction in self.settings.directions}
+        count = sum(len(several) for several in plan.values())
+        steps = Steps(self.progress, count * (len(self.settings.methods) + 1) + 5 * len(plan) + 1)
+        for direction, several in plan.items():
+            problem = self.source.problem(direction)
+            inputs = digest(problem, self.settings.measures)
+            # All banks first: what is missing is said before anything is measured.
+            banks = [(choice, seed, self.source.bank(choice, direction, problem, seed)) for choice, seed in several]
+            self._raw(direction, problem, inputs, steps)
+            for given in banks:
+                self._bank(direction, problem, given, inputs, steps)
+            self._plans(direction, problem, inputs, steps)
+            self._sets(direction, problem, inputs, steps)
+        self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
+        self.results.write()
+
+    def _banks(self, direction: str) -> list[tuple[BankChoice, int]]:
+        """Return the banks with the seeds they are drawn with; one that is not drawn has one seed.
+
+        Banks that are asked for must be there; those of a paper are left out, with a note, where they are not.
+        """
+        there, asked = self.source.banks(direction), self.settings.banks
+        choices = asked
+        if asked is None:
+            choices = tuple(map(BankChoice.of, self.settings.protocol.banks or there))
+            absent = [one.text for one in choices if one.part not in there]
+            if absent:
+                self._left_out.append(f"Banks of the paper that are not there for {direction}: {', '.join(absent)}.")
+            choices = tuple(one for one in choices if one.part in there)
+        first = self.settings.seed
+        return [(one, first + more) for one in choices or () for more in range(self.settings.seeds if one.drawn else 1)]
+
+    def _raw(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
+        key = CaseKey(direction, paper=self.settings.paper)
+        progress = steps.next()
+        if not self._is_done(key, inputs):
+            began = time.perf_counter()
+            self._add(key, inputs, {"spec": RAW, **self._measured(problem, None, began, progress)})
+
+    def _bank(
+        self, direction: str, problem: BenchProblem, given: tuple[BankChoice, int, BenchBank], inputs: str, steps: Steps
+    ) -> None:
+        """Choose the settings of every method that is not done with this bank, then fit and measure it."""
+        choice, seed, bank = given
+        of_bank = f"{inputs} {digest_of(bank.queries, bank.items)}"
+        keys = {
+            method: CaseKey(direction, choice.text, seed, method, paper=self.settings.paper)
+            for method in self._methods(choice, bank)
+        }
+        missing = {method: key for method, key in keys.items() if not self._is_done(key, of_bank)}
+        chosen = self._chosen(missing, of_bank, choice, seed, steps)
+        for method, key in missing.items():
+            began = time.perf_counter()
+            setting = chosen.get(method)
+            spec = settings_of(method, self.settings.protocol.grids, None, bank.size)[0].spec
+            spec = spec if setting is None else setting.spec
+            look = steps.next()
+            fitted = self._fit(problem, bank, spec, look)
+            about = {
+                "spec": spec,
+                "bank_queries": bank.size,
+                "bank_items": None if bank.items is None else len(bank.items),
+                "choice": None if setting is None or setting.tried == 1 else asdict(setting),
+            }
+            self._add(key, of_bank, {**about, **self._measured(problem, fitted, began)})
+
+    def _methods(self, choice: BankChoice, bank: BenchBank) -> Iterator[str]:
+        """Yield the methods that can be fitted on a bank; what is left out is noted."""
+        without = []
+        for name in self.settings.methods:
+            if METHODS[parse(name).name].kind == "plan" or not self.settings.protocol.has(name, choice.text):
+                continue
+            if _uses_items(name) and bank.items is None:
+                without.append(name)
+            else:
+                yield name
+        if without:
+            self._left_out.append(f"The bank {choice.text} has no bank items, so {', '.join(without)} were left out.")
+
+    def _chosen(
+        self, missing: dict[str, CaseKey], inputs: str, choice: BankChoice, seed: int, steps: Steps
+    ) -> dict[str, ChosenSetting]:
+        """Return the settings chosen before, and choose those of the other methods; none where nothing can choose."""
+        grids, progress = self.settings.protocol.grids, steps.next()
+        kept = {name: self.results.done(key, inputs, CHOICES) for name, key in missing.items()}
+        chosen = {
+            name: ChosenSetting(one["spec"], one["part"], one["value"], one["tried"])
+            for name, one in kept.items()
+            if one
+        }
+        asked = [name for name in missing if name not in chosen and needs_choice(name, grids)]
+        if not asked:
+            return chosen
+        direction = next(iter(missing.values())).direction
+        on = self.source.choosing(direction, choice, self.settings.protocol.chosen_on, seed)
+        if on is None:
+            note = f"Nothing to choose settings on with the bank {choice.text}: methods have their default parameters."
+            self._left_out.append(note)
+            return chosen
+        usable = [name for name in asked if on.bank.items is not None or not _uses_items(name)]
+        for name, setting in choose_settings(usable, grids, on, self.settings.threads, progress).items():
+            self.results.add(missing[name], inputs, asdict(setting), CHOICES)
+            chosen[name] = setting
+        return chosen
+
+    def _plans(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
+        """Measure the methods that solve all queries at once and need no bank."""
+        plans = [name for name in self.settings.methods if METHODS[parse(name).name].kind == "plan"]
+        queries, items = problem.shape
+        if plans and queries * items > MOST_PLANNED_PAIRS:
+            self._left_out.append(
+                f"{', '.join(plans)}: left out for {queries:,} x {items:,} pairs, which take too long."
+            )
+            return
+        for name in plans:
+            key = CaseKey(direction, method=name, paper=self.settings.paper)
+            look = steps.next()
+            if self._is_done(key, inputs):
+                continue
+            began = time.perf_counter()
+            spec = parse(name).spec
+            fitted = self._fit(problem, None, spec, look)
+            self._add(key, inputs, {"spec": spec, "choice": None, **self._measured(problem, fitted, began)})
+
+    def _sets(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
+        """Measure several captions as one query, where the protocol does."""
+        sizes = self.settings.protocol.sets
+        if not sizes or problem.items is None or isinstance(problem.queries, Dense):
+            return
+        truth = problem.relevance.against(problem.queries.ids, problem.items.ids)
+        most = int(np.bincount(truth.positions).max())  # captions of one item
+        if most < 2:
+            return
+        look = steps.next()
+        keys = {
+            (name, size): CaseKey(direction, "", 0, name, size, self.settings.paper)
+            for name in COMBINATIONS
+            for size in sizes
+            if size <= most
+        }
+        if all(self._is_done(key, inputs) for key in keys.values()):
+            return
+        found = evaluate_sets(
+            problem.queries,
+            problem.items,
+            problem.relevance,
+            [size for size in sizes if size <= most],
+            combine=COMBINATIONS,
+            measures=self.settings.measures,
+            seed=self.settings.seed,
+            threads=self.settings.threads,
+            progress=look,
+        )
+        for row in found.rows:
+            key = CaseKey(direction, "", 0, row.combination, row.size, self.settings.paper)
+            areas = [one for one in found.areas if (one.combination, one.size) == (row.combination, row.size)]
+            values = {name: one.to_dict() for name, one in row.values.items()}
+            values |= {one.name: one.value.to_dict() for one in areas}
+            self._add(key, inputs, {"spec": row.combination, "values": values, "gains": {}, "spread": row.spread})
+
+    def _fit(self, problem: BenchProblem, bank: BenchBank | None, spec: str, progress: Progress | None) -> Correction:
+        if problem.items is None:
+            scores = problem.queries if bank is None else bank.queries
+            return fit(scores, method=spec, threads=self.settings.threads, progress=progress)
+        return fit(
+            problem.items,
+            None if bank is None or isinstance(bank.queries, Dense) else bank.queries,
+            spec,
+            bank_items=bank.items if bank is not None and _uses_items(spec) else None,
+            threads=self.settings.threads,
+            progress=progress,
+        )
+
+    def _measured(
+        self, problem: BenchProblem, correction: Correction | None, began: float, progress: Progress | None = None
+    ) -> dict[str, object]:
+        """Return what is kept of one ranking: its measures, gains and hubness, the counts, the notes and the time."""
+        found = evaluate(
+            problem.queries,
+            problem.items,
+            problem.relevance,
+            () if correction is None else correction,
+            self.settings.measures,
+            exclude=problem.exclude,
+            hubness_k=self.settings.protocol.hubness_k,
+            seed=self.settings.seed,
+            threads=self.settings.threads,
+            progress=progress,
+        )
+        row = row_to_dict(found.rows[-1])
+        del row["name"]
+        values = {**cast("dict[str, object]", row["values"]), **self._bias(problem, correction)}
+        counts = {"queries": len(found.query_ids), "items": found.items, "notes": list(found.notes)}
+        return {**row, "values": values, **counts, "seconds": round(time.perf_counter() - began, 3)}
+
+    def _bias(self, problem: BenchProblem, correction: Correction | None) -> dict[str, object]:
+        """Return how much the ranking favours the second group of items, where there are two; it has no interval."""
+        if len(problem.groups) != 2 or problem.items is None:
+            return {}
+        first, second = (np.intersect1d(ids, problem.items.ids) for ids in problem.groups)
+        found = {
+            n: group_bias(problem.queries, problem.items, second, first, correction, n, threads=self.settings.threads)
+            for n in BIAS_PLACES
+        }
+        return {f"bias@{n}": {"value": one.bias, "low": None, "high": None} for n, one in found.items()}
+
+    def _is_done(self, key: CaseKey, inputs: str) -> bool:
+        done = self.results.done(key, inputs) is not None
+        self.reused += done
+        return done
+
+    def _add(self, key: CaseKey, inputs: str, case: dict[str, object]) -> None:
+        self.results.add(key, inputs, case)
+        self.measured += 1
+
+
+def digest(problem: BenchProblem, measures: Sequence[str]) -> str:
+    """Return a hash of what is asked, the answers and the measures."""
+    answers = hashlib.blake2b(digest_size=8)
+    relevance = problem.relevance
+    for array in (relevance.query_ids, relevance.item_ids, relevance.grades):
+        answers.update(repr(array.tolist()).encode())
+    answers.update(repr([*measures, problem.exclude]).encode())
+    return f"{digest_of(problem.items, problem.queries)} {answers.hexdigest()}"
+
+
+def _uses_items(name: str) -> bool:
+    method = METHODS[parse(name).name]
+    return method.dual or method.joint

@@ -1,0 +1,160 @@
+"""`unhub bench`: run a data set by a paper's protocol, and print a paper's table from what has been run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhub.cli.display import echo, echo_json, progress
+from unhub.cli.errors import argument, saying_how_to_continue
+from unhub.cli.folding import show, tell
+from unhub.cli.options import Json, NoNotes, Overwrite, Seed, Threads, whole_number
+from unhub.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from unhub.datasets.dataset import DataSet
+
+Work = Annotated[Path, typer.Option(help="Folder for embeddings and results; it is made if it is absent.")]
+
+
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set: see `unhub datasets`.")],
+    data: Annotated[Path, typer.Option(help="Folder of the data set, in its official layout.")],
+    work: Work,
+    split: Annotated[str | None, typer.Option(help="Split of the data set (default: its first).")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="An encoder to embed with, as in `unhub embed --model`.")
+    ] = None,
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of ready embeddings: test-items.npy, test-queries.npy, train-..."),
+    ] = None,
+    matrix: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A ready matrix of test similarities, queries x items.")
+    ] = None,
+    bank_matrix: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --matrix: bank similarities, bank queries x items.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model in tables (default: that of the encoder, folder or file).")
+    ] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Follow the protocol of a paper: qbnorm, nnn, dbsn or mqvr.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods to run: all, or names separated by commas, for example is,nnn:k=32,alpha=0.5.")
+    ] = "all",
+    directions: Annotated[str, typer.Option(help="Directions to run: both, or one, for example t2i.")] = "both",
+    banks: Annotated[
+        str | None,
+        typer.Option(
+            help="Banks, separated by commas: train, val, test (the queries at hand), train:20%, train:5000:far "
+            "(default: those of the paper, or all)."
+        ),
+    ] = None,
+    bank_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=DIR", help="Another data set, whose training part is a bank, NAME/train; repeatable."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, whole_number(1, help="Number of random banks of each size (default: that of the paper, or 1).")
+    ] = None,
+    seed: Seed = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Device to embed on, such as cpu or cuda:1 (default: a GPU if there is one).")
+    ] = None,
+    threads: Threads = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An .html page to write, with every figure.")
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: NoNotes = False,
+    as_json: Json = False,
+) -> None:
+    """Measure every method, bank and direction of a data set; if stopped, the same command continues."""
+    from unhub import datasets
+    from unhub.bench.bench_page import check_page, tables_of, write_page
+    from unhub.bench.bench_run import bench_run
+
+    given = [one for one in (encoder, embeddings, matrix) if one is not None]
+    if len(given) != 1:
+        named = "none is" if not given else f"{len(given)} are"
+        raise ArgumentError("--encoder", f"--embeddings and --matrix: {named} given", "give one of them")
+    if report is not None:
+        with argument("--report", "path"):
+            check_page(report, overwrite)
+    loaded = datasets.load(name, data, split)
+    others = _others(bank_from or ())
+    continuing = saying_how_to_continue(lambda: "run the same command again to continue")
+    with continuing, progress(f"bench {name}", quiet) as advance:
+        found = bench_run(
+            loaded,
+            work,
+            encoder=encoder,
+            embeddings=embeddings,
+            matrix=matrix,
+            bank_matrix=bank_matrix,
+            model=model,
+            paper=paper,
+            methods=methods,
+            directions=directions,
+            banks=banks,
+            banks_from=others,
+            seeds=seeds,
+            seed=seed,
+            device=device,
+            threads=threads,
+            progress=advance,
+        )
+    if report is not None:
+        write_page(found, report, tables_of(found, work), overwrite)
+    if as_json:
+        echo_json({"path": str(found.path), **found.content})
+        return
+    for direction in found.directions:
+        echo(direction)
+        show(found.cells(direction))
+        echo()
+    if not quiet:
+        brackets = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
+        counts = f"{found.measured:,} cases measured, {found.reused:,} were there; they are in {found.path}."
+        tell(brackets, *found.notes, counts, *([f"Wrote {report}."] if report is not None else []))
+
+
+def table(
+    name: Annotated[str, typer.Argument(metavar="PAPER:TABLE", help="A table of a paper, such as nnn:1 or dbsn:A5.")],
+    work: Work,
+    every: Annotated[bool, typer.Option("--all", help="Show also the figures that have not been measured.")] = False,
+    quiet: NoNotes = False,
+    as_json: Json = False,
+) -> None:
+    """Print a table of a paper from what has been run: measured, published, difference and interval."""
+    from unhub.bench.bench_table import bench_table
+
+    found = bench_table(name, work)
+    if as_json:
+        echo_json(found.to_dict())
+        return
+    if every or found.run:
+        show(found.cells(every))
+    if not quiet:
+        tell(*found.notes)
+
+
+def _others(given: Sequence[str]) -> list[DataSet]:
+    """Load the data sets that banks come from."""
+    from unhub import datasets
+
+    found = []
+    for one in given:
+        name, equals, folder = one.partition("=")
+        if not equals:
+            raise ArgumentError("--bank-from", f"is {one!r}", "write NAME=DIR, for example coco=data/coco")
+        with argument("--bank-from", "data", "name"):
+            found.append(datasets.load(name, folder))
+    return found

@@ -1,0 +1,71 @@
+"""Cars-196 (Krause et al., 2013): an image of a car asks for others of its model; classes 99 to 196 are the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unhub.datasets.annotations import need, of_form
+from unhub.datasets.cub import PROTOCOL
+from unhub.datasets.described import Contents, Download, Known
+from unhub.datasets.parts import found, of_one_class
+from unhub.datasets.scanned import Scanned
+from unhub.errors import ArgumentError, optional
+
+LAST_TRAIN_CLASS = 98
+UNLABELLED = "cars_test_annos.mat"
+RELEASE = "the Cars page of Stanford; torchvision names copies"
+FORM = "annotations with the fields class and fname, or class and relative_im_path"
+TOGETHER = "cars_annos.mat"  # both folders at once, in another release
+TRAIN = Download(("cars_train_annos.mat", TOGETHER), "names and classes of cars_train/; in car_devkit.tgz", RELEASE)
+TEST = Download(
+    ("cars_test_annos_withlabels.mat", TOGETHER),
+    "names and classes of cars_test/",
+    RELEASE,
+    md5="b0a2b23655a3edd16d84508592a98d10",
+)
+IMAGES = Download((), "cars_train/00001.jpg and cars_test/00001.jpg, or car_ims/000001.jpg", RELEASE)
+
+Labelled = dict[str, int]
+
+
+def load(files: Scanned, split: str) -> Contents:
+    """Read names and classes of both folders, whose files have the same names, and cut between the classes."""
+    together = files.find(TOGETHER)
+    if together:
+        classes = _read(together, "")
+    else:
+        if files.find(UNLABELLED) and not files.find(*TEST.names):
+            raise ArgumentError("data", f"has {UNLABELLED}, which holds no classes", TEST.fetch)
+        classes = {**_read(need(files, TRAIN), "cars_train/"), **_read(need(files, TEST), "cars_test/")}
+    parts = {}
+    for part in ("train", "test"):
+        kept = [image for image, one in classes.items() if (one > LAST_TRAIN_CLASS) == (part == "test")]
+        parts[part] = of_one_class(found(files, "image", kept), [str(classes[image]) for image in kept])
+    return Contents(parts)
+
+
+def _read(path: Path, folder: str) -> Labelled:
+    reader = optional("scipy.io", "datasets", "reading .mat files")
+    try:
+        read = reader.loadmat(path, squeeze_me=True)
+    except Exception as error:  # scipy raises what it stumbles over
+        problem = f"{path} cannot be read as a .mat file ({type(error).__name__}: {error})"
+        raise ArgumentError("data", problem, "the download is perhaps cut short: fetch the file again") from None
+    with of_form(path, FORM):
+        rows = read["annotations"]
+        name = "relative_im_path" if "relative_im_path" in (rows.dtype.names or ()) else "fname"
+        if not {name, "class"} <= {*(rows.dtype.names or ())}:
+            raise KeyError(f"the fields are {rows.dtype.names}")
+        return {f"{folder}{one[name]}": int(one["class"]) for one in rows.reshape(-1)}
+
+
+KNOWN = Known(
+    "cars196",
+    "Cars-196",
+    PROTOCOL,
+    ("classes",),
+    {"classes": {"train": (8_054, 8_054), "test": (8_131, 8_131)}},
+    (TRAIN, TEST, IMAGES),
+    "none stated in its README; the photos are their owners'",
+    load,
+)

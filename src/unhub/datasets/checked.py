@@ -1,0 +1,89 @@
+"""Check the folder of a data set: what is there, what is missing, and the counts against the official ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from unhub.datasets.described import Download
+from unhub.datasets.loading import find, loaded, media_sides, split_of
+from unhub.datasets.scanned import Scanned
+from unhub.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file that is wanted, and where it was found; None where it is missing."""
+
+    title: str
+    needed: bool
+    path: str | None
+    fetch: str
+
+
+@dataclass(frozen=True)
+class CheckedPart:
+    """A part: what its files hold, what the official split holds, and how many media files are there.
+
+    official: items and queries; None where the papers do not say. media, missing: files that are named, and those of
+    them that are not there.
+    """
+
+    name: str
+    items: int
+    queries: int
+    official: tuple[int, int] | None
+    media: int
+    missing: int
+
+    @property
+    def as_official(self) -> bool:
+        """Whether the counts are those of the papers, as far as they are known."""
+        return self.official in (None, (self.items, self.queries))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a folder holds of a data set. problem: why nothing can be read, with what to do; empty otherwise."""
+
+    name: str
+    split: str
+    verified: bool
+    files: tuple[CheckedFile, ...]
+    parts: tuple[CheckedPart, ...]
+    notes: tuple[str, ...]
+    problem: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that a measurement on the test part needs is there, in the official number."""
+        test = [part for part in self.parts if part.name.startswith("test")]
+        return bool(test) and not self.problem and all(part.as_official and not part.missing for part in test)
+
+
+def check(name: str, folder: str | os.PathLike[str], split: str | None = None) -> Checked:
+    """Check what a folder holds of a data set, without embedding anything.
+
+    name: as `unhub datasets` lists it. split: one of its splits (default: the usual one).
+    """
+    known = find(name)
+    chosen = split_of(known, split)
+    files = Scanned.of(folder)
+    used = (one for one in known.files if one.names and one.for_split(chosen))
+    wanted = tuple(_checked(files, one) for one in used if not one.spare or files.find(*one.names))
+    try:
+        data = loaded(known, files, chosen)
+    except ArgumentError as error:
+        return Checked(name, chosen, known.verified, wanted, (), (), f"{error.problem}; {error.remedy}")
+    parts = []
+    for part, held in data.parts.items():
+        sides = media_sides(held)
+        media, missing = sum(map(len, sides)), sum(len(side.missing) for side in sides)
+        parts.append(CheckedPart(part, len(held.items), len(held.queries), data.counted.get(part), media, missing))
+    return Checked(name, chosen, known.verified, wanted, tuple(parts), data.notes)
+
+
+def _checked(files: Scanned, wanted: Download) -> CheckedFile:
+    path = files.find(*wanted.names)
+    where = None if path is None else path.relative_to(files.folder).as_posix()
+    return CheckedFile(wanted.title, wanted.needed, where, wanted.fetch)

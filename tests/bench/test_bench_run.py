@@ -1,0 +1,373 @@
+"""A run of a data set: what it measures, keeps and says, against the same calls made by hand."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.bench.tiny_sets import PARTS, tiny, write_vectors
+from tests.children import SOURCE
+from unhub.bench.bench_run import BenchRun, bench_run
+from unhub.bench.result_file import CaseKey, ResultFile, read_results
+from unhub.datasets.dataset import Part, Protocol, Side
+from unhub.errors import ArgumentError
+from unhub.methods import METHODS
+
+pytestmark = pytest.mark.once
+
+FEW = "is,nnn:k=5,alpha=0.5,sn:tau=0.05"
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_vectors(tmp_path_factory.mktemp("ready") / "mine", tiny())
+
+
+def run(work: Path, vectors: Path, **given: Any) -> BenchRun:
+    options: dict[str, Any] = {"methods": FEW, "banks": "train", "threads": 1, **given}
+    data = options.pop("data", None) or tiny()
+    return bench_run(data, work, embeddings=options.pop("embeddings", vectors), **options)
+
+
+def case(found: BenchRun, direction: str, method: str, bank: str = "train") -> dict[str, Any]:
+    keys = ("direction", "method", "bank")
+    (one,) = [one for one in found.cases if tuple(one[key] for key in keys) == (direction, method, bank)]
+    return one
+
+
+def read(folder: Path, part: str, which: str) -> unhub.Vectors:
+    side = getattr(tiny().parts[part], which)
+    return unhub.Vectors(side.ids, np.load(folder / f"{part}-{which}.npy"))
+
+
+def test_the_figures_are_those_of_evaluate_called_by_hand(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors)
+    items, queries = read(vectors, "test", "items"), read(vectors, "test", "queries")
+    bank, relevance = read(vectors, "train", "queries"), tiny().relevance
+    fitted = unhub.fit(items, bank, method="nnn:k=5,alpha=0.5", threads=1)
+    assert relevance is not None
+    by_hand = unhub.evaluate(queries, items, relevance, fitted, ["R@1", "R@5", "MdR"], threads=1)
+    mine = case(found, "t2i", "nnn:k=5,alpha=0.5")
+    row = by_hand["nnn:k=5,alpha=0.5"]
+    assert mine["values"] == {name: one.to_dict() for name, one in row.values.items()}
+    assert mine["gains"] == {name: one.to_dict() for name, one in row.gains.items()}
+    assert row.hubness is not None
+    assert mine["hubness"]["skewness"] == row.hubness.skewness
+    raw = case(found, "t2i", "raw", "")
+    assert raw["values"] == {name: one.to_dict() for name, one in by_hand["raw"].values.items()}
+
+
+def test_the_other_direction_exchanges_items_queries_and_the_sides_of_the_bank(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="dualis:beta_query=10,beta_target=5", directions="i2t")
+    items, queries = read(vectors, "test", "queries"), read(vectors, "test", "items")
+    bank, bank_items = read(vectors, "train", "items"), read(vectors, "train", "queries")
+    spec = "dualis:beta_query=10,beta_target=5"
+    fitted = unhub.fit(items, bank, method=spec, bank_items=bank_items, threads=1)
+    relevance = tiny().relevance
+    assert relevance is not None
+    by_hand = unhub.evaluate(queries, items, relevance.reversed(), fitted, ["R@1"], threads=1)
+    assert {one["direction"] for one in found.cases} == {"i2t"}
+    assert case(found, "i2t", spec)["values"]["R@1"] == by_hand.rows[1].values["R@1"].to_dict()
+
+
+def test_settings_are_chosen_on_validation_and_never_on_test(tmp_path: Path, vectors: Path) -> None:
+    first = case(run(tmp_path / "first", vectors, methods="is", directions="t2i"), "t2i", "is")
+    other = write_vectors(tmp_path / "other", tiny(), seed=1)
+    for name in ("train-items", "train-queries", "val-items", "val-queries"):
+        (other / f"{name}.npy").write_bytes((vectors / f"{name}.npy").read_bytes())
+    again = case(run(tmp_path / "again", other, methods="is", directions="t2i"), "t2i", "is")
+    assert first["choice"]["part"] == "val"
+    assert first["choice"]["tried"] > 1
+    assert again["choice"] == first["choice"]
+    assert again["values"] != first["values"]
+
+
+def test_the_chosen_setting_is_the_best_on_validation(tmp_path: Path, vectors: Path) -> None:
+    found = case(run(tmp_path, vectors, methods="dn", directions="t2i"), "t2i", "dn")
+    items, queries = read(vectors, "val", "items"), read(vectors, "val", "queries")
+    relevance = tiny().parts["val"].relevance
+    specs = ["dn:lambda=0.5", "dn:lambda=0.25", "dn:lambda=0.75"]
+    fitted = unhub.fit(items, read(vectors, "train", "queries"), method=specs, threads=1)
+    assert relevance is not None
+    values = unhub.evaluate(queries, items, relevance, fitted, ["R@1"], threads=1)
+    best = max(specs, key=lambda spec: values[spec].values["R@1"].value)
+    assert found["spec"] == best
+    assert found["choice"] == {"spec": best, "part": "val", "value": values[best].values["R@1"].value, "tried": 3}
+
+
+def test_without_validation_settings_are_chosen_on_a_part_of_train_that_the_bank_leaves_out(
+    tmp_path: Path, vectors: Path
+) -> None:
+    data = tiny()
+    parts = {name: part for name, part in data.parts.items() if name != "val"}
+    found = run(tmp_path, vectors, data=replace(data, parts=parts, banks=parts), methods="is")
+    assert case(found, "t2i", "is")["choice"]["part"] == f"{PARTS['test']} items of train"
+    assert case(found, "t2i", "is")["bank_queries"] == len(data.parts["train"].queries)  # of the final fit
+
+
+def test_without_anything_to_choose_on_the_defaults_are_taken_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    alone = {"test": data.parts["test"]}
+    found = run(tmp_path, vectors, data=replace(data, parts=alone, banks=alone), methods="is", banks=None)
+    assert case(found, "t2i", "is", "test")["spec"] == unhub.fit(np.eye(3), np.eye(3), method="is").spec
+    assert any("default parameters" in note for note in found.notes)
+
+
+def test_all_methods_run_with_every_bank(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="all", banks="train,test", directions="t2i")
+    ran = {(one["method"], one["bank"]) for one in found.cases}
+    plans = {name for name, method in METHODS.items() if method.kind == "plan"}
+    dual = {name for name, method in METHODS.items() if method.dual or method.joint}
+    others = set(METHODS) - plans - {"raw"}
+    assert ran == {
+        ("raw", ""),
+        *((name, "") for name in plans),
+        *((name, "train") for name in others),
+        *((name, "test") for name in others - dual),
+    }
+    assert any("no bank items" in note for note in found.notes)
+
+
+def test_a_case_that_is_done_is_not_done_again(tmp_path: Path, vectors: Path) -> None:
+    first = run(tmp_path, vectors, directions="t2i", methods="nnn:k=5,alpha=0.5")
+    more = run(tmp_path, vectors, directions="t2i")
+    assert (first.measured, first.reused) == (2, 0)
+    assert (more.measured, more.reused) == (2, 2)
+    assert [one for one in more.cases if one in first.cases] == first.cases
+
+
+def test_other_vectors_are_measured_again(tmp_path: Path, vectors: Path) -> None:
+    run(tmp_path, vectors, directions="t2i", model="same")
+    other = write_vectors(tmp_path / "other", tiny(), seed=1)
+    again = run(tmp_path, other, directions="t2i", model="same")
+    assert (again.measured, again.reused) == (4, 0)
+    assert len(again.cases) == 4
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, vectors: Path) -> None:
+    script = f"""
+import os, signal, sys
+sys.path[:0] = [{SOURCE!r}, {str(Path(__file__).parents[2])!r}]
+from tests.bench.tiny_sets import tiny
+from unhub.bench import result_file
+from unhub.bench.bench_run import bench_run
+write = result_file.ResultFile.write
+def until_the_third(self):
+    write(self)
+    if len(self.content["cases"]) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+result_file.ResultFile.write = until_the_third
+bench_run(tiny(), {str(tmp_path)!r}, embeddings={str(vectors)!r}, methods={FEW!r}, banks="train", threads=1)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (left,) = (tmp_path / "results").glob("*.json")
+    before = read_results(left)
+    assert len(before["cases"]) == 3
+    found = run(tmp_path, vectors)
+    assert (found.reused, found.measured) == (3, 5)
+    assert found.cases[:3] == before["cases"]
+    whole = run(tmp_path / "at once", vectors)
+    assert [without_time(one) for one in found.cases] == [without_time(one) for one in whole.cases]
+
+
+def without_time(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name != "seconds"}
+
+
+def test_a_bank_is_drawn_anew_for_each_seed(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, directions="t2i", methods="nnn:k=5,alpha=0.5", banks="train:20%", seeds=3)
+    drawn = [one for one in found.cases if one["method"] != "raw"]
+    assert [one["seed"] for one in drawn] == [0, 1, 2]
+    assert {one["bank_queries"] for one in drawn} == {16}
+    assert {one["bank_items"] for one in drawn} == {8}
+    assert len({one["inputs"] for one in drawn}) == 3
+
+
+def test_a_bank_of_another_data_set_goes_by_its_name(tmp_path: Path, vectors: Path) -> None:
+    (tmp_path / "ready").mkdir()
+    for path in vectors.iterdir():
+        (tmp_path / "ready" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "ready" / "far").mkdir()
+    for which in ("items", "queries"):
+        rows = np.load(vectors / f"train-{which}.npy")
+        np.save(tmp_path / "ready" / "far" / f"train-{which}.npy", -rows)
+    other = replace(tiny(), name="far")
+    options = {"methods": "nnn:k=5,alpha=0.5", "banks": "train,far/train", "banks_from": [other]}
+    found = run(tmp_path / "work", tmp_path / "ready", directions="t2i", **options)
+    near, far = (case(found, "t2i", "nnn:k=5,alpha=0.5", bank) for bank in ("train", "far/train"))
+    assert near["hubness"]["skewness"] < far["hubness"]["skewness"]
+
+
+def test_a_bank_of_captions_without_their_images_serves_the_methods_that_need_no_bank_items(
+    tmp_path: Path, vectors: Path
+) -> None:
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    for name in ("test-items", "test-queries", "train-queries"):
+        (ready / f"{name}.npy").write_bytes((vectors / f"{name}.npy").read_bytes())
+    found = run(tmp_path, ready, methods="nnn:k=5,alpha=0.5,dbsn:tau=0.05", banks=None)
+    assert [(one["direction"], one["bank"], one["method"]) for one in found.cases] == [
+        ("t2i", "", "raw"),
+        ("t2i", "train", "nnn:k=5,alpha=0.5"),
+        ("t2i", "test", "nnn:k=5,alpha=0.5"),
+        ("i2t", "", "raw"),
+        ("i2t", "test", "nnn:k=5,alpha=0.5"),
+    ]
+    assert "The bank train has no bank items, so dbsn:tau=0.05 were left out." in found.notes
+
+
+def test_two_runs_at_once_keep_each_others_cases(tmp_path: Path, vectors: Path) -> None:
+    first = ResultFile(tmp_path / "results" / "one.json", {"notes": []})
+    second = ResultFile(tmp_path / "results" / "one.json", {"notes": []})
+    first.add(CaseKey("t2i"), "same", {"spec": "raw"})
+    second.add(CaseKey("i2t"), "same", {"spec": "raw"})
+    assert [one["direction"] for one in read_results(first.path)["cases"]] == ["t2i", "i2t"]
+
+
+def test_one_file_for_all_parts_is_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path, vectors: Path) -> None:
+    ready = tmp_path / "one file"
+    ready.mkdir()
+    for which in ("items", "queries"):
+        held = [read(vectors, part, which) for part in PARTS]
+        rows, ids = np.concatenate([one.rows[:] for one in held]), np.concatenate([one.ids for one in held])
+        order = np.random.default_rng(0).permutation(len(ids))[:-5]
+        np.save(ready / f"{which}.npy", rows[order])
+        (ready / f"{which}-ids.txt").write_text("\n".join(ids[order]))
+    found = run(tmp_path, ready, directions="t2i")
+    assert any("have no vector in" in note for note in found.notes)
+    for which in ("items", "queries"):
+        held = [read(vectors, part, which) for part in PARTS]
+        np.savez(
+            ready / f"{which}.npz",
+            ids=np.concatenate([one.ids for one in held]),
+            vectors=np.concatenate([one.rows[:] for one in held]),
+        )
+        (ready / f"{which}.npy").unlink()
+        (ready / f"{which}-ids.txt").unlink()
+    again = run(tmp_path / "again", ready, directions="t2i")
+    whole = run(tmp_path / "whole", vectors, directions="t2i")
+    assert [one["values"] for one in again.cases] == [one["values"] for one in whole.cases]
+    assert again.notes == ()
+
+
+def test_images_that_ask_for_images_leave_themselves_out(tmp_path: Path) -> None:
+    names = {part: np.array([f"{part} {number}" for number in range(count)]) for part, count in PARTS.items()}
+    parts = {}
+    for part, ids in names.items():
+        side = Side("image", ids, paths=(None,) * len(ids))
+        pairs = [(one, other) for place, one in enumerate(ids) for other in ids[place % 5 :: 5]]
+        parts[part] = Part(side, side, unhub.Relevance(*zip(*pairs, strict=True)))
+    protocol = Protocol("image-image", ("i2i",), ("R@1", "mAP@R"), leave_out_itself=True)
+    data = tiny(parts=parts, banks=parts, protocol=protocol)
+    vectors = tmp_path / "ready"
+    vectors.mkdir()
+    random = np.random.default_rng(0)
+    for part, ids in names.items():
+        centres = random.normal(size=(5, 8))
+        np.save(vectors / f"{part}-items.npy", centres[np.arange(len(ids)) % 5] + random.normal(size=(len(ids), 8)))
+    found = run(tmp_path, vectors, data=data, methods="nnn", banks="train")
+    items = unhub.Vectors(names["test"], np.load(vectors / "test-items.npy"))
+    relevance = parts["test"].relevance
+    assert relevance is not None
+    by_hand = unhub.evaluate(items, items, relevance, (), ["R@1", "mAP@R"], exclude="self", threads=1)
+    assert case(found, "i2i", "raw", "")["values"]["mAP@R"] == by_hand.rows[0].values["mAP@R"].to_dict()
+
+
+def test_a_matrix_gives_the_figures_of_the_vectors_it_was_made_of(tmp_path: Path, vectors: Path) -> None:
+    items, queries = (np.load(vectors / f"test-{which}.npy") for which in ("items", "queries"))
+    items, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (items, queries))
+    bank = np.load(vectors / "train-queries.npy")
+    bank /= np.linalg.norm(bank, axis=1, keepdims=True)
+    np.save(tmp_path / "sims.npy", queries @ items.T)
+    np.save(tmp_path / "bank.npy", bank @ items.T)
+    given = {"embeddings": None, "matrix": tmp_path / "sims.npy", "bank_matrix": tmp_path / "bank.npy"}
+    methods = "nnn:k=5,alpha=0.5,sn:tau=0.05"
+    by_matrix = run(tmp_path, vectors, banks=None, methods=methods, **given)
+    by_vectors = run(tmp_path, vectors, banks="train,test", methods=methods)
+    for direction, matrix_bank, bank_name in (
+        ("t2i", "given", "train"),
+        ("t2i", "test", "test"),
+        ("i2t", "test", "test"),
+    ):
+        for method in ("nnn:k=5,alpha=0.5", "sn:tau=0.05"):
+            one = case(by_matrix, direction, method, matrix_bank)["values"]["R@1"]
+            assert one == case(by_vectors, direction, method, bank_name)["values"]["R@1"]
+    assert any("no validation part" in note for note in by_matrix.notes)
+
+
+def test_several_captions_are_one_query_in_the_protocol_of_mqvr(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, paper="mqvr", methods="all", banks=None)
+    relevance = tiny().relevance
+    assert relevance is not None
+    texts, items = read(vectors, "test", "queries"), read(vectors, "test", "items")
+    by_hand = unhub.evaluate_sets(texts, items, relevance, [1, 2], combine="sa", measures=["R@1"], threads=1)
+    (two,) = [one for one in found.cases if (one["method"], one["together"]) == ("sa", 2)]
+    assert two["values"]["R@1"] == by_hand["sa", "raw", 2].values["R@1"].to_dict()
+    assert two["values"]["AUC_2 of R@1"] == by_hand.area("sa", "raw", 2).value.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "said"),
+    [
+        ({"methods": "nope"}, "method", "nope"),
+        ({"methods": "raw"}, "methods", "always measured"),
+        ({"methods": ""}, "methods", "is empty"),
+        ({"directions": "v2t"}, "directions", "v2t"),
+        ({"banks": "elsewhere"}, "banks", "elsewhere"),
+        ({"banks": "train:200%"}, "banks", "train:200%"),
+        ({"banks": "train:many"}, "banks", "train:many"),
+        ({"banks": "train:5:worst"}, "banks", "worst"),
+        ({"paper": "bert"}, "paper", "bert"),
+        ({"seeds": 0}, "seeds", "got 0"),
+        ({"embeddings": None}, "encoder", "absent"),
+        ({"matrix": "m.npy"}, "encoder", "embeddings, matrix"),
+        ({"bank_matrix": "m.npy"}, "bank_matrix", "without matrix"),
+    ],
+)
+def test_what_cannot_be_run_is_said(
+    tmp_path: Path, vectors: Path, given: dict[str, Any], named: str, said: str
+) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        run(tmp_path, vectors, **given)
+    assert raised.value.name == named
+    assert said in str(raised.value)
+
+
+def test_vectors_that_are_missing_or_of_other_things_are_said(tmp_path: Path, vectors: Path) -> None:
+    with pytest.raises(ArgumentError, match="must be a folder"):
+        run(tmp_path, tmp_path / "nowhere")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ArgumentError, match="has no test-items"):
+        run(tmp_path, empty)
+    np.save(empty / "test-items.npy", np.ones((3, 8), np.float32))
+    np.save(empty / "test-queries.npy", np.ones((40, 8), np.float32))
+    with pytest.raises(ArgumentError, match="3 rows without ids, test has 20 items"):
+        run(tmp_path, empty)
+    (empty / "test-items-ids.txt").write_text("a\nb\nc")
+    with pytest.raises(ArgumentError, match="has none of the 20 test items: it has the id 'a'"):
+        run(tmp_path, empty)
+    np.savez(empty / "test-items.npz", vectors=np.ones((20, 8)))
+    with pytest.raises(ArgumentError, match=r"has test-items\.npy and test-items\.npz"):
+        run(tmp_path, empty)
+    np.save(tmp_path / "turned.npy", np.ones((20, 40)))
+    with pytest.raises(ArgumentError, match="transpose it"):
+        run(tmp_path, vectors, embeddings=None, matrix=tmp_path / "turned.npy")
+
+
+def test_a_broken_file_of_results_is_said(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, directions="t2i", methods="nnn:k=5,alpha=0.5")
+    found.path.write_text("{")
+    with pytest.raises(ArgumentError, match="is not a file of results"):
+        run(tmp_path, vectors)
+    found.path.write_text(json.dumps({**found.content, "format": 99}))
+    with pytest.raises(ArgumentError, match="newer unhub"):
+        run(tmp_path, vectors)

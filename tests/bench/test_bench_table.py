@@ -1,0 +1,123 @@
+"""A paper's table from what was run: which case stands beside which figure, and by how much they differ."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.tiny_sets import tiny, write_vectors
+from unhub.bench.bench_run import bench_run
+from unhub.bench.bench_table import BenchTable, bench_table, joined, line_of, value_of
+from unhub.bench.published import Figure, published
+from unhub.bench.result_file import KEY
+from unhub.errors import ArgumentError
+from unhub.evaluation.confidence import Interval
+
+pytestmark = pytest.mark.once
+
+FIGURE = Figure("nnn", "1", "flickr30k", "karpathy", "CLIP", "t2i", "nnn", "", "train:20%", 1, "R@1", 64.6, None)
+
+
+def case_of(value: float, **given: Any) -> dict[str, Any]:
+    key = dict(zip(KEY, ("t2i", "train:20%", 0, "nnn", 1, "nnn"), strict=True))
+    values = {"R@1": {"value": value, "low": value - 1, "high": value + 1}}
+    return {**key, "spec": "nnn:k=16,alpha=0.75", "values": values, "hubness": {"skewness": 2.5, "k": 1}, **given}
+
+
+def content_of(*cases: dict[str, Any], **given: Any) -> dict[str, Any]:
+    return {"data_set": "flickr30k", "split": "karpathy", "model": "CLIP", "cases": [*cases], **given}
+
+
+def test_a_figure_stands_beside_the_case_of_its_direction_bank_and_method() -> None:
+    others = [
+        case_of(1, direction="i2t"),
+        case_of(2, bank="train"),
+        case_of(3, method="is", spec="is:tau=0.05"),
+        case_of(4, together=5),
+        case_of(5, paper="dbsn"),
+    ]
+    line = line_of(FIGURE, [content_of(*others, case_of(65.0))])
+    assert line.measured == Interval(65.0, 64.0, 66.0)
+    assert line.difference == pytest.approx(0.4)
+    assert line.inside
+    assert line_of(FIGURE, [content_of(*others)]).measured is None
+
+
+@pytest.mark.parametrize("given", [{"data_set": "coco"}, {"split": "entities"}, {"model": "BLIP"}])
+def test_another_data_set_split_or_model_is_not_the_same(given: dict[str, str]) -> None:
+    assert line_of(FIGURE, [content_of(case_of(65.0), **given)]).measured is None
+
+
+def test_the_papers_protocol_comes_before_the_default_one() -> None:
+    assert line_of(FIGURE, [content_of(case_of(60.0, paper=""))]).measured == Interval(60.0, 59.0, 61.0)
+    both = content_of(case_of(60.0, paper=""), case_of(65.0))
+    assert line_of(FIGURE, [both]).measured == Interval(65.0, 64.0, 66.0)
+
+
+def test_a_model_on_the_hub_is_known_by_the_name_in_the_paper() -> None:
+    found = line_of(FIGURE, [content_of(case_of(65.0), model="openai/clip-vit-base-patch32")])
+    assert found.measured is not None
+    assert found.model == "openai/clip-vit-base-patch32"
+
+
+def test_a_method_with_parameters_stands_beside_the_same_spec() -> None:
+    varied = replace(FIGURE, method="nnn:k=16,alpha=0.75")
+    assert line_of(varied, [content_of(case_of(65.0))]).measured is not None
+    assert line_of(replace(FIGURE, method="nnn:k=8,alpha=0.75"), [content_of(case_of(65.0))]).measured is None
+
+
+def test_a_raw_ranking_stands_beside_the_one_without_a_bank() -> None:
+    raw = case_of(58.0, method="raw", bank="", spec="raw")
+    assert line_of(replace(FIGURE, method="raw", bank=""), [content_of(raw)]).measured is not None
+
+
+def test_several_random_banks_give_a_mean_and_a_deviation() -> None:
+    line = line_of(FIGURE, [content_of(case_of(64.0), case_of(66.0, seed=1))])
+    assert line.banks == 2
+    assert line.measured == joined([Interval(64.0, 0, 0), Interval(66.0, 0, 0)])
+    assert line.measured == Interval(65.0, 65 - 2**0.5, 65 + 2**0.5)
+
+
+def test_hubness_is_a_measure_without_an_interval_counted_as_the_paper_does() -> None:
+    found = value_of(case_of(65.0), replace(FIGURE, measure="skewness"))
+    assert found is not None
+    assert (found.value, str(found)) == (2.5, "2.50 [?, ?]")
+    assert value_of(case_of(65.0), replace(FIGURE, measure="kurtosis")) is None
+    assert value_of(case_of(65.0), replace(FIGURE, measure="skewness", paper="dbsn")) is None
+
+
+def test_from_a_run_to_the_table(tmp_path: Path) -> None:
+    data = replace(tiny(), name="flickr30k", split="karpathy")
+    vectors = write_vectors(tmp_path / "CLIP", tiny())
+    run = bench_run(data, tmp_path, embeddings=vectors, paper="nnn", methods="nnn", directions="t2i", threads=1)
+    table = bench_table("nnn:1", tmp_path)
+    assert len(table.lines) == len(published("nnn", "1"))
+    measured = {(line.figure.method, line.figure.bank, line.figure.measure): line for line in table.run}
+    line = measured["nnn", "train:20%", "R@1"]
+    (case,) = [one for one in run.cases if (one["method"], one["bank"]) == ("nnn", "train:20%")]
+    assert line.measured is not None
+    assert line.measured.to_dict() == case["values"]["R@1"]
+    assert line.difference == pytest.approx(case["values"]["R@1"]["value"] - line.figure.value)
+    assert f"{line.figure.value:g}" in str(table)
+    assert "not been measured" in str(table)
+    heads, rows = table.cells(every=True)
+    assert len(rows) == len(table.lines)
+    assert {len(row) for row in rows} == {len(heads)}
+
+
+@pytest.mark.parametrize(("name", "said"), [("nnn", "names no table"), ("nnn:99", "99"), ("bert:1", "bert")])
+def test_a_table_that_is_not_there_is_said(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        bench_table(name, tmp_path)
+
+
+def test_a_work_folder_without_results_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="has no results"):
+        bench_table("nnn:1", tmp_path)
+
+
+def test_an_empty_table_says_what_is_missing() -> None:
+    table = BenchTable("nnn", "1", (line_of(FIGURE, []),))
+    assert table.run == ()
+    assert "1 figure has not been measured, for example nnn with the bank train:20% by CLIP" in "\n".join(table.notes)
