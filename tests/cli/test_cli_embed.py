@@ -142,7 +142,8 @@ def test_mistakes_are_one_line_that_names_the_option(folder: Path) -> None:
     assert said.startswith("--model 'nothing' cannot be loaded: ")
     assert fail(folder, "embed", "nowhere", *MODEL, "-o", "x") == "No such file or directory: nowhere"
     assert fail(folder, "embed", "model/config.json", *MODEL, "-o", "x") == (
-        "--kind is needed, since the name model/config.json does not say what it holds; give images, texts or videos"
+        "--kind is needed, since the name model/config.json does not say what it holds; give images, texts, videos or "
+        "sounds"
     )
     said = fail(folder, "embed", "images", *MODEL, "-o", "captions.txt")
     assert re.fullmatch(r"--output: \S+captions\.txt is a file; name a folder to write", said)

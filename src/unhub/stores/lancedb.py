@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -39,6 +40,7 @@ from unhub.stores.lancedb_rows import (
 )
 from unhub.stores.store import BATCH_ROWS, Codes, Description, Metric, Nearest, Record, Store, StoredItems, Where
 
+SECONDS_TO_STOP = 0.5  # after an interruption, in which LanceDB goes on in threads of its own
 PURPOSE = "a LanceDB table"
 RECORDS = "unhub_records"
 ID_INDEX = "unhub_ids"  # made for the time of one set_field
@@ -449,6 +451,9 @@ class LanceStore(Store):
         try:
             yield
         except ArgumentError:
+            raise
+        except KeyboardInterrupt:
+            time.sleep(SECONDS_TO_STOP)  # a table that it was making may appear until then, after it was dropped
             raise
         except (RuntimeError, ValueError, OSError, TypeError, LookupError) as error:
             text = str(error).partition(", /")[0].strip().partition("\n")[0]  # without the place in LanceDB's sources
