@@ -252,6 +252,51 @@ def test_the_smaller_audiocaps_of_mei_is_a_split(tmp_path: Path) -> None:
     assert data.items.missing.tolist() == []
 
 
+def test_a_name_in_two_parts_keeps_the_captions_and_the_file_of_each(tmp_path: Path) -> None:
+    heads = ("file_name", *(f"caption_{k}" for k in range(1, 6)))
+    for part in ("development", "validation", "evaluation"):
+        official_layouts.write_table(
+            tmp_path / f"clotho_captions_{part}.csv", [heads, ("Rain.wav", *(f"{part} {k}" for k in range(5)))]
+        )
+        official_layouts.touch(tmp_path / part, ["Rain.wav"])
+    data = datasets.load("clotho", tmp_path)
+    folders = {"train": "development", "val": "validation", "test": "evaluation"}
+    for name, folder in folders.items():
+        assert texts_of(data.parts[name].queries) == [f"{folder} {k}" for k in range(5)]
+        assert data.parts[name].items.paths == (tmp_path / folder / "Rain.wav",)
+    assert "val and test: 1 names are in both, for example Rain.wav" in data.notes
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "train", "said", "test"),
+    [
+        ("didemo", "paragraphs", "data/train_data.json", "dog", "data/test_data.json"),
+        ("lsmdc", "challenge-1k", "LSMDC16_annos_training.csv", "goes", "LSMDC16_challenge_1000_publictect.csv"),
+        ("activitynet", "val1", "captions/train.json", "lifts", "captions/val_1.json"),
+        ("vatex", "public-test", "vatex_training_v1.0.json", "caption 0", "vatex_public_test_english_v1.1.json"),
+        ("audiocaps", "official", "dataset/train.csv", "rattle", "dataset/test.csv"),
+    ],
+)
+def test_captions_of_a_name_in_two_files_are_not_mixed(
+    tmp_path: Path, name: str, split: str, train: str, said: str, test: str
+) -> None:
+    WRITERS[name](tmp_path)
+    before = datasets.load(name, tmp_path, split)
+    trained, tested = (before.parts[part].items.ids[0] for part in ("train", "test"))
+    rewrite(tmp_path / train, said, "other")
+    rewrite(tmp_path / test, tested, trained)
+    if name == "didemo":
+        rewrite(tmp_path / "test_list.txt", tested, trained)
+    data = datasets.load(name, tmp_path, split)
+    assert texts_of(data.queries) == texts_of(before.queries)
+    assert "other" in texts_of(data.parts["train"].queries)[0]
+    assert f"train and test: 1 names are in both, for example {trained}" in data.notes
+
+
 def test_an_own_folder_has_captions_splits_and_banks(folders: dict[str, Path]) -> None:
     data = datasets.load("folder", folders["folder"])
     assert answers(data) == {"first": ["a.jpg"], "second": ["a.jpg"], "third": ["sub/b.jpg"]}

@@ -21,8 +21,7 @@ def load(files: Scanned, split: str) -> Contents:
     sentences = {"test": read_sentences(need(files, TEST))}
     if path := files.find(*TRAIN.names):
         sentences["train"] = read_sentences(path)
-    captions = {video: texts for inside in sentences.values() for video, texts in inside.items()}
-    return captioned_parts(files, "video", {part: list(one) for part, one in sentences.items()}, captions, joined)
+    return captioned_parts(files, "video", {part: list(one) for part, one in sentences.items()}, sentences, joined)
 
 
 def read_sentences(path: Path) -> dict[str, list[str]]:

@@ -26,22 +26,22 @@ SOUNDS = Download((), "Y<YouTube id>.wav or <YouTube id>.wav or <YouTube id>_<st
 def load(files: Scanned, split: str) -> Contents:
     """Read the captions of each part: of the release, or of the smaller set of Mei et al."""
     need(files, FILES[split]["test"])
-    captions: dict[str, list[str]] = {}
-    starts: dict[str, str] = {}
-    lists = {}
+    captions: dict[str, dict[str, list[str]]] = {}
+    starts: dict[tuple[str, str], str] = {}
     for part, wanted in FILES[split].items():
         if path := files.find(*wanted.names):
             _check_version(path, split)
-            read = read_five_captions(path) if split == "mei" else _read_rows(path, starts)
-            captions |= read
-            lists[part] = list(read)
-    return captioned_parts(files, "audio", lists, captions, names=lambda item: _names(item, starts.get(item)))
+            captions[part] = read_five_captions(path) if split == "mei" else _read_rows(path, part, starts)
+    lists = {part: list(read) for part, read in captions.items()}
+    return captioned_parts(
+        files, "audio", lists, captions, names=lambda part, item: _names(item, starts.get((part, item)))
+    )
 
 
-def _read_rows(path: Path, starts: dict[str, str]) -> dict[str, list[str]]:
+def _read_rows(path: Path, part: str, starts: dict[tuple[str, str], str]) -> dict[str, list[str]]:
     captions = defaultdict(list)
     for clip, start, text in read_table(path, COLUMNS):
-        starts[clip] = start
+        starts[part, clip] = start
         captions[clip].append(text)
     return captions
 
@@ -58,7 +58,7 @@ def _check_version(path: Path, split: str) -> None:
 
 
 def _names(item: str, start: str | None) -> tuple[str, ...]:
-    return (item, f"Y{item}", *((f"{item}_{start}", f"Y{item}_{start}") if start else ()))
+    return (*((f"{item}_{start}", f"Y{item}_{start}") if start else ()), item, f"Y{item}")
 
 
 KNOWN = Known(

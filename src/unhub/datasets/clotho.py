@@ -30,6 +30,7 @@ FILES = {
         ("clotho_captions_evaluation.csv",), "1,045 test sounds", RELEASE, md5="1b16b9e57cf7bdb7f13a13802aeb57e2"
     ),
 }
+FOLDERS = {"train": "development", "val": "validation", "test": "evaluation"}
 SOUNDS = Download((), "development/, validation/ and evaluation/, names as in the .csv", RELEASE)
 
 
@@ -37,8 +38,12 @@ def load(files: Scanned, split: str) -> Contents:
     """Read the captions of each part."""
     need(files, FILES["test"])
     read = {part: read_five_captions(path) for part, one in FILES.items() if (path := files.find(*one.names))}
-    captions = {sound: texts for inside in read.values() for sound, texts in inside.items()}
-    return captioned_parts(files, "audio", {part: list(inside) for part, inside in read.items()}, captions)
+    return captioned_parts(files, "audio", {part: list(inside) for part, inside in read.items()}, read, names=_names)
+
+
+def _names(part: str, sound: str) -> tuple[str, ...]:
+    """Return the name in the folder of the part first: some names are in several folders."""
+    return f"{FOLDERS[part]}/{sound}", sound
 
 
 def read_five_captions(path: Path) -> dict[str, list[str]]:

@@ -29,12 +29,14 @@ def load(files: Scanned, split: str) -> Contents:
         )
         raise ArgumentError("data", problem, CAPTIONS.fetch)
     read = read_karpathy(need(files, CAPTIONS))
-    lists = {part: list(names) for part, names in read.images.items()}
+    lists = read.images
+    captions = dict(read.captions)
     if split == "karpathy-1k":
         test = lists.pop("test", [])
         folds = {_fold(number): test[number * FOLD : (number + 1) * FOLD] for number in range(FOLDS)}
         lists |= {name: images for name, images in folds.items() if images}
-    contents = captioned_parts(files, "image", lists, read.captions, names=_names)
+        captions |= dict.fromkeys(folds, captions.get("test", {}))
+    contents = captioned_parts(files, "image", lists, captions, names=_names)
     return Contents(contents.parts, (*contents.notes, *read.notes))
 
 
@@ -42,7 +44,7 @@ def _fold(number: int) -> str:
     return f"test-{number + 1}" if number else "test"
 
 
-def _names(image: str) -> tuple[str, ...]:
+def _names(_: str, image: str) -> tuple[str, ...]:
     """Return the name of an image in the release of 2014, then in that of 2017."""
     return image, image.partition(".")[0][-DIGITS:]
 

@@ -33,8 +33,7 @@ def load(files: Scanned, split: str) -> Contents:
         part: read_list(listed) if (listed := files.find(*LISTED[part].names)) else list(inside)
         for part, inside in sentences.items()
     }
-    captions = {video: texts for inside in sentences.values() for video, texts in inside.items()}
-    return captioned_parts(files, "video", lists, captions, joined)
+    return captioned_parts(files, "video", lists, sentences, joined)
 
 
 def read_sentences(path: Path) -> dict[str, list[str]]:

@@ -36,7 +36,7 @@ def load(files: Scanned, split: str) -> Contents:
     captions = read_tokens(need(files, TOKENS))
     lists = {part: read_list(found) for part, one in LISTS.items() if (found := files.find(*one.names))}
     lists["test"] = read_list(need(files, LISTS["test"]))
-    return captioned_parts(files, "image", lists, captions)
+    return captioned_parts(files, "image", lists, dict.fromkeys(lists, captions))
 
 
 def read_tokens(path: Path) -> dict[str, list[str]]:

@@ -16,11 +16,15 @@ MOST_CAPTIONS = 5  # some images have six or seven; the papers use five
 
 @dataclass(frozen=True)
 class KarpathySplit:
-    """Image names by part, in the order of the file, and the captions of every image, five at most."""
+    """The captions of every image, five at most, by part and name, in the order of the file."""
 
-    images: Mapping[str, list[str]]
-    captions: Mapping[str, list[str]]
+    captions: Mapping[str, Mapping[str, list[str]]]
     dropped: int
+
+    @property
+    def images(self) -> dict[str, list[str]]:
+        """The image names of each part."""
+        return {part: list(inside) for part, inside in self.captions.items()}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -32,11 +36,11 @@ class KarpathySplit:
 
 def read_karpathy(path: Path) -> KarpathySplit:
     """Read `dataset_coco.json` or `dataset_flickr30k.json` or `dataset_flickr8k.json`."""
-    images, captions, dropped = defaultdict(list), {}, 0
+    captions: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    dropped = 0
     with of_form(path, FORM):
         for image in read_json(path)["images"]:
             texts = [text_of(one["raw"]) for one in image["sentences"]]
-            captions[text_of(image["filename"])] = texts[:MOST_CAPTIONS]
+            captions[PARTS[image["split"]]][text_of(image["filename"])] = texts[:MOST_CAPTIONS]
             dropped += max(0, len(texts) - MOST_CAPTIONS)
-            images[PARTS[image["split"]]].append(image["filename"])
-    return KarpathySplit(images, captions, dropped)
+    return KarpathySplit(captions, dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 
@@ -61,7 +62,7 @@ def loaded(known: Known, files: Scanned, split: str) -> DataSet:
         {**parts, **contents.banks},
         contents.protocol or known.protocol,
         counted,
-        (*contents.notes, *_notes(known, files, split, contents, counted)),
+        (*contents.notes, *_shared_notes(parts), *_notes(known, files, split, contents, counted)),
         contents.groups,
     )
 
@@ -101,6 +102,14 @@ def _notes(
                 f"{items:,} and {queries:,}: a list or an annotation file is of another version, or cut short"
             )
     yield from _media_notes(known, files, contents)
+
+
+def _shared_notes(parts: Mapping[str, Part]) -> Iterator[str]:
+    """Yield which parts have names of media in common: what is learnt on one then knows the other."""
+    held = {name: {one for side in media_sides(part) for one in side.ids.tolist()} for name, part in parts.items()}
+    for first, second in itertools.combinations(held, 2):
+        if both := held[first] & held[second]:
+            yield f"{first} and {second}: {len(both):,} names are in both, for example {min(both)}"
 
 
 def _media_notes(known: Known, files: Scanned, contents: Contents) -> Iterator[str]:

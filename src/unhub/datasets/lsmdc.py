@@ -26,8 +26,7 @@ def load(files: Scanned, split: str) -> Contents:
     """Read the sentences; a clip of train or val may have several."""
     sentences = {part: read_sentences(path) for part, one in OTHERS.items() if (path := files.find(*one.names))}
     sentences["test"] = read_sentences(need(files, TEST))
-    captions = {clip: texts for inside in sentences.values() for clip, texts in inside.items()}
-    return captioned_parts(files, "video", {part: list(one) for part, one in sentences.items()}, captions)
+    return captioned_parts(files, "video", {part: list(one) for part, one in sentences.items()}, sentences)
 
 
 def read_sentences(path: Path) -> dict[str, list[str]]:

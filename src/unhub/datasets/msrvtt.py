@@ -43,7 +43,7 @@ def load(files: Scanned, split: str) -> Contents:
 def _load_full(files: Scanned) -> Contents:
     need(files, CAPTIONS)
     captions, lists = _read_captions(files)
-    return captioned_parts(files, "video", lists, captions)
+    return captioned_parts(files, "video", lists, dict.fromkeys(lists, captions))
 
 
 def _load_1k(files: Scanned) -> Contents:
@@ -60,7 +60,8 @@ def _load_1k(files: Scanned) -> Contents:
     others = [row for row in numbered(captions, videos) if row[2].split() != asked[row[0]]]
     banks = {"other-captions": captioned(files, "video", videos, others)} if others else {}
     listed = files.find(*TRAIN_1K.names)
-    trained = captioned_parts(files, "video", {"train": read_list(listed)} if listed else {}, captions)
+    lists = {"train": read_list(listed)} if listed else {}
+    trained = captioned_parts(files, "video", lists, {"train": captions})
     return Contents({**trained.parts, **contents.parts}, trained.notes, banks)
 
 

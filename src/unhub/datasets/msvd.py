@@ -25,7 +25,8 @@ def load(files: Scanned, split: str) -> Contents:
     """Read the captions and the lists."""
     captions = texts_by_id(need(files, CAPTIONS))
     lists = {part: read_list(path) for part, wanted in OTHERS.items() if (path := files.find(*wanted.names))}
-    return captioned_parts(files, "video", {**lists, "test": read_list(need(files, TEST))}, captions)
+    lists["test"] = read_list(need(files, TEST))
+    return captioned_parts(files, "video", lists, dict.fromkeys(lists, captions))
 
 
 KNOWN = Known(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from unhub.errors import ArgumentError
 
 Row = tuple[str, str, str]  # an item, a query, its text
 MediaNames = Callable[[str], Sequence[str]]
+PartNames = Callable[[str, str], Sequence[str]]  # of a part and an item
+Captions = Mapping[str, Sequence[str]]  # of each item
 
 
 def own_name(item: str) -> tuple[str, ...]:
@@ -23,12 +26,17 @@ def own_name(item: str) -> tuple[str, ...]:
     return (item,)
 
 
-def numbered(captions: Mapping[str, Sequence[str]], items: Iterable[str]) -> list[Row]:
+def same_name(part: str, item: str) -> tuple[str, ...]:
+    """Return the name of a media file that is called as its item, whatever its part."""
+    return own_name(item)
+
+
+def numbered(captions: Captions, items: Iterable[str]) -> list[Row]:
     """Return the captions of these items; the k-th of `item` is the query `item#k`, from 0."""
     return [(item, f"{item}#{k}", text) for item in items for k, text in enumerate(captions.get(item, ()))]
 
 
-def joined(captions: Mapping[str, Sequence[str]], items: Iterable[str]) -> list[Row]:
+def joined(captions: Captions, items: Iterable[str]) -> list[Row]:
     """Return the captions of each of these items as one paragraph, the query `item#0`."""
     paragraphs = {item: " ".join(text.strip() for text in captions.get(item, ())) for item in items}
     return [(item, f"{item}#0", text) for item, text in paragraphs.items() if text]
@@ -72,20 +80,21 @@ def captioned_parts(
     files: Scanned,
     kind: Kind,
     lists: Mapping[str, Sequence[str]],
-    captions: Mapping[str, Sequence[str]],
-    queries: Callable[[Mapping[str, Sequence[str]], Iterable[str]], list[Row]] = numbered,
-    names: MediaNames = own_name,
+    captions: Mapping[str, Captions],
+    queries: Callable[[Captions, Iterable[str]], list[Row]] = numbered,
+    names: PartNames = same_name,
 ) -> Contents:
     """Return a part for each list of items; a part without any caption is left out with a note, unless it is the test.
 
-    queries: whether each caption asks, `numbered`, or all of an item together, `joined`.
+    captions: of each part, since one name may stand for other media, with other captions, in another part. queries:
+    whether each caption asks, `numbered`, or all of an item together, `joined`.
     """
     parts, notes = {}, []
     for part, items in lists.items():
-        rows = queries(captions, items)
+        rows = queries(captions[part], items)
         if rows or part == "test":
-            parts[part] = captioned(files, kind, items, rows, names)
-        silent = [item for item in items if not captions.get(item)]
+            parts[part] = captioned(files, kind, items, rows, functools.partial(names, part))
+        silent = [item for item in items if not captions[part].get(item)]
         if silent:
             notes.append(f"{part}: {len(silent):,} listed names have no caption, for example {silent[0]}")
     return Contents(parts, tuple(notes))

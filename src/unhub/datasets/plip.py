@@ -21,7 +21,7 @@ def load(files: Scanned, split: str) -> Contents:
     with of_form(path, FORM):
         for entry in read_json(path).values():
             captions[text_of(entry["uuid"])].append(text_of(entry["caption"]))
-    return captioned_parts(files, "image", {"test": list(captions)}, captions)
+    return captioned_parts(files, "image", {"test": list(captions)}, {"test": captions})
 
 
 def _known(name: str, title: str, folder: str, suffix: str) -> Known:

@@ -27,7 +27,8 @@ def load(files: Scanned, split: str) -> Contents:
     captions = texts_by_id(need(files, CAPTIONS))
     lists = {part: read_list(path) for part, wanted in OTHERS.items() if (path := files.find(*wanted.names))}
     lists["test"] = read_list(need(files, TEST))
-    return captioned_parts(files, "video", lists, captions, joined, lambda item: (item, item.removeprefix(PREFIX)))
+    shared = dict.fromkeys(lists, captions)
+    return captioned_parts(files, "video", lists, shared, joined, lambda _, item: (item, item.removeprefix(PREFIX)))
 
 
 KNOWN = Known(

@@ -24,20 +24,19 @@ VIDEOS = Download((), "<videoID>.mp4 or <YouTube id>.mp4", "YouTube")
 
 def load(files: Scanned, split: str) -> Contents:
     """Read the captions, and for the split 1.5k the lists of the halves of the validation videos."""
-    captions: dict[str, list[str]] = {}
-    lists: dict[str, list[str]] = {}
+    captions: dict[str, dict[str, list[str]]] = {}
     needed = (VALIDATION, HALF_TEST) if split == "1.5k" else (TEST,)
     paths = [need(files, one) for one in needed]
     for part, wanted in (("train", TRAIN), ("val", VALIDATION), ("test", TEST)):
         path = files.find(*wanted.names)
         if path and not (split == "1.5k" and wanted is TEST):
-            read = read_captions(path)
-            captions |= read
-            lists[part] = list(read)
+            captions[part] = read_captions(path)
+    lists = {part: list(read) for part, read in captions.items()}
     if split == "1.5k":
         half = files.find(*HALF_VAL.names)
+        captions["test"] = captions["val"]  # both halves are of one file
         lists = {**lists, "val": read_list(half) if half else [], "test": read_list(paths[1])}
-    return captioned_parts(files, "video", lists, captions, names=lambda item: (item, item[:-TIMES]))
+    return captioned_parts(files, "video", lists, captions, names=lambda _, item: (item, item[:-TIMES]))
 
 
 def read_captions(path: Path) -> dict[str, list[str]]:
