@@ -313,6 +313,27 @@ def test_an_own_folder_needs_only_files_and_texts(tmp_path: Path) -> None:
     assert data.notes == ("1 audio files are named by no annotation that was read",)
 
 
+def test_a_missing_file_of_an_own_folder_is_replaced_by_no_other(tmp_path: Path) -> None:
+    rows = [("a.jpg", "x"), ("a.png", "y"), ("b.jpg", "z"), ("sub/c.jpg", "v"), ("./d.jpg", "w")]
+    official_layouts.write_table(tmp_path / "tables" / "captions.csv", [("file", "text"), *rows])
+    official_layouts.touch(tmp_path, ["a.png", "old/b.jpg", "old/sub/c.jpg", "tables/d.jpg"])
+    data = datasets.load("folder", tmp_path)
+    assert data.items.missing.tolist() == ["a.jpg", "b.jpg", "sub/c.jpg"]
+    assert data.items.paths is not None and data.items.paths[1] == tmp_path / "a.png"
+    assert data.items.paths[4] == tmp_path / "tables" / "d.jpg"  # a path from the table does as well
+    assert not any("anywhere" in note for note in data.notes)
+
+
+def test_one_file_for_two_items_is_said(tmp_path: Path) -> None:
+    images = {"7.jpg": "test", "7.png": "test", "8.jpg": "test"}
+    official_layouts.write_json(tmp_path / "dataset_flickr30k.json", official_layouts.karpathy(images))
+    official_layouts.touch(tmp_path, ["7.png", "8.jpg"])
+    said = "1 media files serve two items or more, for example 7.png for 7.jpg and 7.png: some may be missing"
+    assert said in datasets.load("flickr30k", tmp_path).notes
+    official_layouts.touch(tmp_path, ["7.jpg"])
+    assert not any("serve two" in note for note in datasets.load("flickr30k", tmp_path).notes)
+
+
 def test_a_side_gives_some_of_its_things_and_names_the_missing(folders: dict[str, Path]) -> None:
     items = datasets.load("folder", folders["folder"]).items
     assert items.some(["sub/b.jpg"]).paths == (folders["folder"] / "sub" / "b.jpg",)

@@ -24,7 +24,8 @@ class Download:
     names: the file, or other files that do as well; patterns are allowed; none for media files. holds: what it
     holds, and how media files are named. source: where it comes from, in words. needed: nothing can be measured
     without it. splits: those that use it; all of them if there are none here. md5: of the official version. spare:
-    used only where the other files do not say enough, so that nobody misses it.
+    used only where the other files do not say enough, so that nobody misses it. exact: media files lie where the
+    annotations say, and not anywhere below the folder.
     """
 
     names: tuple[str, ...]
@@ -34,6 +35,7 @@ class Download:
     splits: tuple[str, ...] = ()
     md5: str = ""
     spare: bool = False
+    exact: bool = False
 
     @property
     def title(self) -> str:

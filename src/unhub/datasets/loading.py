@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from unhub.datasets.dataset import DataSet, Part, Side
 from unhub.datasets.described import Contents, Known
@@ -113,19 +115,28 @@ def _shared_notes(parts: Mapping[str, Part]) -> Iterator[str]:
 
 
 def _media_notes(known: Known, files: Scanned, contents: Contents) -> Iterator[str]:
-    """Yield how many media files are missing, and how many no annotation names."""
+    """Yield how many media files are missing, how many serve several items, and how many no annotation names."""
     media = next(one for one in known.files if not one.names)
-    used, kinds, lacking = set(), set(), False
+    used: dict[Path, set[str]] = defaultdict(set)
+    kinds, lacking = set(), False
     for name, part in {**contents.banks, **contents.parts}.items():
         for side in media_sides(part):
             kinds.add(side.kind)
-            used |= {path for path in side.paths or () if path}
+            for one, path in zip(side.ids.tolist(), side.paths or (), strict=True):
+                if path:
+                    used[path].add(one)
             if missing := len(side.missing):
                 lacking = True
                 first = side.missing[0]
                 yield f"{name}: {missing:,} of {len(side):,} {side.kind} files are missing, for example {first}"
     if lacking:
-        yield f"the files may lie anywhere below the folder: {media.holds}; fetch them from {media.source}"
+        where = "the files must be there" if media.exact else "the files may lie anywhere below the folder"
+        yield f"{where}: {media.holds}; fetch them from {media.source}"
+    shared = {path: names for path, names in used.items() if len(names) > 1}
+    if shared:
+        path, names = next(iter(shared.items()))
+        example = f"{path.relative_to(files.folder).as_posix()} for {' and '.join(sorted(names)[:2])}"
+        yield f"{len(shared):,} media files serve two items or more, for example {example}: some may be missing"
     for kind in sorted(kinds):
         if others := files.count_others(kind, used):
             yield f"{others:,} {kind} files are named by no annotation that was read"

@@ -23,7 +23,12 @@ TABLE = Download(
     "columns file, text, and if you like split (train, val, test) and id; several lines for a file are its captions",
     "you",
 )
-FILES = Download((), "images, videos or sounds, as the column file names them", "you")
+FILES = Download(
+    (),
+    "images, videos or sounds, at the path that the column file gives, from the table or from --data",
+    "you",
+    exact=True,
+)
 
 
 def load(files: Scanned, split: str) -> Contents:
@@ -45,7 +50,17 @@ def load(files: Scanned, split: str) -> Contents:
         rows[PARTS.get(part.strip().lower(), part.strip().lower())].append((file, query, text))
     if not rows["test"]:
         raise ArgumentError("data", f"{path} has no line of the split test, but {', '.join(rows)}", "add some")
-    made = {name: captioned(files, kind, [*dict.fromkeys(row[0] for row in some)], some) for name, some in rows.items()}
+    places = [path.parent.relative_to(files.folder), Path()]
+    made = {
+        name: captioned(
+            files,
+            kind,
+            [*dict.fromkeys(row[0] for row in some)],
+            some,
+            lambda file: [PurePosixPath("/", place, file).as_posix() for place in places],
+        )
+        for name, some in rows.items()
+    }
     parts = {name: part for name, part in made.items() if name in OWN_PARTS}
     banks = {name: part for name, part in made.items() if name not in OWN_PARTS}
     return Contents(parts, banks=banks, protocol=PROTOCOLS[kind])

@@ -68,9 +68,14 @@ class Scanned:
     def media(self, kind: Kind, *names: str) -> Path | None:
         """Return the media file of the first of these names that is there, whatever its suffix.
 
-        A name may say in which folders the file lies: `cars_train/00001.jpg`.
+        A name may say in which folders the file lies: `cars_train/00001.jpg`. One that begins with a slash is the whole
+        path from the folder, suffix included, and no other file does.
         """
         for name in names:
+            if name.startswith("/"):
+                if name[1:] in self.names.get(name.rpartition("/")[2], ()):
+                    return self.folder / name[1:]
+                continue
             where, _, last = name.rpartition("/")
             stems = (without_suffix(last, kind), last)  # the latter for a file whose suffix was added: a.mov.mp4
             keys = (_tail(name, stem) if where else stem for stem in dict.fromkeys(stems))
