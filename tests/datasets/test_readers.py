@@ -206,6 +206,8 @@ def test_coco_is_cut_into_five_parts_of_a_thousand(tmp_path: Path) -> None:
         "test-3": 500,
     }
     assert data.parts["test-2"].items.ids[0] == "COCO_val2014_000000001000.jpg"
+    assert [*data.banks] == ["test"]  # a bank of the other parts would be test queries
+    assert any("the first 1,000 of the 5,000 test images" in note for note in data.notes)
 
 
 def test_images_of_coco_2017_are_found_under_their_other_names(tmp_path: Path) -> None:

@@ -16,15 +16,11 @@ MOST_CAPTIONS = 5  # some images have six or seven; the papers use five
 
 @dataclass(frozen=True)
 class KarpathySplit:
-    """The captions of every image, five at most, by part and name, in the order of the file."""
+    """Image names by part, in the order of the file, and the captions of every image of a part, five at most."""
 
+    images: Mapping[str, list[str]]
     captions: Mapping[str, Mapping[str, list[str]]]
     dropped: int
-
-    @property
-    def images(self) -> dict[str, list[str]]:
-        """The image names of each part."""
-        return {part: list(inside) for part, inside in self.captions.items()}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -36,11 +32,14 @@ class KarpathySplit:
 
 def read_karpathy(path: Path) -> KarpathySplit:
     """Read `dataset_coco.json` or `dataset_flickr30k.json` or `dataset_flickr8k.json`."""
+    images: dict[str, list[str]] = defaultdict(list)
     captions: dict[str, dict[str, list[str]]] = defaultdict(dict)
     dropped = 0
     with of_form(path, FORM):
         for image in read_json(path)["images"]:
             texts = [text_of(one["raw"]) for one in image["sentences"]]
-            captions[PARTS[image["split"]]][text_of(image["filename"])] = texts[:MOST_CAPTIONS]
+            part, name = PARTS[image["split"]], text_of(image["filename"])
+            images[part].append(name)
+            captions[part][name] = texts[:MOST_CAPTIONS]
             dropped += max(0, len(texts) - MOST_CAPTIONS)
-    return KarpathySplit(captions, dropped)
+    return KarpathySplit(images, captions, dropped)

@@ -56,12 +56,14 @@ def loaded(known: Known, files: Scanned, split: str) -> DataSet:
         raise ArgumentError("data", f"{files.folder} has no test part of {known.name}", known.files[0].fetch)
     ordered = sorted(contents.parts, key=lambda one: ORDER.index(one) if one in ORDER else len(ORDER))
     parts = {name: contents.parts[name] for name in ordered}
+    # More than one test part means folds: a bank of the others would be test queries.
+    banks = {name: part for name, part in parts.items() if name in ORDER}
     counted = known.sizes.get(split, {})
     return DataSet(
         known.name,
         split,
         parts,
-        {**parts, **contents.banks},
+        {**banks, **contents.banks},
         contents.protocol or known.protocol,
         counted,
         (*contents.notes, *_shared_notes(parts), *_notes(known, files, split, contents, counted)),
