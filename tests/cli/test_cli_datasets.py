@@ -29,7 +29,8 @@ def test_the_list_names_every_data_set_in_80_columns(tmp_path: Path) -> None:
     for name, known in DATASETS.items():
         (line,) = [line for line in shown.splitlines() if line.split()[:1] == [name]]
         assert known.task.split()[0] in line
-    assert shown.count("layout not") == 5
+    assert shown.count("layout not") == sum(bool(known.unverified) for known in DATASETS.values()) == 11
+    assert "verified for full" in shown  # MSR-VTT: its other split is verified
     assert shown.count("Terms:") == len(DATASETS)
 
 
@@ -37,6 +38,7 @@ def test_the_list_is_json_too(tmp_path: Path) -> None:
     listed = json.loads(succeed(tmp_path, "datasets", "--json"))
     assert [one["name"] for one in listed] == [*DATASETS]
     assert listed[0]["sizes"]["1k-A"]["test"] == [1_000, 1_000]
+    assert listed[0]["verified"] == ["1k-A"]
     assert listed[0]["files"][0]["names"] == ["MSRVTT_JSFUSION_test.csv"]
     assert succeed(tmp_path, "datasets", "--quiet") == ""
 

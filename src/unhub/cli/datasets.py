@@ -97,7 +97,7 @@ def _counts(part: CheckedPart) -> tuple[str, ...]:
 def _rows(known: Known) -> list[tuple[str, ...]]:
     """Return the lines of a data set in the list."""
     sizes = [f"{split}: {_size(known, split)}" for split in known.splits]
-    facts = [known.task, *sizes, *([] if known.verified else ["layout not verified"])]
+    facts = [known.task, *sizes, *_unverified(known)]
     sources: dict[str, list[str]] = {}
     for one in known.files:
         sources.setdefault(one.source, []).append(_said(one))
@@ -115,6 +115,13 @@ def _size(known: Known, split: str) -> str:
     return f"{sizes[0]:,} items, {sizes[1]:,} queries" if sizes else "as many as there are"
 
 
+def _unverified(known: Known) -> list[str]:
+    if not known.unverified:
+        return []
+    some = "" if {*known.unverified} == {*known.splits} else f" for {' and '.join(known.unverified)}"
+    return [f"layout not verified{some}"]
+
+
 def _said(wanted: Download) -> str:
     splits = f"; for {' and '.join(wanted.splits)}" if wanted.splits else ""
     said = f"{wanted.title} ({wanted.holds}{splits})"
@@ -130,6 +137,6 @@ def _described(known: Known) -> dict[str, Any]:
         "sizes": known.sizes,
         "files": [dataclasses.asdict(one) for one in known.files],
         "terms": known.terms,
-        "verified": known.verified,
+        "verified": [split for split in known.splits if split not in known.unverified],
         "protocol": dataclasses.asdict(known.protocol),
     }

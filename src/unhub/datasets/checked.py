@@ -68,19 +68,20 @@ def check(name: str, folder: str | os.PathLike[str], split: str | None = None) -
     """
     known = find(name)
     chosen = split_of(known, split)
+    verified = chosen not in known.unverified
     files = Scanned.of(folder)
     used = (one for one in known.files if one.names and one.for_split(chosen))
     wanted = tuple(_checked(files, one) for one in used if not one.spare or files.find(*one.names))
     try:
         data = loaded(known, files, chosen)
     except ArgumentError as error:
-        return Checked(name, chosen, known.verified, wanted, (), (), f"{error.problem}; {error.remedy}")
+        return Checked(name, chosen, verified, wanted, (), (), f"{error.problem}; {error.remedy}")
     parts = []
     for part, held in data.parts.items():
         sides = media_sides(held)
         media, missing = sum(map(len, sides)), sum(len(side.missing) for side in sides)
         parts.append(CheckedPart(part, len(held.items), len(held.queries), data.counted.get(part), media, missing))
-    return Checked(name, chosen, known.verified, wanted, tuple(parts), data.notes)
+    return Checked(name, chosen, verified, wanted, tuple(parts), data.notes)
 
 
 def _checked(files: Scanned, wanted: Download) -> CheckedFile:

@@ -68,4 +68,5 @@ KNOWN = Known(
     (CAPTIONS, IMAGES),
     "photos each under their own licence, several non-commercial; of the annotations, see its site",
     load,
+    unverified=("karpathy-5k", "karpathy-1k"),
 )

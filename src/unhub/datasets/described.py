@@ -71,8 +71,8 @@ class Known:
     """A data set that can be read.
 
     splits: their names, the usual one first. sizes: of each split, the items and queries of each part as the papers
-    have them. files: what to download; it may lie anywhere below the folder unless it says otherwise. verified:
-    whether the reader was tested on an official file. load: reads the files of a split.
+    have them. files: what to download; it may lie anywhere below the folder unless it says otherwise. load: reads
+    the files of a split. unverified: the splits whose reader was not tested on the official files that the test needs.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Known:
     files: tuple[Download, ...]
     terms: str
     load: Callable[[Scanned, str], Contents]
-    verified: bool = True
+    unverified: tuple[str, ...] = ()
 
     @property
     def task(self) -> str:

@@ -40,4 +40,5 @@ KNOWN = Known(
     (CAPTIONS, IMAGES),
     "non-commercial research and education only",
     load,
+    unverified=("karpathy",),
 )

@@ -63,4 +63,5 @@ KNOWN = Known(
     (LIST, IMAGES),
     "non-commercial research and education only",
     load,
+    unverified=("official",),
 )

@@ -92,4 +92,5 @@ KNOWN = Known(
     (TEST_1K, TRAIN_1K, TRAIN_CAPTIONS, CAPTIONS, VIDEOS),
     "none stated with the files; research use",
     load,
+    unverified=("full",),
 )

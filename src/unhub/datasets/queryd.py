@@ -43,4 +43,5 @@ KNOWN = Known(
     (CAPTIONS, TEST, *OTHERS.values(), VIDEOS),
     "not seen; videos under the terms of YouTube",
     load,
+    unverified=("cleaned", "first"),
 )
