@@ -172,6 +172,13 @@ def test_the_sixth_caption_of_an_image_is_left_out_and_said(tmp_path: Path) -> N
     assert "5 captions beyond the fifth of an image are left out, as in the papers" in data.notes
 
 
+@pytest.mark.parametrize("name", ["flickr30k", "flickr8k"])
+def test_every_split_of_karpathy_says_what_it_leaves_out(tmp_path: Path, name: str) -> None:
+    write_json(tmp_path / f"dataset_{name}.json", official_layouts.karpathy({"1.jpg": "test"}, captions=7))
+    said = "2 captions beyond the fifth of an image are left out, as in the papers"
+    assert said in datasets.load(name, tmp_path, "karpathy").notes
+
+
 def test_other_splits_of_coco_and_flickr30k_are_refused_in_words(tmp_path: Path) -> None:
     write_json(tmp_path / "captions_val2017.json", {"images": [], "annotations": []})
     assert "593 are in it" in refusal("coco", tmp_path).problem

@@ -32,7 +32,8 @@ def load(files: Scanned, split: str) -> Contents:
     """Read the captions and the lists; names without an image, such as one that ends in .jpg.1, are in no list."""
     if split == "karpathy":
         read = read_karpathy(need(files, KARPATHY))
-        return captioned_parts(files, "image", read.images, read.captions)
+        contents = captioned_parts(files, "image", read.images, read.captions)
+        return Contents(contents.parts, (*contents.notes, *read.notes))
     captions = read_tokens(need(files, TOKENS))
     lists = {part: read_list(found) for part, one in LISTS.items() if (found := files.find(*one.names))}
     lists["test"] = read_list(need(files, LISTS["test"]))
