@@ -213,6 +213,15 @@ def test_visogender_asks_once_for_an_occupation_and_groups_by_perceived_gender(f
     assert {name: ids.tolist() for name, ids in data.groups.items()} == {"feminine": ["OO_2"], "masculine": ["OO_1"]}
 
 
+def test_an_occupation_of_visogender_with_two_objects_is_said(tmp_path: Path) -> None:
+    official_layouts.visogender(tmp_path)
+    said = "baker is with mixing spoon and with oven: its query names the first, for all its images"
+    assert not any("its query names" in note for note in datasets.load("visogender", tmp_path).notes)
+    rewrite(tmp_path / "data" / "OO_Visogender_10052025.tsv", "mixing_spoon", "oven")
+    data = datasets.load("visogender", tmp_path)
+    assert said in data.notes and texts_of(data.queries) == ["The baker and their mixing spoon."]
+
+
 def test_coco_is_cut_into_five_parts_of_a_thousand(tmp_path: Path) -> None:
     images = {f"COCO_val2014_{number:012}.jpg": "test" for number in range(2_500)}
     official_layouts.write_json(tmp_path / "dataset_coco.json", official_layouts.karpathy(images))

@@ -26,13 +26,19 @@ IMAGES = Download((), "each image that the table links to, saved as OO_1.jpg aft
 def load(files: Scanned, split: str) -> Contents:
     """Read the table: an occupation is a query, its images are the answers, and a group is a perceived gender."""
     rows = read_table(need(files, TABLES[split]), ("IDX", "Occupation", OTHERS[split], GENDER))
-    prompts: dict[str, str] = {}
-    for _, occupation, other, _ in rows:  # some objects are written with an underscore
-        prompts.setdefault(occupation, PROMPT.format(occupation=occupation, other=other.replace("_", " ")))
-    asked = [(image, occupation, prompts[occupation]) for image, occupation, _, _ in rows]
+    others: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for _, occupation, written, _ in rows:
+        other = written.replace("_", " ")  # one object is written in both ways
+        if (first := others.setdefault(occupation, other)) != other:
+            notes[f"{occupation} is with {first} and with {other}: its query names the first, for all its images"] = (
+                None
+            )
+    asked = [(image, one, PROMPT.format(occupation=one, other=others[one])) for image, one, _, _ in rows]
     genders = sorted({gender for *_, gender in rows})
     groups = {gender: np.array([row[0] for row in rows if row[-1] == gender], np.str_) for gender in genders}
-    return Contents({"test": captioned(files, "image", [row[0] for row in rows], asked)}, groups=groups)
+    test = captioned(files, "image", [row[0] for row in rows], asked)
+    return Contents({"test": test}, tuple(notes), groups=groups)
 
 
 KNOWN = Known(
