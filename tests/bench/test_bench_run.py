@@ -15,10 +15,13 @@ import unhub
 from tests.bench.tiny_sets import PARTS, tiny, write_vectors
 from tests.children import SOURCE
 from unhub.bench.bench_run import BenchRun, bench_run
+from unhub.bench.problems import BenchData
+from unhub.bench.protocols import BankChoice
+from unhub.bench.ready_vectors import ReadyVectors
 from unhub.bench.result_file import CaseKey, ResultFile, read_results
 from unhub.datasets.dataset import Part, Protocol, Side
 from unhub.errors import ArgumentError
-from unhub.methods import METHODS
+from unhub.methods import METHODS, parse
 
 pytestmark = pytest.mark.once
 
@@ -118,6 +121,78 @@ def test_without_anything_to_choose_on_the_defaults_are_taken_and_it_is_said(tmp
     found = run(tmp_path, vectors, data=replace(data, parts=alone, banks=alone), methods="is", banks=None)
     assert case(found, "t2i", "is", "test")["spec"] == unhub.fit(np.eye(3), np.eye(3), method="is").spec
     assert any("default parameters" in note for note in found.notes)
+
+
+def test_the_part_of_train_has_the_form_of_test_in_both_directions(vectors: Path) -> None:
+    held = BenchData(tiny(), ReadyVectors.of(vectors, None))
+    there, back = (held.choosing(one, BankChoice.of("train"), "train", 0) for one in ("t2i", "i2t"))
+    assert there is not None
+    assert back is not None
+    assert there.problem.shape == (40, 20)
+    assert back.problem.shape == (20, 40)
+    assert back.part == there.part == "20 items of train"
+    assert (back.bank.size, there.bank.size) == (20, 40)
+    for one, images in ((there, there.problem.items), (back, back.problem.queries)):
+        assert isinstance(images, unhub.Vectors)
+        assert isinstance(one.bank.queries, unhub.Vectors)
+        assert one.bank.items is not None
+        left = {str(name).partition("#")[0] for name in (*one.bank.queries.ids, *one.bank.items.ids)}
+        assert not left & {*images.ids.tolist()}
+    answers = back.problem.relevance.against(back.problem.queries.ids, back.problem.items.ids)  # type: ignore[union-attr]
+    assert np.bincount(answers.owners).tolist() == [2] * 20
+
+
+def test_a_classification_is_chosen_on_images_that_ask_for_every_class(tmp_path: Path) -> None:
+    parts = {}
+    (tmp_path / "ready").mkdir()
+    random = np.random.default_rng(0)
+    for part, count in PARTS.items():
+        images = np.array([f"{part} {number}" for number in range(count)])
+        classes = np.array([f"class {number}" for number in range(5)])
+        parts[part] = Part(
+            Side("text", classes, texts=tuple((str(one),) for one in classes)),
+            Side("image", images, paths=(None,) * count),
+            unhub.Relevance(images, classes[np.arange(count) % 5]),
+        )
+        np.save(tmp_path / "ready" / f"{part}-items.npy", random.normal(size=(5, 8)))
+        np.save(tmp_path / "ready" / f"{part}-queries.npy", random.normal(size=(count, 8)))
+    data = tiny(parts=parts, banks=parts, protocol=Protocol("classification", ("i2t",), ("R@1",)))
+    found = BenchData(data, ReadyVectors.of(tmp_path / "ready", None)).choosing(
+        "i2t", BankChoice.of("train"), "train", 0
+    )
+    assert found is not None
+    assert found.problem.shape == (20, 5)
+    assert found.bank.size == 20
+    assert found.part == "20 queries of train"
+
+
+def test_images_of_train_leave_themselves_out_also_where_those_of_test_ask_a_gallery(tmp_path: Path) -> None:
+    sides = {name: Side("image", np.array([f"{name}{n}" for n in range(20)]), paths=(None,) * 20) for name in "qgt"}
+    pairs = {one: unhub.Relevance(sides[one[0]].ids, np.roll(sides[one[1]].ids, 1)) for one in ("qg", "tt")}
+    parts = {
+        "train": Part(sides["t"], sides["t"], pairs["tt"]),
+        "test": Part(sides["g"], sides["q"], pairs["qg"]),
+    }
+    data = tiny(parts=parts, banks=parts, protocol=Protocol("image-image", ("i2i",), ("R@1",)))
+    (tmp_path / "ready").mkdir()
+    for name in ("train-items", "test-items", "test-queries"):
+        np.save(tmp_path / "ready" / f"{name}.npy", np.random.default_rng(0).normal(size=(20, 8)))
+    held = BenchData(data, ReadyVectors.of(tmp_path / "ready", None))
+    assert held.problem("i2i", "train").exclude == "self"
+    assert held.problem("i2i").exclude is None
+
+
+def test_without_anything_to_choose_on_the_head_of_a_papers_grid_is_not_taken(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    alone = {"test": data.parts["test"]}
+    options: dict[str, Any] = {"methods": "nnn", "banks": "test", "paper": "nnn", "directions": "t2i"}
+    found = run(tmp_path, vectors, data=replace(data, parts=alone, banks=alone), **options)
+    assert case(found, "t2i", "nnn", "test")["spec"] == parse("nnn").spec
+
+
+def test_plans_have_the_settings_of_the_paper(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="hn", paper="dbsn", banks="test", directions="t2i")
+    assert case(found, "t2i", "hn", "")["spec"] == "hn:zeros=tied"
 
 
 def test_all_methods_run_with_every_bank(tmp_path: Path, vectors: Path) -> None:

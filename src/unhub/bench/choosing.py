@@ -45,11 +45,12 @@ class ChosenSetting:
 def settings_of(name: str, grids: Mapping[str, Sequence[str]], scale: DataScale | None, bank_size: int) -> list[Method]:
     """Return the settings of a method to try: a spec with parameters as it is, a name over its grid.
 
-    scale: what the grid of `tune` depends on; None tries the defaults alone. A k above the size of the bank is cut.
+    scale: what the grid of `tune` depends on; None takes what needs no choice: a grid of one setting, or the defaults.
+    A k above the size of the bank is cut.
     """
     if ":" in name:
         specs = [parse(name)]
-    elif name in grids:
+    elif name in grids and (scale is not None or len(grids[name]) == 1):
         specs = [parse(spec) for spec in grids[name]]
     elif scale is not None and name in LIKE:
         specs = [parse(one.spec.replace(LIKE[name], name, 1)) for one in candidates([LIKE[name]], scale)]

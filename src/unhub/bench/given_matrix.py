@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from unhub.bench.problems import BenchBank, BenchProblem, drawn
+from unhub.bench.problems import TEST, BenchBank, BenchProblem, drawn, exclusion_of
 from unhub.bench.protocols import OWN_QUERIES, BankChoice
 from unhub.data.relevance import Relevance
 from unhub.data.similarity import Dense
@@ -58,7 +57,7 @@ class MatrixData:
             raise ArgumentError("data", "has no labels for test", "name another split")
         truth = relevance.against(self.data.queries.ids, self.data.items.ids)
         by_number = Relevance(truth.owners, truth.positions, truth.grades)
-        exclude: Literal["self"] | None = "self" if self.data.protocol.leave_out_itself else None
+        exclude = exclusion_of(self.data.parts[TEST])
         if direction == self.data.protocol.directions[0]:
             return BenchProblem(None, self.matrix, by_number, exclude)
         turned = Dense(np.ascontiguousarray(np.asarray(self.matrix.matrix).T))

@@ -43,6 +43,12 @@ class BenchProblem:
             return self.queries.shape if isinstance(self.queries, Dense) else (0, 0)
         return len(self.queries), len(self.items)
 
+    def turned(self) -> BenchProblem:
+        """Return the problem of the other direction: what was searched asks; only vectors can be turned."""
+        if isinstance(self.queries, Dense) or self.items is None:
+            raise TypeError("a problem of vectors is turned")  # a bug, not a user's mistake
+        return BenchProblem(self.queries, self.items, self.relevance.reversed(), self.exclude)
+
 
 @dataclass(frozen=True, eq=False)
 class BenchBank:
@@ -58,6 +64,12 @@ class BenchBank:
     def size(self) -> int:
         """How many bank queries there are."""
         return self.queries.shape[0] if isinstance(self.queries, Dense) else len(self.queries)
+
+    def turned(self) -> BenchBank:
+        """Return the bank of the other direction; only one of vectors with bank items can be turned."""
+        if isinstance(self.queries, Dense) or self.items is None:
+            raise TypeError("a bank of vectors with items is turned")  # a bug, not a user's mistake
+        return BenchBank(self.items, self.queries)
 
 
 class BenchSource(Protocol):
@@ -99,7 +111,7 @@ class BenchData:
         forward = self._forward(direction)
         relevance = held.relevance if forward else held.relevance.reversed()
         groups = tuple(self.data.groups.values()) if forward else ()
-        return BenchProblem(items, queries, relevance, "self" if self.data.protocol.leave_out_itself else None, groups)
+        return BenchProblem(items, queries, relevance, exclusion_of(held), groups)
 
     def bank(self, choice: BankChoice, direction: str, problem: BenchProblem, seed: int) -> BenchBank:
         """Return a bank; one of the queries at hand has no bank items, nor has one whose items have no vectors."""
@@ -113,18 +125,24 @@ class BenchData:
         """Return what settings are chosen on, its bank, and what it is in words; None if there is nothing to choose on.
 
         It is validation; where that is the bank or absent, or if the protocol says so, a random part of train of the
-        size of test, which is then left out of the bank.
+        size of test, which is then left out of the bank: media with all their texts in either direction, or, where
+        images ask for their class, images that ask for every class.
         """
         if on == VALIDATION and choice.part != VALIDATION and self._can_ask(VALIDATION):
             problem = self.problem(direction, VALIDATION)
             return Choosing(problem, self.bank(choice, direction, problem, seed), VALIDATION)
         if not self._can_ask(TRAINING):
             return None
-        whole = self.problem(direction, TRAINING)
-        held_out, rest = split(whole, self.problem(direction).shape[1], seed)
+        first = self.data.protocol.directions[0]
+        side: Which = "queries" if self.data.protocol.task == "classification" else "items"
+        asked, searched = self.problem(first).shape
+        count = asked if side == "queries" else searched
+        held_out, rest = split(self.problem(first, TRAINING), count, seed, side)
         if held_out is None:
             return None
-        words = f"{held_out.shape[1]:,} items of {TRAINING}"
+        words = f"{held_out.shape[0 if side == 'queries' else 1]:,} {side} of {TRAINING}"
+        if not self._forward(direction):
+            held_out, rest = held_out.turned(), rest.turned()
         if choice.part != TRAINING:
             return Choosing(held_out, self.bank(choice, direction, held_out, seed), words)
         return Choosing(held_out, drawn(rest, choice, held_out, seed), words)
@@ -181,6 +199,11 @@ def _alike(held: Part) -> bool:
     return held.items.kind == held.queries.kind and np.array_equal(held.items.ids, held.queries.ids)
 
 
+def exclusion_of(held: Part) -> Literal["self"] | None:
+    """Return "self" where the queries of a part are its items: a query is then never its own answer."""
+    return "self" if _alike(held) else None
+
+
 def drawn(whole: BenchBank, choice: BankChoice, problem: BenchProblem, seed: int) -> BenchBank:
     """Return the part of a bank that a choice takes; the same share of its items goes with it."""
     count = choice.count(whole.size)
@@ -205,27 +228,36 @@ def choice_of_items(items: int, count: int, whole: int) -> int:
     return max(1, round(items * count / whole))
 
 
-def split(whole: BenchProblem, count: int, seed: int) -> tuple[BenchProblem | None, BenchBank]:
+def split(whole: BenchProblem, count: int, seed: int, side: Which) -> tuple[BenchProblem | None, BenchBank]:
     """Return a problem of at most `count` random items with the queries that they answer, and the rest as a bank.
 
-    The problem is None if there are too few items to leave a bank.
+    side: "queries" draws queries instead, which search all items; the rest is then the other queries with all items.
+    The problem is None if there is too little to leave a bank.
     """
     items, queries = whole.items, whole.queries
-    if items is None or isinstance(queries, Dense) or len(items) < 2:
+    if items is None or isinstance(queries, Dense):
         return None, BenchBank(queries)
-    truth = whole.relevance.against(queries.ids, items.ids)
-    chosen = np.zeros(len(items), bool)
-    chosen[random_positions(len(items), min(count, len(items) // 2), seed)] = True
-    asking = np.zeros(len(queries), bool)
-    if whole.exclude is None:
-        asking[truth.owners[chosen[truth.positions]]] = True
-    else:  # the queries are the items
-        asking = np.isin(queries.ids, items.ids[chosen])
+    held = items if side == "items" else queries
+    if len(held) < 2:
+        return None, BenchBank(queries)
+    chosen = np.zeros(len(held), bool)
+    chosen[random_positions(len(held), min(count, len(held) // 2), seed)] = True
+    asking, searched, left = chosen, np.ones(len(items), bool), np.ones(len(items), bool)
+    if side == "items":
+        searched, left = chosen, ~chosen
+        if whole.exclude is None:
+            truth = whole.relevance.against(queries.ids, items.ids)
+            asking = np.zeros(len(queries), bool)
+            asking[truth.owners[chosen[truth.positions]]] = True
+        else:  # the queries are the items
+            asking = np.isin(queries.ids, items.ids[chosen])
     # A query that also answers to an item of the bank stays out of the bank: it has been seen.
     if asking.all() or not asking.any():
         return None, BenchBank(queries)
-    problem = replace(whole, items=items.gather(np.flatnonzero(chosen)), queries=queries.gather(np.flatnonzero(asking)))
-    return problem, BenchBank(queries.gather(np.flatnonzero(~asking)), items.gather(np.flatnonzero(~chosen)))
+    problem = replace(
+        whole, items=items.gather(np.flatnonzero(searched)), queries=queries.gather(np.flatnonzero(asking))
+    )
+    return problem, BenchBank(queries.gather(np.flatnonzero(~asking)), items.gather(np.flatnonzero(left)))
 
 
 def directions_of(given: str | Sequence[str], data: DataSet) -> tuple[str, ...]:

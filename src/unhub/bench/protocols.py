@@ -132,6 +132,8 @@ PAPERS: Mapping[str, PaperProtocol] = {
             "dualis": ("dualis:beta_query=50,beta_target=50",),
             "sn": ("sn:tau=0.01",),
             "dbsn": ("dbsn:tau=0.01",),
+            # In the paper, the items that a plan gives nothing of a query stay tied.
+            **{plan: (f"{plan}:zeros=tied",) for plan in ("otn", "l2n", "hn")},
         },
         ("R@1", "R@5", "R@10", "MdR", "MnR"),
     ),

@@ -177,12 +177,13 @@ class Running:
         for name in plans:
             key = CaseKey(direction, method=name, paper=self.settings.paper)
             look = steps.next()
-            if self._is_done(key, inputs):
+            spec = settings_of(name, self.settings.protocol.grids, None, queries)[0].spec
+            of_spec = f"{inputs} {spec}"
+            if self._is_done(key, of_spec):
                 continue
             began = time.perf_counter()
-            spec = parse(name).spec
             fitted = self._fit(problem, None, spec, look)
-            self._add(key, inputs, {"spec": spec, "choice": None, **self._measured(problem, fitted, began)})
+            self._add(key, of_spec, {"spec": spec, "choice": None, **self._measured(problem, fitted, began)})
 
     def _sets(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
         """Measure several captions as one query, where the protocol does."""
