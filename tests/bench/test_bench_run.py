@@ -1,6 +1,7 @@
 """A run of a data set: what it measures, keeps and says, against the same calls made by hand."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import unhub
 from tests.bench.tiny_sets import PARTS, tiny, write_vectors
 from tests.children import SOURCE
+from unhub.bench import result_file
 from unhub.bench.bench_run import BenchRun, bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
@@ -226,11 +228,95 @@ def test_other_vectors_are_measured_again(tmp_path: Path, vectors: Path) -> None
     assert len(again.cases) == 4
 
 
+def test_cases_of_other_vectors_are_gone_also_for_methods_and_directions_that_are_not_run_again(
+    tmp_path: Path, vectors: Path
+) -> None:
+    run(tmp_path, vectors, model="same", methods="nnn:k=5,alpha=0.5")
+    other = write_vectors(tmp_path / "other", tiny(), seed=1)
+    again = run(tmp_path, other, model="same", methods="cent", directions="t2i")
+    assert [(one["direction"], one["method"]) for one in again.cases] == [("t2i", "raw"), ("t2i", "cent")]
+    assert read_results(again.path)["cases"] == again.cases
+
+
+def test_cases_of_another_bank_of_the_same_name_are_gone(tmp_path: Path, vectors: Path) -> None:
+    ready = tmp_path / "ready"
+    shutil.copytree(vectors, ready)
+    run(tmp_path, ready, methods="nnn:k=5,alpha=0.5", directions="t2i")
+    np.save(ready / "train-queries.npy", -np.load(ready / "train-queries.npy"))
+    again = run(tmp_path, ready, methods="cent", directions="t2i")
+    assert [one["method"] for one in again.cases] == ["raw", "cent"]
+
+
+def test_settings_are_chosen_again_if_validation_changes(tmp_path: Path, vectors: Path) -> None:
+    ready = tmp_path / "ready"
+    shutil.copytree(vectors, ready)
+    options: dict[str, Any] = {"methods": "dn,cent", "directions": "t2i"}
+    first = run(tmp_path, ready, **options)
+    np.save(ready / "val-queries.npy", -np.load(ready / "val-queries.npy"))
+    again = run(tmp_path, ready, **options)
+    assert (again.measured, again.reused) == (1, 2)
+    assert case(again, "t2i", "dn")["choice"]["value"] != case(first, "t2i", "dn")["choice"]["value"]
+    assert run(tmp_path, ready, **options).measured == 0
+
+
+def test_another_seed_is_no_other_case_where_nothing_is_drawn(tmp_path: Path, vectors: Path) -> None:
+    options: dict[str, Any] = {"methods": "cent", "directions": "t2i", "banks": "train,train:20%"}
+    run(tmp_path, vectors, **options)
+    again = run(tmp_path, vectors, seed=1, **options)
+    assert (again.measured, again.reused) == (1, 2)
+    assert [(one["bank"], one["seed"]) for one in again.cases] == [
+        ("", 0),
+        ("train", 0),
+        ("train:20%", 0),
+        ("train:20%", 1),
+    ]
+
+
+def test_a_size_above_that_of_the_bank_is_said_and_measured_once(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="cent", directions="t2i", banks="train:60000", seeds=3, seed=1)
+    assert [(one["bank"], one["seed"]) for one in found.cases] == [("", 0), ("train:60000", 0)]
+    assert "The bank train:60000 is all 80 queries of train for t2i." in found.notes
+
+
+def test_notes_are_the_same_when_everything_is_done(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    alone = {"test": data.parts["test"]}
+    options: dict[str, Any] = {"data": replace(data, parts=alone, banks=alone), "methods": "is", "banks": "test"}
+    first = run(tmp_path, vectors, **options)
+    again = run(tmp_path, vectors, **options)
+    assert again.measured == 0
+    assert any("default parameters" in note for note in again.notes)
+    assert again.notes == first.notes
+
+
+def test_a_case_keeps_the_versions_it_was_made_with(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_file, "versions", lambda: {"unhub": "old"})
+    run(tmp_path, vectors, methods="cent", directions="t2i")
+    monkeypatch.setattr(result_file, "versions", lambda: {"unhub": "new"})
+    found = run(tmp_path, vectors, methods="cent,gc", directions="t2i")
+    assert [one["versions"]["unhub"] for one in found.cases] == ["old", "old", "new"]
+
+
+def test_one_caption_for_each_item_cannot_be_several_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    test = data.parts["test"]
+    one = Part(test.items, test.queries.some(test.queries.ids[::2]), test.relevance)
+    ready = tmp_path / "ready"
+    shutil.copytree(vectors, ready)
+    np.save(ready / "test-queries.npy", np.load(ready / "test-queries.npy")[::2])
+    parts = {"test": one}
+    found = run(tmp_path, ready, data=replace(data, parts=parts, banks=parts), paper="mqvr", methods="all", banks=None)
+    assert [note for note in found.notes if "one caption" in note]
+
+
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, vectors: Path) -> None:
     script = f"""
 import os, signal, sys
 sys.path[:0] = [{SOURCE!r}, {str(Path(__file__).parents[2])!r}]
 from tests.bench.tiny_sets import tiny
+from unhub.bench import result_file
 from unhub.bench import result_file
 from unhub.bench.bench_run import bench_run
 write = result_file.ResultFile.write

@@ -79,6 +79,26 @@ def test_several_random_banks_give_a_mean_and_a_deviation() -> None:
     assert line.measured == Interval(65.0, 65 - 2**0.5, 65 + 2**0.5)
 
 
+def test_a_bank_that_is_not_drawn_has_no_deviation_over_seeds() -> None:
+    twice = content_of(case_of(64.0, bank="train"), case_of(66.0, bank="train", seed=1))
+    line = line_of(replace(FIGURE, bank="train"), [twice])
+    assert (line.banks, line.measured) == (1, Interval(66.0, 65.0, 67.0))
+
+
+def test_hubness_is_counted_in_as_many_places_as_the_figure_says() -> None:
+    found = value_of(case_of(65.0), replace(FIGURE, measure="skewness@1"))
+    assert found is not None
+    assert found.value == 2.5
+    assert value_of(case_of(65.0), replace(FIGURE, measure="skewness@10")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"), [("google/siglip-base-patch16-224", "SigLIP"), ("facebook/dino-vits16", "DINO")]
+)
+def test_the_checkpoints_that_stand_for_a_model_are_matched(name: str, figure: str) -> None:
+    assert line_of(replace(FIGURE, model=figure), [content_of(case_of(65.0), model=name)]).measured is not None
+
+
 def test_hubness_is_a_measure_without_an_interval_counted_as_the_paper_does() -> None:
     found = value_of(case_of(65.0), replace(FIGURE, measure="skewness"))
     assert found is not None

@@ -50,7 +50,7 @@ def write_page(
 def _lead(run: BenchRun) -> str:
     rows = run.raw(run.directions[0])
     return (
-        f"{rows['queries']:,} queries, {rows['items']:,} items. Settings were chosen before the test part was read. In "
+        f"{rows['queries']:,} queries, {rows['items']:,} items. No setting was chosen by figures of this part. In "
         "brackets: 95% intervals, by bootstrap over the queries; gains are over the raw ranking, paired."
     )
 
@@ -73,10 +73,13 @@ def _published(one: BenchTable) -> Markup:
 
 def _made(run: BenchRun) -> Markup:
     content = run.content
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in case.get("versions", {}).items()) for case in run.cases
+    )
     facts = {
         "vectors": content["source"],
         "official counts": ", ".join(f"{part} {a:,} x {b:,}" for part, (a, b) in content["official"].items()),
-        "versions": ", ".join(f"{name} {version}" for name, version in content["versions"].items()),
+        "versions": "; ".join(filter(None, versions)),
     }
     rows: list[list[Child]] = [[name, tag("code", value)] for name, value in facts.items() if value]
     return section("How this was made", tag("div", table([], rows, kind="facts"), kind="card"))

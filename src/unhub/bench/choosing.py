@@ -1,4 +1,4 @@
-"""Choosing settings: the best of each method's grid on validation, before the test part is read."""
+"""Choosing settings: the best of each method's grid on validation, or on a part of train."""
 
 from __future__ import annotations
 

@@ -54,11 +54,12 @@ class BenchProblem:
 class BenchBank:
     """A bank and its bank items, in one direction; without items, the methods that need them are left out.
 
-    A bank that is a matrix has the items of its problem as columns.
+    A bank that is a matrix has the items of its problem as columns. random: whether it differs from seed to seed.
     """
 
     queries: Vectors | Dense
     items: Vectors | None = None
+    random: bool = False
 
     @property
     def size(self) -> int:
@@ -75,6 +76,7 @@ class BenchBank:
 class BenchSource(Protocol):
     """What is asked and what banks there are, from vectors or from a matrix; notes on what is left out."""
 
+    data: DataSet
     notes: list[str]
 
     def problem(self, direction: str) -> BenchProblem: ...
@@ -215,12 +217,12 @@ def drawn(whole: BenchBank, choice: BankChoice, problem: BenchProblem, seed: int
                 "banks", f"has {choice.text!r}, which needs vectors", "give embeddings, or draw at random"
             )
         rows = np.asarray(whole.queries.matrix)[random_positions(whole.size, count, seed)]  # type: ignore[union-attr]
-        return BenchBank(Dense(rows, whole.queries.item_ids))  # type: ignore[union-attr]
+        return BenchBank(Dense(rows, whole.queries.item_ids), None, choice.drawn)  # type: ignore[union-attr]
     places = sample_bank(whole.queries, count, choice.how, items=problem.items, queries=problem.queries, seed=seed)
     items = whole.items
     if items is not None:
         items = items.gather(random_positions(len(items), choice_of_items(len(items), count, whole.size), seed))
-    return BenchBank(whole.queries.gather(places), items)
+    return BenchBank(whole.queries.gather(places), items, choice.drawn)
 
 
 def choice_of_items(items: int, count: int, whole: int) -> int:

@@ -27,8 +27,8 @@ LIBRARIES = ("unhub", "numpy", "numba")
 class CaseKey:
     """What makes a case: one method with one bank in one direction.
 
-    bank: empty for what needs none. together: how many captions are one query. paper: whose protocol chose the
-    settings; empty for the default.
+    bank: empty for what needs none. seed: of a random bank; 0 for what does not differ from seed to seed. together:
+    how many captions are one query. paper: whose protocol chose the settings; empty for the default.
     """
 
     direction: str
@@ -52,7 +52,7 @@ class ResultFile:
         self.path = path
         if path.parent.is_dir():
             remove_strays(path)
-        self.content: dict[str, Any] = {"format": FORMAT, **about, "versions": versions(), **self._kept()}
+        self.content: dict[str, Any] = {"format": FORMAT, **about, **self._kept()}
 
     def _kept(self) -> dict[str, list[dict[str, Any]]]:
         """Return the choices and cases that are on disk."""
@@ -71,9 +71,20 @@ class ResultFile:
         """Write a case or a choice, in the place of one with the same key; what others wrote meanwhile stays."""
         self.content |= self._kept()
         kept = [one for one in self.content[where] if key_of(one) != key]
-        made = {**{name: getattr(key, name) for name in KEY}, "inputs": inputs, **case}
+        made = {**{name: getattr(key, name) for name in KEY}, "inputs": inputs, **case, "versions": versions()}
         self.content[where] = [*kept, json.loads(json.dumps(made))]
         self.write()
+
+    def drop_old(self, inputs: str, **of: object) -> None:
+        """Remove the cases of this direction, bank and so on whose inputs do not begin with these."""
+        kept = [
+            one
+            for one in self.content[CASES]
+            if one["inputs"].startswith(inputs) or any(one[name] != value for name, value in of.items())
+        ]
+        if len(kept) < len(self.content[CASES]):
+            self.content[CASES] = kept
+            self.write()
 
     def write(self) -> None:
         """Write the whole file, so that it is the old one or the new one."""

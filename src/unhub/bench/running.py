@@ -10,10 +10,10 @@ from typing import cast
 
 import numpy as np
 
-from unhub.bench.choosing import ChosenSetting, choose_settings, needs_choice, settings_of
-from unhub.bench.problems import BenchBank, BenchProblem, BenchSource
+from unhub.bench.choosing import CHOSEN_BY, ChosenSetting, choose_settings, needs_choice, settings_of
+from unhub.bench.problems import BenchBank, BenchProblem, BenchSource, Choosing
 from unhub.bench.protocols import BankChoice, PaperProtocol
-from unhub.bench.result_file import CHOICES, CaseKey, ResultFile
+from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile
 from unhub.bench.vector_source import digest_of
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
@@ -60,14 +60,16 @@ class Running:
 
     def run(self, notes: Sequence[str]) -> None:
         """Measure what is not measured yet; notes: on the data set."""
+        self._drop_other_vectors()
         plan = {direction: self._banks(direction) for direction in self.settings.directions}
         count = sum(len(several) for several in plan.values())
         steps = Steps(self.progress, count * (len(self.settings.methods) + 1) + 5 * len(plan) + 1)
         for direction, several in plan.items():
             problem = self.source.problem(direction)
             inputs = digest(problem, self.settings.measures)
+            self.results.drop_old(inputs, direction=direction, paper=self.settings.paper)
             # All banks first: what is missing is said before anything is measured.
-            banks = [(choice, seed, self.source.bank(choice, direction, problem, seed)) for choice, seed in several]
+            banks = list(self._made(several, direction, problem))
             self._raw(direction, problem, inputs, steps)
             for given in banks:
                 self._bank(direction, problem, given, inputs, steps)
@@ -75,6 +77,14 @@ class Running:
             self._sets(direction, problem, inputs, steps)
         self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
         self.results.write()
+
+    def _drop_other_vectors(self) -> None:
+        """Remove the cases of other vectors, or another matrix, under the same name, whatever their paper."""
+        kept = {case["direction"] for case in self.results.content[CASES]}
+        for direction in self.source.data.protocol.directions:
+            if direction in kept:
+                problem = self.source.problem(direction)
+                self.results.drop_old(digest_of(problem.items, problem.queries), direction=direction)
 
     def _banks(self, direction: str) -> list[tuple[BankChoice, int]]:
         """Return the banks with the seeds they are drawn with; one that is not drawn has one seed.
@@ -92,6 +102,20 @@ class Running:
         first = self.settings.seed
         return [(one, first + more) for one in choices or () for more in range(self.settings.seeds if one.drawn else 1)]
 
+    def _made(
+        self, several: Sequence[tuple[BankChoice, int]], direction: str, problem: BenchProblem
+    ) -> Iterator[tuple[BankChoice, int, BenchBank]]:
+        """Yield the banks with the seeds they are drawn with; one that turns out to be all there is comes once."""
+        for choice, seed in several:
+            bank = self.source.bank(choice, direction, problem, seed)
+            if choice.drawn and not bank.random:
+                if seed != self.settings.seed:
+                    continue
+                if choice.size is not None and bank.size < choice.size:
+                    note = f"The bank {choice.text} is all {bank.size:,} queries of {choice.part} for {direction}."
+                    self._left_out.append(note)
+            yield choice, seed, bank
+
     def _raw(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
         key = CaseKey(direction, paper=self.settings.paper)
         progress = steps.next()
@@ -105,12 +129,17 @@ class Running:
         """Choose the settings of every method that is not done with this bank, then fit and measure it."""
         choice, seed, bank = given
         of_bank = f"{inputs} {digest_of(bank.queries, bank.items)}"
-        keys = {
-            method: CaseKey(direction, choice.text, seed, method, paper=self.settings.paper)
-            for method in self._methods(choice, bank)
+        kept_as = seed if bank.random else 0
+        paper = self.settings.paper
+        self.results.drop_old(of_bank, direction=direction, bank=choice.text, seed=kept_as, paper=paper)
+        methods = list(self._methods(choice, bank))
+        on = self._choosing(methods, direction, choice, seed)
+        tried = {method: self._tried(method, on) for method in methods}
+        keys = {method: CaseKey(direction, choice.text, kept_as, method, paper=paper) for method in methods}
+        missing = {
+            method: key for method, key in keys.items() if not self._is_done(key, f"{of_bank} {tried[method]}".strip())
         }
-        missing = {method: key for method, key in keys.items() if not self._is_done(key, of_bank)}
-        chosen = self._chosen(missing, of_bank, choice, seed, steps)
+        chosen = self._chosen(missing, tried, on, steps)
         for method, key in missing.items():
             began = time.perf_counter()
             setting = chosen.get(method)
@@ -124,7 +153,8 @@ class Running:
                 "bank_items": None if bank.items is None else len(bank.items),
                 "choice": None if setting is None or setting.tried == 1 else asdict(setting),
             }
-            self._add(key, of_bank, {**about, **self._measured(problem, fitted, began)})
+            made_of = f"{of_bank} {tried[method]}".strip()
+            self._add(key, made_of, {**about, **self._measured(problem, fitted, began)})
 
     def _methods(self, choice: BankChoice, bank: BenchBank) -> Iterator[str]:
         """Yield the methods that can be fitted on a bank; what is left out is noted."""
@@ -139,29 +169,42 @@ class Running:
         if without:
             self._left_out.append(f"The bank {choice.text} has no bank items, so {', '.join(without)} were left out.")
 
+    def _choosing(self, methods: Sequence[str], direction: str, choice: BankChoice, seed: int) -> Choosing | None:
+        """Return what the settings of these methods are chosen on; None, with a note, where nothing can choose."""
+        if not any(needs_choice(name, self.settings.protocol.grids) for name in methods):
+            return None
+        on = self.source.choosing(direction, choice, self.settings.protocol.chosen_on, seed)
+        if on is None:
+            note = f"Nothing to choose settings on with the bank {choice.text}: methods have their default parameters."
+            self._left_out.append(note)
+        return on
+
+    def _tried(self, method: str, on: Choosing | None) -> str:
+        """Return a hash of what the settings of a method are chosen on and out of; empty where there is no choice."""
+        grids = self.settings.protocol.grids
+        if on is None or not needs_choice(method, grids) or (on.bank.items is None and _uses_items(method)):
+            return ""
+        out_of = hashlib.blake2b(repr(grids.get(method)).encode(), digest_size=8).hexdigest()
+        return f"{digest(on.problem, [CHOSEN_BY])} {digest_of(on.bank.queries, on.bank.items)} {out_of}"
+
     def _chosen(
-        self, missing: dict[str, CaseKey], inputs: str, choice: BankChoice, seed: int, steps: Steps
+        self, missing: dict[str, CaseKey], tried: dict[str, str], on: Choosing | None, steps: Steps
     ) -> dict[str, ChosenSetting]:
-        """Return the settings chosen before, and choose those of the other methods; none where nothing can choose."""
-        grids, progress = self.settings.protocol.grids, steps.next()
-        kept = {name: self.results.done(key, inputs, CHOICES) for name, key in missing.items()}
+        """Return the settings chosen before on the same, and choose those of the other methods."""
+        progress = steps.next()
+        asked = {name: key for name, key in missing.items() if tried[name]}
+        kept = {name: self.results.done(key, tried[name], CHOICES) for name, key in asked.items()}
         chosen = {
             name: ChosenSetting(one["spec"], one["part"], one["value"], one["tried"])
             for name, one in kept.items()
             if one
         }
-        asked = [name for name in missing if name not in chosen and needs_choice(name, grids)]
-        if not asked:
+        new = [name for name in asked if name not in chosen]
+        if on is None or not new:
             return chosen
-        direction = next(iter(missing.values())).direction
-        on = self.source.choosing(direction, choice, self.settings.protocol.chosen_on, seed)
-        if on is None:
-            note = f"Nothing to choose settings on with the bank {choice.text}: methods have their default parameters."
-            self._left_out.append(note)
-            return chosen
-        usable = [name for name in asked if on.bank.items is not None or not _uses_items(name)]
-        for name, setting in choose_settings(usable, grids, on, self.settings.threads, progress).items():
-            self.results.add(missing[name], inputs, asdict(setting), CHOICES)
+        grids = self.settings.protocol.grids
+        for name, setting in choose_settings(new, grids, on, self.settings.threads, progress).items():
+            self.results.add(asked[name], tried[name], asdict(setting), CHOICES)
             chosen[name] = setting
         return chosen
 
@@ -193,6 +236,9 @@ class Running:
         truth = problem.relevance.against(problem.queries.ids, problem.items.ids)
         most = int(np.bincount(truth.positions).max())  # captions of one item
         if most < 2:
+            self._left_out.append(
+                f"Every item has one caption for {direction}: several as one query cannot be measured."
+            )
             return
         look = steps.next()
         keys = {
