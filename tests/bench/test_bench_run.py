@@ -426,7 +426,7 @@ def test_images_that_ask_for_images_leave_themselves_out(tmp_path: Path) -> None
         side = Side("image", ids, paths=(None,) * len(ids))
         pairs = [(one, other) for place, one in enumerate(ids) for other in ids[place % 5 :: 5]]
         parts[part] = Part(side, side, unhub.Relevance(*zip(*pairs, strict=True)))
-    protocol = Protocol("image-image", ("i2i",), ("R@1", "mAP@R"), leave_out_itself=True)
+    protocol = Protocol("image-image", ("i2i",), ("R@1",), leave_out_itself=True)
     data = tiny(parts=parts, banks=parts, protocol=protocol)
     vectors = tmp_path / "ready"
     vectors.mkdir()
@@ -449,19 +449,30 @@ def test_a_matrix_gives_the_figures_of_the_vectors_it_was_made_of(tmp_path: Path
     bank /= np.linalg.norm(bank, axis=1, keepdims=True)
     np.save(tmp_path / "sims.npy", queries @ items.T)
     np.save(tmp_path / "bank.npy", bank @ items.T)
-    given = {"embeddings": None, "matrix": tmp_path / "sims.npy", "bank_matrix": tmp_path / "bank.npy"}
+    given = {"embeddings": None, "matrix": tmp_path / "sims.npy", "bank_matrix": {"train": tmp_path / "bank.npy"}}
     methods = "nnn:k=5,alpha=0.5,sn:tau=0.05"
     by_matrix = run(tmp_path, vectors, banks=None, methods=methods, **given)
     by_vectors = run(tmp_path, vectors, banks="train,test", methods=methods)
-    for direction, matrix_bank, bank_name in (
-        ("t2i", "given", "train"),
-        ("t2i", "test", "test"),
-        ("i2t", "test", "test"),
-    ):
+    for direction, bank_name in (("t2i", "train"), ("t2i", "test"), ("i2t", "test")):
         for method in ("nnn:k=5,alpha=0.5", "sn:tau=0.05"):
-            one = case(by_matrix, direction, method, matrix_bank)["values"]["R@1"]
+            one = case(by_matrix, direction, method, bank_name)["values"]["R@1"]
             assert one == case(by_vectors, direction, method, bank_name)["values"]["R@1"]
     assert any("no validation part" in note for note in by_matrix.notes)
+
+
+def test_bank_matrices_serve_the_banks_of_a_paper_by_their_names(tmp_path: Path, vectors: Path) -> None:
+    random = np.random.default_rng(0)
+    np.save(tmp_path / "sims.npy", random.normal(size=(40, 20)))
+    np.save(tmp_path / "bank.npy", random.normal(size=(80, 20)))
+    given = {"embeddings": None, "matrix": tmp_path / "sims.npy", "methods": "is", "banks": None, "directions": "t2i"}
+    banks = dict.fromkeys(("train", "train:30:far"), tmp_path / "bank.npy")
+    found = run(tmp_path, vectors, paper="dbsn", bank_matrix=banks, **given)
+    assert {one["bank"] for one in found.cases} == {"", "train", "test"}
+    assert "Banks of the paper that are not there for t2i: val." in found.notes
+    far = run(tmp_path, vectors, bank_matrix=banks, **{**given, "banks": "train:30:far"})
+    assert case(far, "t2i", "is", "train:30:far")["bank_queries"] == 80
+    with pytest.raises(ArgumentError, match="that of the queries at hand"):
+        run(tmp_path, vectors, bank_matrix={"test": tmp_path / "bank.npy"}, **given)
 
 
 def test_several_captions_are_one_query_in_the_protocol_of_mqvr(tmp_path: Path, vectors: Path) -> None:
@@ -490,7 +501,7 @@ def test_several_captions_are_one_query_in_the_protocol_of_mqvr(tmp_path: Path, 
         ({"seeds": 0}, "seeds", "got 0"),
         ({"embeddings": None}, "encoder", "absent"),
         ({"matrix": "m.npy"}, "encoder", "embeddings, matrix"),
-        ({"bank_matrix": "m.npy"}, "bank_matrix", "without matrix"),
+        ({"bank_matrix": {"train": "m.npy"}}, "bank_matrix", "without matrix"),
     ],
 )
 def test_what_cannot_be_run_is_said(

@@ -99,6 +99,26 @@ def test_the_checkpoints_that_stand_for_a_model_are_matched(name: str, figure: s
     assert line_of(replace(FIGURE, model=figure), [content_of(case_of(65.0), model=name)]).measured is not None
 
 
+def test_a_line_of_a_part_of_the_official_split_is_marked_and_says_nothing_of_the_published_figure() -> None:
+    official = {"official": {"test": [1000, 5000]}, "directions": ["t2i", "i2t"]}
+    part = line_of(FIGURE, [content_of(case_of(65.0, asked=1500, items=300), **official)])
+    whole = line_of(FIGURE, [content_of(case_of(65.0, asked=5000, items=1000), **official)])
+    back = replace(FIGURE, direction="i2t")
+    turned = line_of(back, [content_of(case_of(65.0, asked=1000, items=5000, direction="i2t"), **official)])
+    assert (part.partial, whole.partial, turned.partial) == (True, False, False)
+    table = BenchTable("nnn", "1", (part, whole))
+    heads, (first, second) = table.cells()
+    assert heads[-2:] == ["published inside", "measured on"]
+    assert first[-2:] == ["", "karpathy 1,500 x 300 of 5,000 x 1,000"]
+    assert second[-2:] == ["yes", "karpathy 5,000 x 1,000"]
+    assert "1 line is of other queries and items than the official split" in "\n".join(table.notes)
+
+
+def test_the_split_that_was_measured_stands_beside_a_figure_without_one() -> None:
+    line = line_of(replace(FIGURE, split=""), [content_of(case_of(65.0, asked=10, items=5), split="entities")])
+    assert BenchTable("nnn", "1", (line,)).cells()[1][0][-1] == "entities 10 x 5"
+
+
 def test_hubness_is_a_measure_without_an_interval_counted_as_the_paper_does() -> None:
     found = value_of(case_of(65.0), replace(FIGURE, measure="skewness"))
     assert found is not None
@@ -118,6 +138,7 @@ def test_from_a_run_to_the_table(tmp_path: Path) -> None:
     (case,) = [one for one in run.cases if (one["method"], one["bank"]) == ("nnn", "train:20%")]
     assert line.measured is not None
     assert line.measured.to_dict() == case["values"]["R@1"]
+    assert (line.size, line.official, line.partial) == ((40, 20), (40, 20), False)
     assert line.difference == pytest.approx(case["values"]["R@1"]["value"] - line.figure.value)
     assert f"{line.figure.value:g}" in str(table)
     assert "not been measured" in str(table)

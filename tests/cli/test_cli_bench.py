@@ -80,6 +80,17 @@ def test_an_encoder_embeds_what_is_there_and_says_what_is_missing(folder: Path) 
     assert {path: path.stat().st_mtime_ns for path in kept} == before
 
 
+def test_with_ready_vectors_only_the_notes_on_media_are_left_out(folder: Path) -> None:
+    captions = folder / "mine" / "captions.csv"
+    captions.with_name("more").mkdir()
+    captions.with_name("more").joinpath("captions.csv").write_bytes(captions.read_bytes())
+    command = (*RUN, "--embeddings", "ready", "--methods", "cent", "--banks", "train", "--directions", "t2i", "--json")
+    content = json.loads(succeed(folder, *command))
+    assert [note for note in content["data_notes"] if "files are missing" in note]
+    assert not [note for note in content["notes"] if "files" in note]
+    assert [note for note in content["notes"] if "is there 2 times" in note]
+
+
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder: Path) -> None:
     command = [sys.executable, "-m", "unhub", *RUN, "--embeddings", "ready", "--banks", "train,val,test"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -114,7 +125,9 @@ def test_a_table_is_printed_from_what_was_run(folder: Path) -> None:
         (("--embeddings", "ready", "--paper", "bert"), "--paper 'bert' is unknown"),
         (("--embeddings", "ready", "--banks", "far"), "--banks 'far' is unknown"),
         (("--embeddings", "ready", "--methods", "nn"), "did you mean 'nnn'"),
-        (("--embeddings", "ready", "--bank-from", "coco"), "write NAME=DIR"),
+        (("--embeddings", "ready", "--bank-from", "coco"), "for example coco=data/coco"),
+        (("--matrix", "m.npy", "--bank-matrix", "train.npy"), "for example train=similarity.npy"),
+        (("--embeddings", "ready", "--bank-matrix", "train=m.npy"), "--bank-matrix is given without matrix"),
         (("--embeddings", "ready", "--split", "half"), "--split 'half' is unknown"),
         (("--matrix", "ready/test-items.npy"), "--matrix test-items.npy is 12 x 6"),
     ],

@@ -23,7 +23,13 @@ from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import parse_measures
 
-READY_NOTE = "No media file is needed here; `unhub datasets check` says what else it notes on the data set."
+IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
+# In the notes of a data set on its media files, which nothing reads where vectors or a matrix are ready.
+ON_MEDIA = (
+    "files are missing, for example",
+    "the files may lie anywhere below the folder",
+    "are named by no annotation",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,7 @@ def bench_run(
     encoder: str | os.PathLike[str] | Encoder | None = None,
     embeddings: str | os.PathLike[str] | None = None,
     matrix: str | os.PathLike[str] | None = None,
-    bank_matrix: str | os.PathLike[str] | None = None,
+    bank_matrix: Mapping[str, str | os.PathLike[str]] | None = None,
     model: str | None = None,
     paper: str | None = None,
     methods: str | Sequence[str] = "all",
@@ -90,16 +96,18 @@ def bench_run(
     """Measure every method with every bank in every direction, and keep each case in the work folder when it is done.
 
     The vectors come from one of three: an encoder that embeds what the data set has, `embeddings`, a folder of ready
-    ones, or `matrix`, a file of (queries, items) similarities, with `bank_matrix` for (bank queries, items). model:
-    what tables call it; by default the name of the encoder, folder or file. paper: whose protocol to follow, `qbnorm`,
-    `nnn`, `dbsn` or `mqvr`. banks: such as `train`, `test` (the queries at hand), `train:20%` or `train:1000:far`; by
-    default those of the protocol, or all. banks_from: other data sets, whose training part is a bank by their name.
+    ones, or `matrix`, a file of (queries, items) similarities, with `bank_matrix` for files of (bank queries, items)
+    by the name of the bank. model: what tables call it; by default the name of the encoder, folder or file. paper:
+    whose protocol to follow, `qbnorm`, `nnn`, `dbsn` or `mqvr`. banks: such as `train`, `test` (the queries at hand),
+    `train:20%` or `train:1000:far`; by default those of the protocol, or all. banks_from: other data sets, whose
+    training part is a bank by their name.
     A case that is done is not done again, unless its vectors have changed.
     """
     check_seed(seed)
     folder = Path(work)
     protocol = protocol_of(paper, data.name, data.split)
-    measures = tuple(map(str, parse_measures([*protocol.measures, *data.protocol.measures])))
+    of_images = IMAGE_MEASURES if data.protocol.task == "image-image" else ()
+    measures = tuple(map(str, parse_measures([*protocol.measures, *data.protocol.measures, *of_images])))
     wanted = banks.split(",") if isinstance(banks, str) else banks
     settings = BenchSettings(
         paper or "",
@@ -121,7 +129,7 @@ def bench_run(
             "embeddings and matrix are all absent" if not sources else f"and others are given: {', '.join(sources)}",
             "give one of encoder, embeddings and matrix",
         )
-    if bank_matrix is not None and matrix is None:
+    if bank_matrix and matrix is None:
         raise ArgumentError("bank_matrix", "is given without matrix", "give the matrix of the test queries too")
     source: BenchSource
     if matrix is not None:
@@ -143,13 +151,14 @@ def bench_run(
         "model": name,
         "source": sources[0],
         "task": data.protocol.task,
+        "directions": list(data.protocol.directions),
         "official": {part: list(counts) for part, counts in data.counted.items()},
         "data_notes": list(data.notes),
         "notes": [],
     }
     results = ResultFile(result_path(folder, data.name, data.split, name), about)
     running = Running(source, settings, results, progress)
-    running.run(data.notes if encoder or not data.notes else (READY_NOTE,))
+    running.run(data.notes if encoder else [note for note in data.notes if not any(one in note for one in ON_MEDIA)])
     return BenchRun(results.path, results.content, settings.paper, running.reused, running.measured)
 
 

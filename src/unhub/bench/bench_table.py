@@ -9,6 +9,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from unhub.bench.problems import TEST
 from unhub.bench.protocols import PAPERS, BankChoice
 from unhub.bench.published import CITED, Figure, published
 from unhub.bench.result_file import CASES, every_result, interval_of
@@ -33,7 +34,8 @@ class TableLine:
     """A published figure and what was measured for it.
 
     measured: with its 95% interval, or over several random banks the mean with one standard deviation on either side;
-    None if it has not been run. banks: over how many random banks. spec: the settings that were used.
+    None if it has not been run. banks: over how many random banks. spec: the settings that were used. split, size:
+    what it was measured on, and how many queries and items, if that is known. official: how many there should be.
     """
 
     figure: Figure
@@ -41,6 +43,14 @@ class TableLine:
     banks: int = 0
     spec: str = ""
     model: str = ""
+    split: str = ""
+    size: tuple[int, int] | None = None
+    official: tuple[int, int] | None = None
+
+    @property
+    def partial(self) -> bool:
+        """Whether other counts of queries and items were measured than the official ones."""
+        return self.size is not None and self.official is not None and self.size != self.official
 
     @property
     def difference(self) -> float | None:
@@ -62,6 +72,10 @@ class TableLine:
             "random_banks": self.banks,
             "spec": self.spec,
             "measured_model": self.model,
+            "measured_split": self.split,
+            "measured_size": self.size,
+            "official_size": self.official,
+            "partial": self.partial,
         }
 
 
@@ -85,6 +99,9 @@ class BenchTable:
         notes = [f"{self.paper}:{self.table} is of {CITED[self.paper]}."]
         if self.run:
             notes.append("In brackets: 95% interval by bootstrap over the queries; over random banks, one deviation.")
+        if partial := sum(one.partial for one in self.run):
+            lines = counted(partial, "line is", "lines are")
+            notes.append(f"{lines} of other queries and items than the official split, so not of the published ones.")
         if absent:
             one = absent[0]
             bank = f" with the bank {one.bank}" if one.bank else ""
@@ -95,7 +112,7 @@ class BenchTable:
     def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text; `every` also shows what has not been measured."""
         heads = ["data set", "model", "direction", "method", "bank", "measure", "measured", "published", "difference"]
-        heads.append("published inside")
+        heads += ["published inside", "measured on"]
         rows = []
         for line in self.lines if every else self.run:
             figure = line.figure
@@ -113,6 +130,7 @@ class BenchTable:
                     f"{figure.value:g}{spread}",
                     "" if line.difference is None else f"{line.difference:+.2f}",
                     _inside(line),
+                    _measured_on(line),
                 ]
             )
         return heads, rows
@@ -152,7 +170,18 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]]) -> TableLine:
                 cases = cases[-1:]  # only random banks differ from seed to seed
             values = [value for case in cases if (value := value_of(case, figure)) is not None]
             if values:
-                return TableLine(figure, joined(values), len(values), cases[0]["spec"], content["model"])
+                last = cases[-1]
+                size = (last["asked"], last["items"]) if "asked" in last else None
+                return TableLine(
+                    figure,
+                    joined(values),
+                    len(values),
+                    last["spec"],
+                    content["model"],
+                    content["split"],
+                    size,
+                    _official(content, figure.direction),
+                )
     return TableLine(figure, None)
 
 
@@ -177,10 +206,31 @@ def joined(values: Sequence[Interval]) -> Interval:
 
 
 def _inside(line: TableLine) -> str:
-    """Say whether the published figure is within the interval; nothing where there is none."""
-    if line.measured is None or not isfinite(line.measured.low):
+    """Say whether the published figure is within the interval; nothing where there is none, or for other queries."""
+    if line.measured is None or line.partial or not isfinite(line.measured.low):
         return ""
     return "yes" if line.inside else "no"
+
+
+def _measured_on(line: TableLine) -> str:
+    """Return the split that was measured and how many queries and items, beside how many there should be."""
+    if line.measured is None or line.size is None:
+        return line.split
+    whole = f" of {_size(line.official)}" if line.partial and line.official else ""
+    return f"{line.split} {_size(line.size)}{whole}"
+
+
+def _size(counts: tuple[int, int]) -> str:
+    return f"{counts[0]:,} x {counts[1]:,}"
+
+
+def _official(content: Mapping[str, Any], direction: str) -> tuple[int, int] | None:
+    """Return how many queries and items the official test part has in a direction."""
+    counts, directions = content.get("official", {}).get(TEST), content.get("directions")
+    if not counts or not directions:
+        return None
+    items, queries = counts
+    return (queries, items) if direction == directions[0] else (items, queries)
 
 
 def _same_data(figure: Figure, content: Mapping[str, Any]) -> bool:

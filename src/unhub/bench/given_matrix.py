@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,21 +17,24 @@ from unhub.datasets.dataset import DataSet
 from unhub.errors import ArgumentError, unknown
 from unhub.files.matrices import read_matrix
 
-GIVEN_BANK = "given"  # the bank of a matrix of bank similarities
-
 
 @dataclass(eq=False)
 class MatrixData:
-    """The test part as a matrix, (queries, items), in the order of the data set; a bank as (bank queries, items)."""
+    """The test part as a matrix, (queries, items), in the order of the data set.
+
+    bank_matrices: banks by name as (bank queries, items), for the first direction.
+    """
 
     data: DataSet
     matrix: Dense
-    bank_matrix: Dense | None = None
+    bank_matrices: Mapping[str, Dense] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @staticmethod
     def of(
-        data: DataSet, matrix: str | os.PathLike[str], bank_matrix: str | os.PathLike[str] | None = None
+        data: DataSet,
+        matrix: str | os.PathLike[str],
+        bank_matrix: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> MatrixData:
         """Read matrices and compare their sizes with those of the data set."""
         asked, items = len(data.queries), len(data.items)
@@ -43,12 +47,9 @@ class MatrixData:
                 f"{asked:,} queries and {items:,} items{turned}",
                 "give a row for each query and a column for each item, in the order of the data set",
             )
-        past = None if bank_matrix is None else read_matrix(bank_matrix)
-        if past is not None and past.shape[1] != items:
-            problem = f"{Path(str(bank_matrix)).name} has {past.shape[1]:,} columns, there are {items:,} items"
-            raise ArgumentError("bank_matrix", problem, "give a row for each bank query and a column for each item")
+        banks = {name: _bank(name, path, items) for name, path in (bank_matrix or {}).items()}
         note = "A matrix has no validation part, so every method has its default or given parameters."
-        return MatrixData(data, found, past, [note])
+        return MatrixData(data, found, banks, [note])
 
     def problem(self, direction: str) -> BenchProblem:
         """Return what is asked; queries and items are numbered."""
@@ -64,19 +65,33 @@ class MatrixData:
         return BenchProblem(None, turned, by_number.reversed(), exclude)
 
     def bank(self, choice: BankChoice, direction: str, problem: BenchProblem, seed: int) -> BenchBank:
-        """Return the queries at hand, or the given bank, which there is in the first direction only."""
+        """Return the queries at hand, or a given bank: that of the whole text of a choice, or drawn from its part."""
         if choice.part == OWN_QUERIES:
             return drawn(BenchBank(problem.queries), choice, problem, seed)
-        if choice.part != GIVEN_BANK:
-            raise unknown("banks", choice.part, self.banks(direction), "banks of a matrix")
-        if self.bank_matrix is None or GIVEN_BANK not in self.banks(direction):
-            raise ArgumentError("banks", f"has {GIVEN_BANK!r}, which there is not for {direction}", "leave it out")
-        return drawn(BenchBank(self.bank_matrix), choice, problem, seed)
+        there = self.banks(direction)
+        if choice.text in there:
+            return BenchBank(self.bank_matrices[choice.text])
+        if choice.part in there:
+            return drawn(BenchBank(self.bank_matrices[choice.part]), choice, problem, seed)
+        if {choice.text, choice.part} & {*self.bank_matrices}:
+            raise ArgumentError("banks", f"has {choice.text!r}, which there is not for {direction}", "leave it out")
+        raise unknown("banks", choice.part, there, "banks of a matrix")
 
     def choosing(self, direction: str, choice: BankChoice, on: str, seed: int) -> None:
         """Return nothing: there is no validation part."""
 
     def banks(self, direction: str) -> list[str]:
         """Return the banks of a direction."""
-        given = self.bank_matrix is not None and direction == self.data.protocol.directions[0]
-        return [*([GIVEN_BANK] if given else []), OWN_QUERIES]
+        return [*(self.bank_matrices if direction == self.data.protocol.directions[0] else ()), OWN_QUERIES]
+
+
+def _bank(name: str, path: str | os.PathLike[str], items: int) -> Dense:
+    """Read the matrix of a bank and compare its size with that of the data set."""
+    if BankChoice.of(name).part == OWN_QUERIES:
+        problem = f"names a bank {name!r}, which is that of the queries at hand"
+        raise ArgumentError("bank_matrix", problem, "name what the bank is made of, for example train")
+    found = read_matrix(path)
+    if found.shape[1] != items:
+        problem = f"{Path(path).name} has {found.shape[1]:,} columns, there are {items:,} items"
+        raise ArgumentError("bank_matrix", problem, "give a row for each bank query and a column for each item")
+    return found

@@ -95,10 +95,10 @@ class Running:
         choices = asked
         if asked is None:
             choices = tuple(map(BankChoice.of, self.settings.protocol.banks or there))
-            absent = [one.text for one in choices if one.part not in there]
+            absent = [one.text for one in choices if not {one.part, one.text} & {*there}]
             if absent:
                 self._left_out.append(f"Banks of the paper that are not there for {direction}: {', '.join(absent)}.")
-            choices = tuple(one for one in choices if one.part in there)
+            choices = tuple(one for one in choices if one.text not in absent)
         first = self.settings.seed
         return [(one, first + more) for one in choices or () for more in range(self.settings.seeds if one.drawn else 1)]
 
@@ -265,7 +265,9 @@ class Running:
             areas = [one for one in found.areas if (one.combination, one.size) == (row.combination, row.size)]
             values = {name: one.to_dict() for name, one in row.values.items()}
             values |= {one.name: one.value.to_dict() for one in areas}
-            self._add(key, inputs, {"spec": row.combination, "values": values, "gains": {}, "spread": row.spread})
+            counts = {"asked": len(problem.queries), "items": len(problem.items)}
+            about = {"spec": row.combination, "values": values, "gains": {}, "spread": row.spread}
+            self._add(key, inputs, {**about, **counts})
 
     def _fit(self, problem: BenchProblem, bank: BenchBank | None, spec: str, progress: Progress | None) -> Correction:
         if problem.items is None:
@@ -299,8 +301,14 @@ class Running:
         row = row_to_dict(found.rows[-1])
         del row["name"]
         values = {**cast("dict[str, object]", row["values"]), **self._bias(problem, correction)}
-        counts = {"queries": len(found.query_ids), "items": found.items, "notes": list(found.notes)}
-        return {**row, "values": values, **counts, "seconds": round(time.perf_counter() - began, 3)}
+        counts = {"asked": problem.shape[0], "queries": len(found.query_ids), "items": found.items}
+        return {
+            **row,
+            "values": values,
+            **counts,
+            "notes": list(found.notes),
+            "seconds": round(time.perf_counter() - began, 3),
+        }
 
     def _bias(self, problem: BenchProblem, correction: Correction | None) -> dict[str, object]:
         """Return how much the ranking favours the second group of items, where there are two; it has no interval."""

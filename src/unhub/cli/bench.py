@@ -36,7 +36,11 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="A ready matrix of test similarities, queries x items.")
     ] = None,
     bank_matrix: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --matrix: bank similarities, bank queries x items.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="With --matrix: similarities of a bank, bank queries x items, for example train=FILE; repeatable.",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Name of the model in tables (default: that of the encoder, folder or file).")
@@ -90,6 +94,7 @@ def run(
             check_page(report, overwrite)
     loaded = datasets.load(name, data, split)
     others = _others(bank_from or ())
+    matrices = dict(_named(one, "--bank-matrix", "train=similarity.npy") for one in bank_matrix or ())
     continuing = saying_how_to_continue(lambda: "run the same command again to continue")
     with continuing, progress(f"bench {name}", quiet) as advance:
         found = bench_run(
@@ -98,7 +103,7 @@ def run(
             encoder=encoder,
             embeddings=embeddings,
             matrix=matrix,
-            bank_matrix=bank_matrix,
+            bank_matrix=matrices,
             model=model,
             paper=paper,
             methods=methods,
@@ -152,9 +157,15 @@ def _others(given: Sequence[str]) -> list[DataSet]:
 
     found = []
     for one in given:
-        name, equals, folder = one.partition("=")
-        if not equals:
-            raise ArgumentError("--bank-from", f"is {one!r}", "write NAME=DIR, for example coco=data/coco")
+        name, folder = _named(one, "--bank-from", "coco=data/coco")
         with argument("--bank-from", "data", "name"):
             found.append(datasets.load(name, folder))
     return found
+
+
+def _named(given: str, option: str, example: str) -> tuple[str, str]:
+    """Return the name and the path of a value of the form NAME=PATH."""
+    name, equals, path = given.partition("=")
+    if not (name and equals and path):
+        raise ArgumentError(option, f"is {given!r}", f"write a name and a path, for example {example}")
+    return name, path
