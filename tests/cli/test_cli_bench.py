@@ -78,6 +78,15 @@ def test_an_encoder_embeds_what_is_there_and_says_what_is_missing(folder: Path) 
     before = {path: path.stat().st_mtime_ns for path in kept}
     assert "0 cases measured, 2 were there" in succeed(folder, *command)
     assert {path: path.stat().st_mtime_ns for path in kept} == before
+    # What is fetched later is embedded too; what cannot be read, and what is cut, is said with its reason.
+    (folder / "mine" / "train23.png").write_bytes(paths[0].read_bytes())
+    (folder / "mine" / "test11.png").write_bytes(b"no picture")
+    captions = folder / "mine" / "captions.csv"
+    captions.write_text(captions.read_text().replace("a red circle 0,test", f"{'a red circle ' * 20},test"))
+    printed = succeed(folder, *command)
+    assert "2 cases measured, 0 were there" in printed
+    assert "1 of 12 test items could not be embedded and are left out, for example test11.png: " in printed
+    assert "1 of 24 test queries were cut, because they are longer than the model reads." in printed
 
 
 def test_with_ready_vectors_only_the_notes_on_media_are_left_out(folder: Path) -> None:
