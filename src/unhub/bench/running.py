@@ -236,9 +236,8 @@ class Running:
         truth = problem.relevance.against(problem.queries.ids, problem.items.ids)
         most = int(np.bincount(truth.positions).max())  # captions of one item
         if most < 2:
-            self._left_out.append(
-                f"Every item has one caption for {direction}: several as one query cannot be measured."
-            )
+            if direction == self.source.data.protocol.directions[0]:
+                self._left_out.append("Every item has one caption here, so several cannot be one query.")
             return
         look = steps.next()
         keys = {
