@@ -192,7 +192,7 @@ class BenchData:
     def _part(self, name: str) -> Part:
         held = self.data.parts.get(name) or self.data.banks.get(name)
         if held is None:
-            raise unknown("banks", name, [*self.data.banks, OWN_QUERIES], "banks of this data set")
+            raise unknown("banks", name, list(dict.fromkeys([*self.data.banks, OWN_QUERIES])), "banks of this data set")
         return held
 
 
