@@ -24,12 +24,6 @@ from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import parse_measures
 
 IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
-# In the notes of a data set on its media files, which nothing reads where vectors or a matrix are ready.
-ON_MEDIA = (
-    "files are missing, for example",
-    "the files may lie anywhere below the folder",
-    "are named by no annotation",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +152,8 @@ def bench_run(
     }
     results = ResultFile(result_path(folder, data.name, data.split, name), about)
     running = Running(source, settings, results, progress)
-    running.run(data.notes if encoder else [note for note in data.notes if not any(one in note for one in ON_MEDIA)])
+    # Nothing reads media files where vectors or a matrix are ready.
+    running.run([note for note in data.notes if encoder or note not in data.media_notes])
     return BenchRun(results.path, results.content, settings.paper, running.reused, running.measured)
 
 

@@ -97,7 +97,8 @@ class DataSet:
 
     parts: "train", "val" and "test" as far as the files are there; "test" always. banks: what may be used as a bank,
     by name. counted: the items and queries of each part as the official split has them. notes: what is missing, and
-    what to fetch. groups: for group bias, the ids of the items of each group.
+    what to fetch; media_notes: those of them that are on media files. groups: for group bias, the ids of the items of
+    each group.
     """
 
     name: str
@@ -108,6 +109,7 @@ class DataSet:
     counted: Mapping[str, tuple[int, int]]
     notes: tuple[str, ...] = ()
     groups: Mapping[str, Ids] = field(default_factory=dict)
+    media_notes: tuple[str, ...] = ()
 
     @property
     def items(self) -> Side:

@@ -59,6 +59,7 @@ def loaded(known: Known, files: Scanned, split: str) -> DataSet:
     # More than one test part means folds: a bank of the others would be test queries.
     banks = {name: part for name, part in parts.items() if name in ORDER}
     counted = known.sizes.get(split, {})
+    on_media = tuple(_media_notes(known, files, contents))
     return DataSet(
         known.name,
         split,
@@ -66,8 +67,9 @@ def loaded(known: Known, files: Scanned, split: str) -> DataSet:
         {**banks, **contents.banks},
         contents.protocol or known.protocol,
         counted,
-        (*contents.notes, *_shared_notes(parts), *_notes(known, files, split, contents, counted)),
+        (*contents.notes, *_shared_notes(parts), *_notes(known, files, split, contents, counted), *on_media),
         contents.groups,
+        on_media,
     )
 
 
@@ -105,7 +107,6 @@ def _notes(
                 f"{name}: {len(part.items):,} items and {len(part.queries):,} queries; the official split has "
                 f"{items:,} and {queries:,}: a list or an annotation file is of another version, or cut short"
             )
-    yield from _media_notes(known, files, contents)
 
 
 def _shared_notes(parts: Mapping[str, Part]) -> Iterator[str]:
