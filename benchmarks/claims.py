@@ -23,7 +23,7 @@ from emoji_tables import Section, write_page
 from evidence_sets import data_folder
 from unhub.bench.bench_run import BenchRun, bench_run
 from unhub.bench.problems import BenchData
-from unhub.bench.ready_vectors import ReadyVectors
+from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.cli.display import progress
 from unhub.datasets.dataset import DataSet
 
@@ -70,9 +70,11 @@ def claims_section(claims: list[Claim], command: str) -> Section:
     ]
     words = (
         f"Made by `{command}`. A figure is a difference in R@1, in points, with its 95% interval, paired by query. "
-        "*yes* agrees with the claim: where something finds more or does harm, the interval excludes 0; where it finds "
+        "For five captions the two are not paired, and the interval is as wide as both together; for the largest count "
+        "it is a count of queries. *yes* agrees with the claim: where something finds more or does harm, the interval "
+        "excludes 0; where it finds "
         "no less or does no harm, the difference is 0 or more. *no* means that the interval lies wholly on the other "
-        "side of 0."
+        "side of 0; what is neither is *not certain*."
     )
     return Section("The claims", words, ["claim", "paper", *cases, "in short"], rows)
 

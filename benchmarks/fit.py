@@ -46,6 +46,7 @@ CASES: dict[str, tuple[list[str], float]] = {
     "SN, 10 iterations": (["sn"], 1.45),
     "4 IS + NNN grid": ([*(f"is:tau={tau}" for tau in (0.01, 0.02, 0.05, 0.1)), *NNN_GRID], 1.6),
 }
+KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 46), "MALLOC_ARENA_MAX": "1"}
 PLAIN_CASES: dict[str, tuple[list[str], float]] = {"IS": (["is"], 1.25)}
 
 
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices=list(CASES), help="only these; repeatable")
     parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sweeps", type=int, help="sweeps a round (default: enough for 400 million pairs)")
     parser.add_argument("--fresh-memory", action="store_true", help="let every fit allocate its memory")
     options = parser.parse_args()
     if not options.fresh_memory:
@@ -66,10 +68,12 @@ def main() -> None:
         n, m = (int(number) for number in shape.split("x"))
         items, bank = unit_vectors(n, options.dimensions, seed=0), unit_vectors(m, options.dimensions, seed=1)
         for threads in options.threads or (1, 2):
-            console.print(measure(items, bank, threads, options.rounds, options.case))
+            console.print(measure(items, bank, threads, options.rounds, options.sweeps, options.case))
 
 
-def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list[str] | None) -> Table:
+def measure(
+    items: Float32, bank: Float32, threads: int, rounds: int, sweeps: int | None, only: list[str] | None
+) -> Table:
     """Time everything in each round and return the table of ratios."""
     cases = PLAIN_CASES if kernels.choose().NAME == "numpy" else CASES
     cases = {name: case for name, case in cases.items() if not only or name in only}
@@ -81,7 +85,7 @@ def measure(items: Float32, bank: Float32, threads: int, rounds: int, only: list
     for name, (methods, _) in cases.items():
         contenders[name] = functools.partial(unhub.fit, items, bank, method=methods, threads=threads)
     compile_kernels()
-    sweeps = max(1, round(ROUND_PAIRS / product.size))
+    sweeps = sweeps or max(1, round(ROUND_PAIRS / product.size))
     seconds = {name: np.full((rounds, sweeps), np.inf) for name in contenders}
     order, chance = list(contenders), random.Random(0)
     for place in range(rounds * sweeps):
@@ -121,9 +125,8 @@ def table(
 
 def keep_memory() -> None:
     """Start this process again with a malloc that never gives memory back."""
-    settings = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 46), "MALLOC_ARENA_MAX": "1"}
-    if any(os.environ.get(name) != value for name, value in settings.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **settings})
+    if any(os.environ.get(name) != value for name, value in KEEPS_MEMORY.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEPS_MEMORY})
 
 
 def whole_product(items: Float32, bank: Float32, product: Float32, threads: int) -> None:

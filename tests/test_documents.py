@@ -67,6 +67,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     random = np.random.default_rng(0)
     for name, rows in SIZES.items():
         np.save(tmp_path / f"{name}.npy", random.normal(size=(rows, 16)).astype(np.float32))
+    gallery, new = np.load(tmp_path / "gallery.npy"), np.load(tmp_path / "new_items.npy")
+    np.save(tmp_path / "all.npy", np.concatenate([gallery, new]))
+    np.save(tmp_path / "changed.npy", np.concatenate([new[:3], gallery[3:]]))
+    (tmp_path / "new.txt").write_text("204\n201\n")
     (tmp_path / "names.txt").write_text("".join(f"image {row}.jpg\n" for row in range(SIZES["gallery"])))
     (tmp_path / "gone.txt").write_text("3\n5\n")
     (tmp_path / "q.txt").write_text("".join(f"words of query {row}\n" for row in range(SIZES["q"])))
@@ -115,7 +119,9 @@ def test_every_block_of_a_page_runs(page: Path, files: Path, request: pytest.Fix
         elif block.language == "console":
             for line in commands_of(block):
                 done = command.here(files, *shlex.split(line)[1:])
-                assert (done.returncode, done.stderr) == (0, ""), line
+                # These vectors are noise: `tune` rightly says that nothing is to be gained on them.
+                fine = (0, 3) if line.startswith("unhub tune ") else (0,)
+                assert done.returncode in fine and not done.stderr, line
                 assert done.stdout or "-o" in line, line
 
 
@@ -208,14 +214,16 @@ def test_the_table_of_upkeep_says_what_is_refused() -> None:
     items, bank, targets = random.normal(size=(12, 4)), random.normal(size=(30, 4)), random.normal(size=(9, 4))
     for name, cells in said.items():
         fitted = unhub.fit(items, bank, method=name, bank_items=targets, mergeable=True)
+        changed = unhub.Vectors(np.array([1]), items[:1] + 1)
         calls = (
             partial(unhub.extend, fitted, items[:2] + 1, bank, bank_items=targets),
             partial(unhub.remove, fitted, [1], items=items, bank=bank, bank_items=targets),
+            partial(unhub.replace, fitted, changed, bank, bank_items=targets, items=items),
             partial(unhub.merge, fitted, items, bank[:5] + 1, bank_items=targets),
         )
         for cell, call in zip(cells, calls, strict=True):
             if cell.startswith(("equal", "close")):
-                assert len(call()) == len(fitted) + {"extend": 2, "remove": -1, "merge": 0}[call.func.__name__]
+                assert len(call()) == len(fitted) + {"extend": 2, "remove": -1}.get(call.func.__name__, 0)
             else:
                 with pytest.raises(ValueError, match="refit"):
                     call()

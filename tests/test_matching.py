@@ -85,6 +85,7 @@ def several() -> list[Correction]:
         (lambda fitted, path: unhub.study_bank_size(ITEMS, BANK, QUERIES, TRUTH, seeds=2), (ITEMS, BANK, QUERIES)),
         (lambda fitted, path: unhub.study_bank_source(ITEMS, {"a": BANK}, QUERIES), (ITEMS, BANK, QUERIES)),
         (lambda fitted, path: unhub.study_growth(ITEMS, BANK, QUERIES), (ITEMS, BANK, QUERIES)),
+        (lambda fitted, path: unhub.study_occurrences(ITEMS, BANK, QUERIES), (ITEMS, BANK, QUERIES)),
         (
             lambda fitted, path: unhub.over_seeds(QUERIES, ITEMS, TRUTH, BANK, ["is", "nnn:k=2"], 200, seeds=2),
             (ITEMS, BANK, QUERIES),
@@ -108,6 +109,7 @@ def several() -> list[Correction]:
         "study_bank_size",
         "study_bank_source",
         "study_growth",
+        "study_occurrences",
         "over_seeds",
     ],
 )
@@ -136,7 +138,7 @@ LABELS = ("--relevance", "truth.csv")
         (("eval", *FILES, *LABELS, "--reverse", "--correction", "reversed.unhub"), (ITEMS, QUERIES)),
         (("hubs", *FILES, "--correction", "is.unhub", "--exclude-self"), (ITEMS, QUERIES)),
         (
-            ("tune", *FILES, *LABELS, "--bank", "bank.npy", "-o", "best.unhub", "--methods", "nnn,sn"),
+            ("tune", *FILES, *LABELS, "--bank", "bank.npy", "-o", "best.unhub", "--allow-raw", "--methods", "nnn,sn"),
             (ITEMS, BANK, QUERIES),
         ),
         (("tune", *FILES, "--bank", "bank.npy", "-o", "best.unhub", "--methods", "nnn"), (ITEMS, BANK, QUERIES)),

@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 import unhub
-from unhub import training
+from unhub import integrations, training
 
 pytestmark = pytest.mark.once
 
 PACKAGE = Path(unhub.__file__).parent
 TESTS = Path(__file__).parent
-PUBLIC = {*unhub.__all__, *training.__all__, "search_sets"}  # the last is a method that users call
+PUBLIC = {
+    *unhub.__all__,
+    *training.__all__,
+    *integrations.__all__,
+    "search_sets",
+}  # the last is a method that users call
 SHORT_LINES = 40
 MOST_PARAMETERS = 7
 

@@ -321,7 +321,7 @@ def test_most_methods_merge_without_being_asked_to(spec: str) -> None:
 def test_merging_what_was_not_kept_says_how_to_keep_it(spec: str) -> None:
     sets = drawn(82)
     with pytest.raises(
-        ValueError, match=rf"^correction of '{spec}' does not keep what merging needs; refit it as mergeable$"
+        ValueError, match=rf"^correction of '{spec}' does not keep what merging needs; fit again on the whole bank"
     ):
         merge(first(spec, sets, items=41), sets.items, sets.bank[200:])
 
@@ -334,6 +334,7 @@ def test_merging_what_was_not_kept_says_how_to_keep_it(spec: str) -> None:
 )
 def test_merging_a_few_queries_at_a_time_is_equal_to_a_refit(spec: str, seed: int, more: int) -> None:
     sets = whole(seed, items=12, bank=40)
+    sets = dataclasses.replace(sets, bank=sets.bank + np.arange(40)[:, None] / 64)  # no query twice
     found: Correction = first(spec, sets, items=12, bank=20, mergeable=True)
     for start in range(20, 40, more):
         found = merge(found, sets.items, sets.bank[start : min(start + more, 40)])
@@ -637,14 +638,10 @@ def test_another_bank_is_refused() -> None:
     new = sets.items[30:]
     other = sets.bank[:200].copy()
     other[150, 3] += 0.5
-    with pytest.raises(ValueError, match=r"^bank differs from the one of the fit"):
+    words = r"^bank lacks 1 of the 200 queries that the correction was fitted on; give all .*, in any order, or refit$"
+    with pytest.raises(ValueError, match=words):
         extend(correction, new, other)
-    with pytest.raises(ValueError, match=r"^bank differs from the one of the fit in its contents or their order"):
-        extend(correction, new, sets.bank[:200][::-1])
-    swapped = sets.bank[:200][[1, 0, *range(2, 200)]]
-    with pytest.raises(ValueError, match=r"^bank differs from the one of the fit in its contents or their order"):
-        extend(correction, new, swapped)
-    with pytest.raises(ValueError, match=r"^bank has 199 rows, the correction was fitted on 200"):
+    with pytest.raises(ValueError, match=words):
         extend(correction, new, sets.bank[:199])
     with pytest.raises(ValueError, match=r"^bank has 8 dimensions, the correction 16"):
         extend(correction, new, sets.bank[:200, :8])
@@ -682,8 +679,10 @@ def test_other_items_are_refused() -> None:
         merge(correction, other, more)
     with pytest.raises(ValueError, match=r"^items has 29 rows, the correction was fitted on 30"):
         merge(correction, sets.items[:29], more)
-    with pytest.raises(ValueError, match=r"^items differs from the items of the fit in its ids"):
+    with pytest.raises(ValueError, match=r"^items lacks 1 of the 30 items of the correction, for example 0"):
         merge(correction, Vectors(np.arange(1, 31), sets.items[:30]), more)
+    with pytest.raises(ValueError, match=r"^items lacks 30 of the 30 items of the correction, for example 0"):
+        merge(correction, Vectors(np.arange(30).astype(str), sets.items[:30]), more)
     with pytest.raises(ValueError, match=r"^items differs from the items of the fit in "):
         remove(correction, [0], items=sets.items[:30][::-1], bank=sets.bank[:200])
     with pytest.raises(ValueError, match=r"^more_bank has 8 dimensions"):

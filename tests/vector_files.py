@@ -18,6 +18,14 @@ def write_parquet(path: Path, **columns: object) -> Path:
     return path
 
 
+def write_arrow(path: Path, **columns: object) -> Path:
+    """Write a stream of Arrow, as Hugging Face does."""
+    table = pa.table(columns)
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=4)
+    return path
+
+
 def fixed(rows: NDArray[np.float32]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
 

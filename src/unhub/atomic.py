@@ -9,8 +9,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
+
+from unhub.errors import ArgumentError
 
 TEMPORARY_SUFFIX = ".tmp"
+LOCK = ".lock"  # in a folder that one process at a time holds
+LONGEST_WAIT = 10.0  # seconds for another writer of a file
+BETWEEN_TRIES = 0.05
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -43,7 +49,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
         yield temporary
         os.chmod(temporary, mode)
-        _sync(temporary, os.O_RDWR)
+        sync(temporary)
         os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):  # the folder may not even be searched
@@ -51,8 +57,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if isinstance(error, OSError) and str(error.filename) == str(temporary):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and a rename needs no sync
-        _sync(target.parent, os.O_RDONLY)
+    sync(target.parent)
 
 
 def remove_strays(path: str | os.PathLike[str]) -> None:
@@ -71,9 +76,75 @@ def beside(target: Path, ending: str = TEMPORARY_SUFFIX) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}{ending}")
 
 
-def _sync(path: Path, flags: int) -> None:
+def hold_folder(folder: Path, argument: str, by: str = "another service") -> int:
+    """Return a descriptor that holds the folder for this process, until it ends in whatever way; make the folder.
+
+    argument, by: what errors call the folder, and who may be using it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _lock(descriptor)
+    except OSError:
+        os.close(descriptor)
+        remedy = "name another folder" if by == "another service" else "wait until it has ended"
+        raise ArgumentError(argument, f"{folder} is in use by {by}", remedy) from None
+    return descriptor
+
+
+@contextmanager
+def holding(path: str | os.PathLike[str], argument: str, by: str) -> Iterator[None]:
+    """Let one writer at a time read and replace a file; wait shortly for another one, then raise.
+
+    A hidden file beside it is locked, and removed at the end. argument, by: as in `hold_folder`.
+    """
+    target = check_target(path)
+    lock = target.with_name(f".{target.name}.lock")
+    until = monotonic() + LONGEST_WAIT
+    while (descriptor := _held(lock)) is None:
+        if monotonic() >= until:
+            raise ArgumentError(argument, f"{path} is in use by {by}", "run it again when that has ended")
+        sleep(BETWEEN_TRIES)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # where open files cannot be removed
+            lock.unlink()
+        os.close(descriptor)
+
+
+def _held(lock: Path) -> int | None:
+    """Return a descriptor that holds a lock file, None if another writer has it or has just removed it."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _lock(descriptor)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        return descriptor  # a disk without such locks
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), lock.stat()):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file for this process; BlockingIOError if another one has it."""
+    try:
+        import fcntl
+    except ImportError:  # as on Windows, where two writers take care themselves
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def sync(path: Path) -> None:
     """Wait until this file or folder is on disk."""
-    descriptor = os.open(path, flags)
+    folder = path.is_dir()
+    if folder and os.name != "posix":  # elsewhere a folder cannot be opened, and a rename needs no sync
+        return
+    descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

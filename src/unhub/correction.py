@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float32, Float64, Ids, Kind
+from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
+from unhub.data.bank import BankRows
 from unhub.data.fingerprint import Fingerprint, inspect
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.tensors import as_host
@@ -71,13 +73,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Source:
-    """What a correction was fitted on: the similarity, the dimensions, hashes of the sets, and a witness of items."""
+    """What a correction was fitted on: the similarity, the dimensions, hashes of the sets, and a witness of items.
+
+    bank_rows: each query of the bank, by its hash; None for a matrix, and in a file from before they were kept.
+    """
 
     similarity: Origin
     dimensions: int | None
     bank: Fingerprint | None = None
     bank_items: Fingerprint | None = None
     witness: Witness | None = field(default=None, compare=False)
+    bank_rows: BankRows | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -223,11 +229,13 @@ class Plan(Fitted):
 
     kind: ClassVar[str] = "plan"
 
-    def apply(self, scores: ArrayLike, progress: Progress | None = None) -> Scores:
+    @shows_progress
+    def apply(self, scores: ArrayLike, progress: ProgressLike = None) -> Scores:
         """Return the corrected (queries, items) scores, solved over exactly these queries.
 
-        progress: called with (done, total) while the solver runs and when it ends.
+        progress: called with (done, total) while the solver runs and when it ends; True shows it on stderr.
         """
+        progress = called(progress)
         return cast("Planner", self.method).plan(self.check_scores(scores, infinite=False), progress)
 
 
@@ -237,7 +245,10 @@ Correction: TypeAlias = Bias | Rescore | Plan
 def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float64:
     """Return one strength per query, (count,), from one number or one per query; float32 must hold strength * bias."""
     try:
-        array = np.asarray(strength, dtype=np.float64)
+        given = np.asarray(strength)
+        if given.dtype.kind in "US":
+            raise TypeError("texts")  # which numpy would read as numbers
+        array = given.astype(np.float64)
     except (TypeError, ValueError):
         problem = f"must be one number or one per query ({count}), got {strength!r}"
         raise ArgumentError("strength", problem) from None

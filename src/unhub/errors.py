@@ -15,9 +15,11 @@ from types import ModuleType
 
 PACKAGES = {  # modules whose package has another name
     "PIL": "Pillow",
+    "langchain_core": "langchain-core",
     "open_clip": "open_clip_torch",
     "ot": "POT",
     "sentence_transformers": "sentence-transformers",
+    "sklearn": "scikit-learn",
 }
 
 

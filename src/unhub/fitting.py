@@ -8,23 +8,26 @@ from collections.abc import Sequence
 from typing import cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids, Kind, are_among
 from unhub.compute.machines import on_machines
 from unhub.compute.precision import notes_on
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.compute.workers import Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
-from unhub.data.bank import Bank, matrix_bank, vector_bank
-from unhub.data.fingerprint import Fingerprint, ReadOnce, inspect
+from unhub.data.bank import Bank, BankRows, matrix_bank, vector_bank
+from unhub.data.fingerprint import NOTED_REPEATS, Fingerprint, ReadOnce, inspect, repeats_among
 from unhub.data.similarity import Dense, Dot, check_similarity
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors, as_weights
 from unhub.data.witness import Witness
 from unhub.errors import ArgumentError, check_seed
 from unhub.kernels import choose_here, name_of
-from unhub.matching import check_widths
+from unhub.matching import check_widths, notes_on_bank
 from unhub.methods import METHODS, Method, parse
 from unhub.methods.method import Outcome, Value, as_number, stream
+
+REPEATS = "repeat others, and each counts again: unhub.join_repeats gives each query once, with a weight"
 
 
 @overload
@@ -34,6 +37,7 @@ def fit(
     method: str | Method = "is",
     *,
     bank_items: VectorsLike | Dense | None = None,
+    weights: ArrayLike | None = None,
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
@@ -43,7 +47,7 @@ def fit(
     mergeable: bool = False,
     error: float | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
     **parameters: Value,
 ) -> Correction: ...
 @overload
@@ -53,6 +57,7 @@ def fit(
     *,
     method: list[str | Method] | list[str],
     bank_items: VectorsLike | Dense | None = None,
+    weights: ArrayLike | None = None,
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
@@ -62,9 +67,10 @@ def fit(
     mergeable: bool = False,
     error: float | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
     **parameters: Value,
 ) -> list[Correction]: ...
+@shows_progress
 @on_machines
 def fit(
     items: VectorsLike | Dense,
@@ -72,6 +78,7 @@ def fit(
     method: str | Method | Sequence[str | Method] = "is",
     *,
     bank_items: VectorsLike | Dense | None = None,
+    weights: ArrayLike | None = None,
     similarity: Kind = "cosine",
     threads: int | None = None,
     memory: int | str | None = None,
@@ -81,21 +88,24 @@ def fit(
     mergeable: bool = False,
     error: float | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
     **parameters: Value,
 ) -> Correction | list[Correction]:
     """Learn from a bank of past queries how to correct the scores of these items.
 
     items: (n, d) rows, Vectors with ids, or a Dense matrix of (bank queries, items) similarities. bank: (m, d) past
-    queries, in the same modality as the queries; bank_items: (p, d) training items, for the dual methods. method: a
+    queries, in the same modality as the queries; bank_items: (p, d) training items, for the dual methods. weights: one
+    number above 0 for each bank query; weight 2 counts as the same query twice. Vectors may have them too. method: a
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
     much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
     "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
     multiplies there, "fp32" (the default) or "bf16". on: machines to do it, "ray" for the Ray cluster at hand, else a
     local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs besides h. error: do with as
     few pairs as keep the standard error of h below this; `cost` states them and the error. seed: of the random part of
-    the bank that is used then. progress: called with (done, total) during the work.
+    the bank that is used then. progress: called with (done, total) during the work; True
+    shows a bar on stderr, or says a line a minute where nobody watches.
     """
+    progress = called(progress)
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
     named = [method] if isinstance(method, str | Method) else method
@@ -111,7 +121,7 @@ def fit(
             raise ArgumentError("error", problem, "leave it out")
     check_seed(seed)
     workers = Workers(threads, memory, progress, name_of(device, precision))
-    sets = _Sets(items, bank, bank_items, similarity, methods, workers)
+    sets = _Sets(items, bank, bank_items, weights, similarity, methods, workers)
     if error is None:
         corrections = _fit_all(methods, sets, mergeable, workers)
     else:
@@ -153,6 +163,7 @@ class _Sets:
         items: VectorsLike | Dense,
         bank: VectorsLike | None,
         bank_items: VectorsLike | Dense | None,
+        weights: ArrayLike | None,
         similarity: Kind,
         methods: Sequence[Method],
         workers: Workers,
@@ -167,21 +178,26 @@ class _Sets:
                 "bank_items", f"must be given for {needs_targets[0]!r}", "give the training items with the bank"
             )
         self._bank: ReadOnce | None = None
+        self._notes: tuple[str, ...] | None = None
         self._target_hashes = np.empty(0, np.uint64)
         self.items: Vectors | None = None
         self.ids: Ids
         self.item_hashes: NDArray[np.uint64]
         if isinstance(items, Dense):
             joins = [one.name for one in methods if one.joint]
-            self._take_matrix(items, bank, bank_items, needs_targets, joins)
+            self._take_matrix(items, bank, bank_items, weights, needs_targets, joins)
         else:
-            self._take_vectors(items, bank, bank_items, similarity, workers, [one for one in methods if one.needs_bank])
+            weighed = _weighed(bank, weights)
+            self._take_vectors(
+                items, weighed, bank_items, similarity, workers, [one for one in methods if one.needs_bank]
+            )
 
     def _take_matrix(
         self,
         scores: Dense,
         bank: VectorsLike | None,
         bank_items: VectorsLike | Dense | None,
+        weights: ArrayLike | None,
         needs_targets: list[str],
         joins: list[str],
     ) -> None:
@@ -195,7 +211,8 @@ class _Sets:
             raise ArgumentError("bank_items", problem, "fit them separately")
         asking = joins or needs_targets
         used = bank_items if asking else None
-        self.bank = matrix_bank(scores, used, asking[0] if asking else "", joint=bool(joins))
+        counted = None if weights is None else as_weights(weights, scores.shape[0])
+        self.bank = matrix_bank(scores, used, asking[0] if asking else "", bool(joins), counted)
         self.ids = scores.item_ids
         self.item_hashes = np.zeros(scores.shape[1], np.uint64)
         self._source = Source("given", None)
@@ -210,6 +227,9 @@ class _Sets:
         methods: Sequence[Method],
     ) -> None:
         gallery = as_vectors(items, "items")
+        if gallery.weights is not None:
+            problem = "holds queries of a bank with their weights; items have none"
+            raise ArgumentError("items", problem, "items and bank may be swapped")
         if bank is None and methods:
             remedy = "give the embeddings of past queries"
             raise ArgumentError("bank", f"must be given for {methods[0].name!r}", remedy)
@@ -236,6 +256,24 @@ class _Sets:
         self._source = Source(similarity, gallery.dimensions, None, target_print, Witness.of(gallery))
         self.bank = vector_bank(gallery, queries, targets, similarity, workers.reads)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the weights of a given matrix, of which nothing else is kept, on repeats, and on mistakes."""
+        if self._notes is None:
+            self._notes = tuple(self._noted())
+        return self._notes
+
+    def _noted(self) -> list[str]:
+        if self._bank is None or self.items is None:
+            weighed = self.bank.weights is not None
+            return [f"the {self.bank.size:,} bank queries weigh {self.bank.weight:,.6g}"] if weighed else []
+        hashes, kind = self._bank.inspected().hashes, cast("Kind", self._source.similarity)
+        notes = notes_on_bank(self.items, self._bank, self.item_hashes, hashes, kind)
+        repeats = 0 if self.bank.weights is not None else repeats_among(hashes)
+        if repeats and repeats >= NOTED_REPEATS * len(self._bank):
+            notes.insert(0, f"{repeats:,} of {len(self._bank):,} bank queries {REPEATS}")
+        return notes
+
     def estimated_from(self, workers: Workers) -> Bank:
         """Return the bank with every row read and checked, so that parts of it can be gathered."""
         pairs = cast("Dot", self.bank.queries)
@@ -244,7 +282,7 @@ class _Sets:
         unit_length = self._bank.inspected(workers.map).unit_length
         known = Vectors(self._bank.ids, self._bank.rows).seen(unit_length)
         queries = dataclasses.replace(pairs, query_vectors=known)
-        return Bank(queries, self.bank.targets, queries)
+        return Bank(queries, self.bank.targets, queries, self.bank.weights)
 
     def items_in_bank(self, workers: Workers) -> NDArray[np.int64]:
         """Return the positions of the items that are also rows of the bank, or of the bank items."""
@@ -258,9 +296,21 @@ class _Sets:
         if isinstance(self.bank.queries, Dense):
             self.bank.queries.check()
         if self._bank is not None and self._source.bank is None:
-            bank = Fingerprint.of(self._bank.inspected(workers.map).hashes)
-            self._source = dataclasses.replace(self._source, bank=bank)
+            rows = BankRows(self._bank.inspected(workers.map).hashes.copy(), self._bank.weights)
+            self._source = dataclasses.replace(self._source, bank=rows.fingerprint, bank_rows=rows)
         return self._source
+
+
+def _weighed(bank: VectorsLike | None, weights: ArrayLike | None) -> VectorsLike | None:
+    """Return a bank with these weights, one for each of its queries; with None, as it is."""
+    if weights is None:
+        return bank
+    if bank is None:
+        raise ArgumentError("weights", "has no bank queries to weigh", "give the bank")
+    queries = as_vectors(bank, "bank")
+    if queries.weights is not None:
+        raise ArgumentError("weights", "is given, and the bank has weights of its own", "give them in one place")
+    return queries.weighing(weights)
 
 
 def _as_targets(bank_items: VectorsLike | Dense | None) -> Vectors | None:
@@ -325,7 +375,7 @@ def _correction(
         outcome.iterations,
         outcome.row_error,
         outcome.column_error,
-        notes + outcome.notes,
+        notes + outcome.notes + sets.notes,
     )
     if outcome.h is not None:
         h, offset = centred(outcome.h)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, Ids, Kind, are_among
+from unhub.arrays import Float32, Float64, Ids, Kind, are_among, distinct, random_positions, unit
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
-from unhub.data.fingerprint import CheckedOnce, Fingerprint, Hashes, inspect
+from unhub.data.fingerprint import CheckedOnce, Hashes, inspect, repeats_among
 from unhub.data.ids import positions_of
 from unhub.data.similarity import check_similarity
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors, at_hand
 from unhub.errors import ArgumentError
-from unhub.methods import Method
 
 ONE_MODEL_REMEDY = "embed both with one model"
-GIVE_FITTED_REMEDY = "give what the correction was fitted on"
 ALL_ROWS_DIFFER_HINT = (
     ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
 )
+
+
+HOPELESS_BANK_QUERIES = 50  # distinct ones: with fewer, a bank that is far off may look like any other
+COMPARED_PLACES = 64  # of two sets of the same length
+NEARLY_EQUAL = 0.999  # cosine; rows rounded to 8 bits stay above it
+ASK_JUDGE = "`unhub bank --items ITEMS --bank BANK --queries QUERIES` says whether a bank is good"
 
 
 class OtherContents(ArgumentError):
@@ -87,13 +91,18 @@ def locate(
             f"has {items.dimensions} dimensions, the correction was fitted on {correction.source.dimensions}",
             "use the model it was fitted with, or refit",
         )
-    places = _places(items.ids, correction.ids)
+    try:
+        places = _places(items.ids, correction.ids)
+    except ArgumentError:
+        _check_swapped(inspect(items, "items", similarity, Workers(threads).spread).hashes, correction)
+        raise
     unit_length = False
     if hashes is None:
         hashes, unit_length = inspect(items, "items", similarity, Workers(threads).spread)
     differ = np.flatnonzero(hashes != correction.item_hashes[places])
     if len(differ):
         row = int(differ[0])
+        _check_swapped(hashes, correction)
         raise OtherContents(
             "items",
             f"differs from the items of the fit in row {row} (item {items.ids[row].item()!r}) and in "
@@ -102,6 +111,18 @@ def locate(
             f"{ALL_ROWS_DIFFER_HINT if len(differ) == len(items) else ''}",
         )
     return Located(places, unit_length)
+
+
+def _check_swapped(hashes: Hashes, correction: Correction) -> None:
+    """Raise if most of these items are the bank queries of a fit whose own items they are not."""
+    bank = correction.source.bank_rows
+    found = 0 if bank is None else int(are_among(hashes, bank.hashes).sum())
+    if 2 * found > len(hashes) and not are_among(hashes, correction.item_hashes).any():
+        raise OtherContents(
+            "items",
+            f"has {found:,} of {len(hashes):,} rows that were the bank of the fit, and none of its items",
+            "items and bank were swapped there: fit again",
+        )
 
 
 def _places(ids: Ids, fitted: Ids) -> NDArray[np.int64]:
@@ -166,122 +187,12 @@ def not_weighed(correction: Correction) -> ArgumentError:
     return ArgumentError("strength", f"must be 1 for {correction.spec!r}, since only a bias can be scaled")
 
 
-def kind_of(fitted: Bias) -> Kind:
-    """Return the similarity of the vectors a correction was fitted on."""
-    return cast("Kind", fitted.source.similarity)
-
-
-def inspected(fitted: Bias, vectors: Vectors, name: str) -> Hashes:
-    """Check vectors under the similarity of a fit, and return the hashes of their rows."""
-    return inspect(vectors, name, kind_of(fitted), Workers(1).spread).hashes
-
-
-def check_dimensions(fitted: Bias, vectors: Vectors, name: str) -> None:
-    """Raise unless the vectors have as many dimensions as those of the fit."""
-    if vectors.dimensions != fitted.source.dimensions:
-        raise ArgumentError(
-            name,
-            f"has {vectors.dimensions} dimensions, the correction {fitted.source.dimensions}",
-            "embed it with the model of the fit",
-        )
-
-
-def not_yet_in(fitted: Bias, held: Vectors) -> Vectors | None:
-    """Return those items that a correction does not have yet, by their ids; None if it has them all."""
-    if held.ids.dtype.kind != fitted.ids.dtype.kind:
-        return held  # `join_ids` says what is wrong with them
-    new = np.flatnonzero(~np.isin(held.ids, fitted.ids))
-    return held.gather(new) if len(new) else None
-
-
-def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Hashes]:
-    """Return new items and the hashes of their rows; items without ids are numbered from the highest id on."""
-    added = as_vectors(new_items, "new_items")
-    check_dimensions(fitted, added, "new_items")
-    if not isinstance(new_items, Vectors):
-        if fitted.ids.dtype.kind != "i":
-            raise ArgumentError(
-                "new_items", "has no ids, but the ids of the fitted items are strings", "give ids with the new items"
-            )
-        added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
-    return added, inspected(fitted, added, "new_items")
-
-
-def copies_among(fitted: Bias, added: Vectors, hashes: Hashes, named: bool) -> tuple[str, ...]:
-    """Return a note on new items that copy old ones; raise if they begin with all the old items, without ids."""
-    if not named and len(fitted) > 1 and np.array_equal(hashes[: len(fitted)], fitted.item_hashes):
-        raise ArgumentError(
-            "new_items",
-            f"begins with the {len(fitted)} items that the correction already has",
-            f"give only the new ones, from row {len(fitted)} on",
-        )
-    order = np.argsort(hashes)  # sort the few new ones, not the many old ones
-    places = np.minimum(np.searchsorted(hashes, fitted.item_hashes, sorter=order), len(hashes) - 1)
-    old = np.flatnonzero(hashes[order[places]] == fitted.item_hashes)
-    if not len(old):
-        return ()
-    count = int(are_among(hashes, fitted.item_hashes[old]).sum())
-    new, known = (ids.item() for ids in (added.ids[order[places[old[0]]]], fitted.ids[old[0]]))
-    return (f"{count} of {len(added)} new items have the contents of old ones: {new!r} is a copy of {known!r}",)
-
-
-def same_items(fitted: Bias, items: VectorsLike) -> Vectors:
-    """Return the items; raise unless they are those of the fit, in the same order."""
-    gallery = as_vectors(items, "items")
-    check_dimensions(fitted, gallery, "items")
-    if len(gallery) != len(fitted):
-        raise ArgumentError(
-            "items", f"has {len(gallery)} rows, the correction was fitted on {len(fitted)}", GIVE_FITTED_REMEDY
-        )
-    if isinstance(items, Vectors) and not np.array_equal(gallery.ids, fitted.ids):
-        raise ArgumentError("items", "differs from the items of the fit in its ids or their order", GIVE_FITTED_REMEDY)
-    differ = np.flatnonzero(inspected(fitted, gallery, "items") != fitted.item_hashes)
-    if len(differ):
-        raise ArgumentError(
-            "items",
-            f"differs from the items of the fit in {len(differ)} rows, the first at {differ[0]}",
-            GIVE_FITTED_REMEDY,
-        )
-    return Vectors(fitted.ids, gallery.rows)
-
-
-def same_bank(fitted: Bias, bank: VectorsLike, bank_items: VectorsLike | None) -> tuple[Vectors, Vectors | None]:
-    """Return the bank and the bank items; raise unless they are those of the fit."""
-    queries = as_vectors(bank, "bank")
-    _check_print(fitted, queries, fitted.source.bank, "bank")
-    return queries, same_bank_items(fitted, bank_items)
-
-
-def same_bank_items(fitted: Bias, bank_items: VectorsLike | None) -> Vectors | None:
-    """Return the bank items; raise unless they are those of the fit. None if the method uses none."""
-    method = cast("Method", fitted.method)
-    if fitted.source.bank_items is None or not (method.dual or method.joint):
-        return None
-    if bank_items is None:
-        raise ArgumentError(
-            "bank_items", f"is missing, and {fitted.method.name!r} was fitted with bank items", "give them again"
-        )
-    targets = as_vectors(bank_items, "bank_items")
-    _check_print(fitted, targets, fitted.source.bank_items, "bank_items")
-    return targets
-
-
-def _check_print(fitted: Bias, vectors: Vectors, stored: Fingerprint | None, name: str) -> None:
-    check_dimensions(fitted, vectors, name)
-    given = Fingerprint.of(inspected(fitted, vectors, name))
-    if stored is None:
-        return  # 'raw' needs no bank
-    if given.count != stored.count:
-        raise ArgumentError(
-            name, f"has {given.count} rows, the correction was fitted on {stored.count}", GIVE_FITTED_REMEDY
-        )
-    if given != stored:
-        raise ArgumentError(name, "differs from the one of the fit in its contents or their order", GIVE_FITTED_REMEDY)
-
-
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """A bank, with items, queries and bank items if given: all of the same dimensions, with a hash of each row."""
+    """A bank, with items, queries and bank items if given: all of the same dimensions, with a hash of each row.
+
+    counts: how often each bank query was asked, if repeats were joined without weighing them.
+    """
 
     bank: CheckedOnce
     items: CheckedOnce | None
@@ -289,6 +200,7 @@ class Matched:
     bank_items: CheckedOnce | None
     hashes: dict[str, Hashes]
     kind: Kind
+    counts: Float64 | None = None
 
     @staticmethod
     def of(
@@ -313,17 +225,52 @@ class Matched:
         sets = {name: getattr(self, name) for name in ("bank", "items", "queries", "bank_items")}
         sets.update({name: sets[name].gather(positions) for name, positions in parts.items()})
         hashes = {**self.hashes, **{name: self.hashes[name][positions] for name, positions in parts.items()}}
-        return Matched(**sets, hashes=hashes, kind=self.kind)
+        counts = self.counts
+        if counts is not None and "bank" in parts:
+            counts = counts[parts["bank"]]
+        return Matched(**sets, hashes=hashes, kind=self.kind, counts=counts)
 
     @property
     def leaked(self) -> int:
-        """How many queries are also in the bank, with exactly the same numbers."""
+        """How many queries are also in the bank, by their hashes."""
         return int(are_among(self.hashes["queries"], self.hashes["bank"]).sum()) if self.queries is not None else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """A note if most bank queries are items, by mistake or for lack of past queries."""
-        found = int(are_among(self.hashes["bank"], self.hashes["items"]).sum()) if self.items is not None else 0
-        if 2 * found < len(self.bank):
-            return ()
-        return (f"{found:,} of {len(self.bank):,} bank queries are items: a bank is past queries, so give those.",)
+        return _items_as_bank(self.hashes["items"], self.hashes["bank"]) if self.items is not None else ()
+
+
+def _items_as_bank(items: Hashes, bank: Hashes) -> tuple[str, ...]:
+    found = int(are_among(bank, items).sum())
+    if 2 * found < len(bank):
+        return ()
+    return (f"{found:,} of {len(bank):,} bank queries are items: a bank is past queries, so give those.",)
+
+
+def notes_on_bank(items: Vectors, bank: Vectors, item_hashes: Hashes, bank_hashes: Hashes, kind: Kind) -> list[str]:
+    """Return notes on a bank that no correction can be learnt from; nothing is read again but a few rows."""
+    notes = [*_items_as_bank(item_hashes, bank_hashes)] or _nearly_items(items, bank, kind)
+    distinct_queries, copies = len(distinct(bank_hashes)), repeats_among(item_hashes)
+    if distinct_queries < HOPELESS_BANK_QUERIES:
+        few = (
+            f"{len(bank):,} bank queries"
+            if distinct_queries == len(bank)
+            else f"{distinct_queries} different bank queries"
+        )
+        notes.append(f"{few} are too few to tell hubs from chance: collect 1,000 or more.")
+    if copies and 2 * copies >= len(items):
+        alike = f"{copies:,} of {len(items):,} items are copies of others, which no correction can tell apart"
+        notes.append(f"{alike}; if they are past queries, items and bank are swapped.")
+    return [f"{' '.join(notes)} {ASK_JUDGE}."] if notes else []
+
+
+def _nearly_items(items: Vectors, bank: Vectors, kind: Kind) -> list[str]:
+    """Return a note if a bank of as many rows as there are items is these items, up to rounding."""
+    if len(items) != len(bank) or not (at_hand(items.rows) and at_hand(bank.rows)):
+        return []
+    places = random_positions(len(items), min(len(items), COMPARED_PLACES), 0)
+    one, other = (unit(vectors.gather(places).unit_block(0, len(places), kind)) for vectors in (items, bank))
+    if np.median(np.einsum("ij,ij->i", one, other)) < NEARLY_EQUAL:
+        return []
+    return ["The bank is the items, up to rounding: a bank is past queries, so give those."]

@@ -12,7 +12,7 @@ from tests import flickr8k
 from tests.clouds import KINDS, some, unit, vectors
 from unhub.arrays import Kind
 from unhub.banks.distances import nearness, shift, to_nearest
-from unhub.banks.earth_movers import earth_movers_distance, transport
+from unhub.banks.earth_movers import earth_movers_distance, pooled_distance, transport
 
 pytestmark = pytest.mark.once
 
@@ -141,3 +141,11 @@ def test_real_captions_are_nearer_to_others_than_a_far_part_of_them_by_the_earth
         assert moved.rows == 1000 and moved.bank_queries and moved.halves
         times.append(moved.bank_queries / moved.halves)
     assert times[0] < 1.2 and times[1] > 1.8
+
+
+def test_a_bank_of_items_and_bank_items_is_at_no_distance_from_both_together() -> None:
+    first, second = np.array([[1.0, 0]]), np.array([[0.0, 1]])
+    both = np.concatenate([first, second])
+    assert pooled_distance(vectors(both), vectors(first), vectors(second), "cosine") == pytest.approx(0)
+    # One of two rows has to be moved at right angles, a cost of 1.
+    assert pooled_distance(vectors(both), vectors(first), vectors(first), "cosine") == pytest.approx(0.5)

@@ -7,20 +7,23 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import ot
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 import unhub
 from tests.bench.tiny_sets import PARTS, tiny, write_vectors
 from tests.children import SOURCE
+from unhub.arrays import Float64
 from unhub.bench import result_file
 from unhub.bench.bench_run import BenchRun, bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
-from unhub.bench.ready_vectors import ReadyVectors
 from unhub.bench.result_file import CaseKey, ResultFile, read_results
+from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.datasets.dataset import Part, Protocol, Side
 from unhub.errors import ArgumentError
 from unhub.methods import METHODS, parse
@@ -386,10 +389,11 @@ def test_a_bank_of_captions_without_their_images_serves_the_methods_that_need_no
 
 
 def test_two_runs_at_once_keep_each_others_cases(tmp_path: Path, vectors: Path) -> None:
-    first = ResultFile(tmp_path / "results" / "one.json", {"notes": []})
-    second = ResultFile(tmp_path / "results" / "one.json", {"notes": []})
-    first.add(CaseKey("t2i"), "same", {"spec": "raw"})
-    second.add(CaseKey("i2t"), "same", {"spec": "raw"})
+    about = {"data_set": "tiny", "split": "official", "model": "mine", "notes": []}
+    raw = {"spec": "raw", "values": {}, "gains": {}}
+    first, second = (ResultFile(tmp_path / "results" / "one.json", about) for _ in range(2))
+    first.add(CaseKey("t2i"), "same", raw)
+    second.add(CaseKey("i2t"), "same", raw)
     assert [one["direction"] for one in read_results(first.path)["cases"]] == ["t2i", "i2t"]
 
 
@@ -475,6 +479,22 @@ def test_bank_matrices_serve_the_banks_of_a_paper_by_their_names(tmp_path: Path,
         run(tmp_path, vectors, bank_matrix={"test": tmp_path / "bank.npy"}, **given)
 
 
+def test_rows_in_another_order_are_no_better_than_chance_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
+    items = tiny().items
+    asked = Side(
+        "text", np.array([f"text of {one}" for one in items.ids]), texts=tuple((str(one),) for one in items.ids)
+    )
+    data = tiny(parts={"test": Part(items, asked, unhub.Relevance(asked.ids, items.ids))}, banks={})
+    np.save(tmp_path / "right.npy", np.eye(20))
+    np.save(tmp_path / "wrong.npy", np.roll(np.eye(20), 1, axis=0))
+    given = {"embeddings": None, "methods": "nnn:k=5,alpha=0.5", "banks": "test", "directions": "t2i", "data": data}
+    right = run(tmp_path, vectors, matrix=tmp_path / "right.npy", **given)
+    wrong = run(tmp_path, vectors, matrix=tmp_path / "wrong.npy", **given)
+    assert not any("chance" in note for note in right.notes)
+    assert any("chance alone gives 5: check that the rows are in the order" in note for note in wrong.notes)
+    assert any("square, so its shape does not tell" in note for note in right.notes)
+
+
 def test_several_captions_are_one_query_in_the_protocol_of_mqvr(tmp_path: Path, vectors: Path) -> None:
     found = run(tmp_path, vectors, paper="mqvr", methods="all", banks=None)
     relevance = tiny().relevance
@@ -484,6 +504,76 @@ def test_several_captions_are_one_query_in_the_protocol_of_mqvr(tmp_path: Path, 
     (two,) = [one for one in found.cases if (one["method"], one["together"]) == ("sa", 2)]
     assert two["values"]["R@1"] == by_hand["sa", "raw", 2].values["R@1"].to_dict()
     assert two["values"]["AUC_2 of R@1"] == by_hand.area("sa", "raw", 2).value.to_dict()
+
+
+def moved(first: Float64, second: Float64) -> float:
+    """Return the earth mover's distance of as many rows of length one, by assignment."""
+    cost = 1 - first @ second.T
+    rows, columns = linear_sum_assignment(cost)
+    return float(cost[rows, columns].mean())
+
+
+def unit(folder: Path, part: str, which: str) -> Float64:
+    rows = np.load(folder / f"{part}-{which}.npy").astype(np.float64)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def test_the_protocol_of_dbsn_keeps_the_earth_movers_distances_of_a_bank(tmp_path: Path, vectors: Path) -> None:
+    # As many captions as images on every side, so that no rows are drawn and the distance is an assignment.
+    data = tiny()
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    parts = {}
+    for name, count in {"train": 20, "test": 20}.items():
+        held = data.parts[name]
+        items, queries = held.items.some(held.items.ids[:count]), held.queries.some(held.queries.ids[: 2 * count : 2])
+        parts[name] = Part(items, queries, held.relevance)
+        np.save(ready / f"{name}-items.npy", np.load(vectors / f"{name}-items.npy")[:count])
+        np.save(ready / f"{name}-queries.npy", np.load(vectors / f"{name}-queries.npy")[: 2 * count : 2])
+    given = {"data": replace(data, parts=parts, banks=parts), "paper": "dbsn", "banks": "train"}
+    found = run(tmp_path / "work", ready, **given, methods="is,dbsn,otn", directions="i2t")
+    kept = case(found, "i2t", "dbsn")["distances"]
+    assert kept == case(found, "i2t", "is")["distances"]
+    bank, bank_items = unit(ready, "train", "items"), unit(ready, "train", "queries")
+    assert kept["rows"] == 10  # half of the queries, so that two halves can be compared
+    whole = np.concatenate([unit(ready, "test", "queries"), bank_items])
+    twice = np.concatenate([bank, bank])  # 20 rows onto 40 of half their weight
+    assert kept["bank_both"] >= moved(twice, whole) - 1e-9  # of 20 of the 40: never below all of them
+    heads, rows = found.distance_cells("i2t")
+    assert heads[:2] == ["bank", "bank to items"] and [row[0] for row in rows] == ["train"]
+    assert run(tmp_path / "other", ready, data=given["data"], banks="train").distance_cells("i2t")[1] == []
+
+
+def test_the_sparsity_of_a_plan_is_the_share_of_pairs_that_get_nothing(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, paper="dbsn", methods="otn", banks="test", directions="t2i")
+    queries, items = unit(vectors, "test", "queries"), unit(vectors, "test", "items")
+    plan = ot.emd([], [], 1 - queries @ items.T)
+    assert case(found, "t2i", "otn", "")["values"]["sparsity"]["value"] == np.mean(plan < 1e-12) > 0.9
+    assert "sparsity" not in case(found, "t2i", "raw", "")["values"]
+
+
+def test_sets_have_the_papers_mean_over_repetitions_and_areas_in_the_table(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, paper="mqvr", methods="all", banks=None)
+    texts, items = read(vectors, "test", "queries"), read(vectors, "test", "items")
+    relevance = cast("unhub.Relevance", tiny().relevance)
+    by_hand = unhub.evaluate_sets(texts, items, relevance, [1, 2], combine="ra", measures=["MdR"], threads=1)
+    one = next(one for one in found.cases if (one["method"], one["together"]) == ("ra", 1))
+    mean = by_hand["ra", "raw", 1].mean_over_repetitions["MdR"]
+    assert mean != by_hand["ra", "raw", 1].values["MdR"].value  # or this shows nothing
+    assert one["values"]["MdR"] == {"value": mean, "low": None, "high": None}
+    heads, rows = found.cells("t2i")
+    column = heads.index("AUC of R@1")
+    two = next(one for one in found.cases if (one["method"], one["together"]) == ("sa", 2))
+    assert f"{two['values']['AUC_2 of R@1']['value']:.2f}" in next(row for row in rows if "sa (2" in row[0])[column]
+    assert any("every possible set" in note for note in found.notes)
+    assert run(tmp_path, vectors, paper="mqvr", methods="all", banks=None).notes == found.notes
+
+
+def test_sets_that_are_drawn_with_another_seed_are_measured_again(tmp_path: Path, vectors: Path) -> None:
+    run(tmp_path, vectors, paper="mqvr", methods="all", banks=None)
+    again = run(tmp_path, vectors, paper="mqvr", methods="all", banks=None, seed=1)
+    assert again.measured == 8  # four combinations of one and of two; raw is not drawn
+    assert len({one["inputs"] for one in again.cases if one["method"] == "sa"}) == 1
 
 
 @pytest.mark.parametrize(
@@ -538,6 +628,15 @@ def test_vectors_that_are_missing_or_of_other_things_are_said(tmp_path: Path, ve
 def test_a_broken_file_of_results_is_said(tmp_path: Path, vectors: Path) -> None:
     found = run(tmp_path, vectors, directions="t2i", methods="nnn:k=5,alpha=0.5")
     found.path.write_text("{")
+    with pytest.raises(ArgumentError, match="is not a file of results"):
+        run(tmp_path, vectors)
+    nothing = {"data_set": "tiny", "split": "official", "model": "mine", "choices": []}
+    for damaged in ({**found.content, "format": "x"}, {"format": 1, "cases": [], "choices": []}):
+        found.path.write_text(json.dumps(damaged))
+        with pytest.raises(ArgumentError, match="is not a file of results"):
+            run(tmp_path, vectors)
+    without_values = {name: value for name, value in found.cases[0].items() if name != "values"}
+    found.path.write_text(json.dumps({**nothing, "format": 1, "cases": [without_values]}))
     with pytest.raises(ArgumentError, match="is not a file of results"):
         run(tmp_path, vectors)
     found.path.write_text(json.dumps({**found.content, "format": 99}))

@@ -131,6 +131,7 @@ def test_from_a_run_to_the_table(tmp_path: Path) -> None:
     data = replace(tiny(), name="flickr30k", split="karpathy")
     vectors = write_vectors(tmp_path / "CLIP", tiny())
     run = bench_run(data, tmp_path, embeddings=vectors, paper="nnn", methods="nnn", directions="t2i", threads=1)
+    assert any("one of another data set comes by --bank-from NAME=DIR." in note for note in run.notes)
     table = bench_table("nnn:1", tmp_path)
     assert len(table.lines) == len(published("nnn", "1"))
     measured = {(line.figure.method, line.figure.bank, line.figure.measure): line for line in table.run}
@@ -151,6 +152,24 @@ def test_from_a_run_to_the_table(tmp_path: Path) -> None:
 def test_a_table_that_is_not_there_is_said(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         bench_table(name, tmp_path)
+
+
+def test_a_run_of_another_model_stands_beside_the_figures_it_is_put_beside_and_says_so(tmp_path: Path) -> None:
+    data = replace(tiny(), name="flickr30k", split="karpathy")
+    vectors = write_vectors(tmp_path / "mine", tiny())
+    bench_run(data, tmp_path, embeddings=vectors, paper="nnn", methods="nnn", directions="t2i", threads=1)
+    without = bench_table("nnn:1", tmp_path)
+    assert not without.run
+    assert "flickr30k was run by mine, which is no model of this table" in "\n".join(without.notes)
+    table = bench_table("nnn:1", tmp_path, {"SigLIP": "mine"})
+    assert {(line.figure.model, line.model, line.stands_in) for line in table.run} == {("SigLIP", "mine", True)}
+    heads, rows = table.cells()
+    assert {row[heads.index("model")] for row in rows} == {"SigLIP, by mine"}
+    assert {row[heads.index("published inside")] for row in rows} == {""}
+    assert "was run by" not in "\n".join(table.notes)
+    for wrong in ({"Siglip": "mine"}, {"SigLIP": "min"}):
+        with pytest.raises(ArgumentError, match="is unknown"):
+            bench_table("nnn:1", tmp_path, wrong)
 
 
 def test_a_work_folder_without_results_is_said(tmp_path: Path) -> None:

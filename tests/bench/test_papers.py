@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import typer
 
 from unhub.bench.published import CITED, published
 from unhub.cli.commands import app
+from unhub.evaluation.measures import parse_measures
+from unhub.methods import parse
 
 pytestmark = pytest.mark.once
 
@@ -78,3 +81,41 @@ def test_the_options_of_every_command_exist() -> None:
         options = options_of(words)
         assert options is not None, words
         assert {word for word in words if word.startswith("-")} <= options, words
+        if any(word.startswith("-") for word in words):  # otherwise the command is only named
+            parsed(words)
+
+
+def test_every_option_of_a_figure_is_one_of_its_command() -> None:
+    lines = re.findall(r"^\| ([A-Z]) \| `(unhub [^`]+)`", PAGE, re.MULTILINE)
+    by_letter = {letter: shlex.split(command)[1:] for letter, command in lines}
+    tried = 0
+    for paper in CITED:
+        for _, then in listed(paper, "figure").values():
+            named = [letter for letter in re.findall(r"\b([A-Z])\b", then) if letter in by_letter]
+            for added in re.findall(r"`(-[^`]+)`", then):
+                words = shlex.split(added)
+                if named and len(words) > 1:
+                    options = [options_of(by_letter[letter]) or set() for letter in named]
+                    assert any({word for word in words if word.startswith("-")} <= one for one in options), then
+                    check_values(words)
+                    tried += 1
+    assert tried > 5
+
+
+def check_values(words: list[str]) -> None:
+    """Read the methods and measures that follow their options."""
+    for option, value in pairwise(words):
+        if option == "--method":
+            parse(value)
+        if option == "--measure" and value != "skewness":
+            parse_measures([value])
+
+
+def parsed(words: list[str]) -> None:
+    """Let the command read its words, as it does before it looks for files."""
+    command: Any = typer.main.get_command(app)
+    rest = words
+    while hasattr(command, "get_command"):
+        command, rest = command.get_command(None, rest[0]), rest[1:]
+    command.make_context("unhub", [*rest])
+    check_values(words)

@@ -43,7 +43,8 @@ def rows(output: str) -> list[list[str]]:
 
 
 def test_fit_prints_a_ratio_for_every_case(tmp_path: Path) -> None:
-    output = run(tmp_path, "fit.py", "--shape", "300x700", "--threads", "1", "--rounds", "1", "--dimensions", "16")
+    small = ("--shape", "300x700", "--threads", "1", "--rounds", "1", "--sweeps", "3", "--dimensions", "16")
+    output = run(tmp_path, "fit.py", *small)
     table = {name: float(ratio) for name, _, _, ratio, *_ in rows(output)}
     assert {"one product", "tiles", "IS"} <= table.keys()
     assert min(table["one product"], table["tiles"]) == 1

@@ -55,7 +55,7 @@ def test_every_claim_gets_an_answer_and_goes_into_the_page(data: Path, tmp_path:
     assert "of yesterday" not in page
     assert done.stdout.strip() in page
     rows = [line for line in page.splitlines() if line.startswith("| ") and "`qbnorm`" in line]
-    assert len(rows) == 7
+    assert len(rows) == 8
     assert all(
         row.rstrip("| ").rsplit("|", 1)[1].strip() in ("agrees", "does not agree", "not certain") for row in rows
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import unhub
-from tests.command import BANK, ITEMS, QUERIES, fail, program, succeed, write_inputs
+from tests.command import BANK, ITEMS, QUERIES, fail, here, program, succeed, write_inputs
 
 pytestmark = pytest.mark.once
 
@@ -81,3 +81,15 @@ def test_similarity_is_passed_on(folder: Path) -> None:
 def test_a_mistake_is_one_line(folder: Path, change: tuple[str, ...], words: str) -> None:
     np.save(folder / "narrow.npy", QUERIES[:, :3])
     assert re.search(words, fail(folder, *COMMAND, *change))
+
+
+def test_strict_says_no_to_a_bad_bank_by_its_exit_code(folder: Path) -> None:
+    done = here(folder, *COMMAND, "--strict")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout == succeed(folder, *COMMAND)
+
+
+def test_strict_lets_a_bank_pass_that_nothing_is_wrong_with(folder: Path) -> None:
+    captions = np.random.default_rng(0).normal(size=(1500, ITEMS.shape[1]))
+    np.save(folder / "bank.npy", captions)
+    assert succeed(folder, *COMMAND, "--strict", "--quiet") == "unproven\n"

@@ -38,7 +38,7 @@ def test_the_list_is_json_too(tmp_path: Path) -> None:
     listed = json.loads(succeed(tmp_path, "datasets", "--json"))
     assert [one["name"] for one in listed] == [*DATASETS]
     assert listed[0]["sizes"]["1k-A"]["test"] == [1_000, 1_000]
-    assert listed[0]["verified"] == ["1k-A"]
+    assert listed[0]["verified"] == ["1k-A", "1k-A-20"]
     assert listed[0]["files"][0]["names"] == ["MSRVTT_JSFUSION_test.csv"]
     assert succeed(tmp_path, "datasets", "--quiet") == ""
 
@@ -56,14 +56,14 @@ def test_a_missing_image_ends_with_1(tmp_path: Path) -> None:
     official_visogender(tmp_path)
     (tmp_path / "images" / "OO_7.jpg").unlink()
     done = here(tmp_path, "datasets", "check", "visogender", "--data", ".")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (3, "")
     assert "1 of 230" in done.stdout and "for example OO_7" in done.stdout and "not complete" in done.stdout
     assert max(map(len, done.stdout.split("\n\n")[0].splitlines())) <= 80
 
 
 def test_missing_annotations_end_with_1_and_say_what_to_fetch(tmp_path: Path) -> None:
     done = here(tmp_path, "datasets", "check", "msrvtt", "--data", ".", "--split", "full")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (3, "")
     assert "missing, and needed" in done.stdout and "fetch MSRVTT_data.json" in done.stdout
 
 
@@ -71,7 +71,7 @@ def test_the_check_prints_what_the_library_finds(tmp_path: Path) -> None:
     official_layouts.coco(tmp_path)
     done = here(tmp_path, "datasets", "check", "coco", "--data", str(tmp_path), "--json")
     found, printed = datasets.check("coco", tmp_path), json.loads(done.stdout)
-    assert done.returncode == 1 and printed["complete"] is found.complete is False
+    assert done.returncode == 3 and printed["complete"] is found.complete is False
     assert [part["missing"] for part in printed["parts"]] == [part.missing for part in found.parts] == [0, 0, 0]
     assert printed["parts"][-1]["official"] == [5_000, 25_000]
     assert printed["notes"] == [*found.notes]

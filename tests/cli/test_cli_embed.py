@@ -45,6 +45,44 @@ def folder(given: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_text_on_the_command_line_is_searched_for(folder: Path) -> None:
+    for what, place in (("images", "gallery"), ("captions.txt", "captions")):
+        succeed(folder, "embed", what, *MODEL, "-o", place, "--quiet")
+    succeed(
+        folder, "fit", "--items", "gallery", "--bank", "captions", "--method", "nnn:k=2", "-o", "g.unhub", "--quiet"
+    )
+    asked = ("search", "--items", "gallery", "--correction", "g.unhub", "-k", "3", "--json")
+    typed = [part for one in TEXTS for part in ("--query", one)]
+    found = json.loads(succeed(folder, *asked, *typed, "--encoder", "model"))
+    written = json.loads(succeed(folder, *asked, "--queries", "captions"))
+    assert [one["query"] for one in found] == TEXTS
+    assert [[hit["id"] for hit in one["hits"]] for one in found] == [
+        [hit["id"] for hit in one["hits"]] for one in written
+    ]
+    np.testing.assert_allclose(found[0]["hits"][0]["score"], written[0]["hits"][0]["score"], atol=1e-3)  # float16
+    long = here(folder, *asked, "--query", " ".join(["red"] * 30), "--encoder", "model")
+    assert long.stderr == "unhub: note: 1 of 1 texts were cut to what model reads\n"
+    twice = fail(folder, *asked, "--query", "red", "--query", "red", "--encoder", "model")
+    assert "--query is given twice: 'red'" in twice
+    np.save(folder / "others.npy", np.random.default_rng(0).normal(size=(9, 5)))
+    succeed(folder, "fit", "--items", "others.npy", "--bank", "others.npy", "-o", "o.unhub", "--quiet")
+    others = ("search", "--items", "others.npy", "--correction", "o.unhub", "--query", "red", "--encoder", "model")
+    assert "--encoder gives vectors of 12 dimensions, the items have 5; name the one" in fail(folder, *others)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "--queries is missing; give --queries, a file of vectors, or --query, a text, with --encoder"),
+        (("--query", "red"), "--encoder is missing; name the model that embeds --query"),
+        (("--queries", "q", "--query", "red"), "--query and --queries both say what to search for; give one of them"),
+        (("--queries", "q", "--encoder", "m"), "--encoder and --queries both say what to search for"),
+    ],
+)
+def test_what_to_search_for_is_said_once(folder: Path, options: tuple[str, ...], told: str) -> None:
+    assert told in fail(folder, "search", "--items", "gallery", "--correction", "g.unhub", *options)
+
+
 def test_from_pictures_and_captions_to_a_search(folder: Path) -> None:
     told = succeed(folder, "embed", "images", *MODEL, "-o", "gallery")
     assert told.splitlines()[0].split() == ["wrote", "gallery"]

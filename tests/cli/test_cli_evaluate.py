@@ -236,7 +236,7 @@ def test_the_measures_of_the_command_are_those_of_the_library() -> None:
             "^--bank-size is 91, the bank has 90 queries; give fewer$",
         ),
         (("--method", "nope", "--bank", "bank.npy"), "^--method 'nope' is unknown; the methods are raw, is, "),
-        (("--run", "truth.csv"), r"--run: truth\.csv: line 1 has 1 fields"),
+        (("--run", "truth.csv"), r"--run: truth\.csv: hits do not say which items were returned"),
         (
             ("--run", "theirs.run"),
             r"^theirs\.run answers none of the 60 queries: it has 0, the queries have 'query 0'; "

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from tests.command import fail, program, succeed
 from tests.demo_terminal import Terminal
 from tests.function_code import write_project
-from tests.watching import in_silence
+from tests.silence import in_silence
 from unhub import kernels
 from unhub.demo.functions.function_demo import FunctionDemo, open_demo
 

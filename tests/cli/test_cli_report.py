@@ -48,6 +48,19 @@ def test_a_picture_that_a_table_names_is_never_replaced(folder: Path) -> None:
     assert picture.read_bytes() == before
 
 
+def test_pictures_by_address_are_named_on_the_page_and_allowed_there_alone(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank), folder / "one.unhub")
+    given = ("--correction", "one.unhub", "--quiet", "--item-images", "https://cdn.example/{id}.jpg?a=1&b=2")
+    succeed(folder, *REPORT, *given)
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert re.search(r'<img src="https://cdn\.example/\d+\.jpg\?a=1&amp;b=2"', html)
+    assert "default-src 'none'; img-src data: https://cdn.example; style-src" in html
+    said = fail(folder, "report", *GIVEN, "-o", "new.html", "--item-images", "https://cdn.example/all.jpg")
+    assert said.startswith(
+        "--item-images must be an address with {id} after its host, got 'https://cdn.example/all.jpg'"
+    )
+
+
 def test_report_prints_what_the_library_returns(folder: Path) -> None:
     printed = succeed(folder, *REPORT, *LABELS, "--item-texts", "items.txt", "--query-texts", "queries.csv")
     made = unhub.report(DATA.items, DATA.bank, DATA.queries, DATA.relevance, path=folder / "library.html")

@@ -16,7 +16,8 @@ import unhub
 from tests import command
 from tests.command import BANK, ITEMS
 from unhub.cli import main
-from unhub.evaluation.tables import as_text, visible
+from unhub.evaluation.tables import as_text
+from unhub.html_tables import visible
 
 pytestmark = pytest.mark.once
 
@@ -33,7 +34,7 @@ COMMANDS = {
     "hubs": ("hubs", *ASKED, "--item-texts", "texts.csv"),
     "eval": ("eval", *ASKED, "--relevance", "truth.csv"),
     "bank": ("bank", *SETS),
-    "tune": ("tune", *SETS, "--methods", "csls", "-o", "best.unhub"),
+    "tune": ("tune", *SETS, "--methods", "csls", "--allow-raw", "-o", "best.unhub"),
     "study": ("study", "temperature", *SETS, "--queries", "queries.npy"),
     "report": ("report", *SETS, "--queries", "queries.npy", "-o", "page.html", "--overwrite"),
     "remove": ("remove", "--correction", "fitted.unhub", "--ids", "gone.npy", "-o", "less.unhub"),

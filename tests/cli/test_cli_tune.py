@@ -65,10 +65,32 @@ def test_quiet_prints_nothing(tmp_path: Path, hubby: World) -> None:
     assert (tmp_path / "best.unhub").exists()
 
 
-def test_a_bank_that_will_not_do_is_written_as_raw(tmp_path: Path, hubby: World) -> None:
+def test_a_bank_that_will_not_do_is_written_as_raw_only_where_that_is_allowed(tmp_path: Path, hubby: World) -> None:
     np.save(tmp_path / "bank.npy", hubby.bank[:20])
-    printed = command.succeed(tmp_path, *TUNE)
-    assert printed.startswith("The bank has too few different queries") and "Wrote raw to best.unhub." in printed
+    done = command.here(tmp_path, *TUNE)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith("The bank has too few different queries")
+    end = "Nothing was written to best.unhub. To write 'raw' all the same, add --allow-raw.\n"
+    assert done.stdout.endswith(end) and not (tmp_path / "best.unhub").exists()
+    assert command.succeed(tmp_path, *TUNE, "--allow-raw").endswith("Wrote raw to best.unhub.\n")
+    assert unhub.load(tmp_path / "best.unhub").spec == "raw"
+
+
+@pytest.mark.parametrize("how", [(), ("--json",), ("--quiet",)])
+def test_a_correction_that_works_is_not_replaced_by_raw(tmp_path: Path, hubby: World, how: tuple[str, ...]) -> None:
+    command.succeed(tmp_path, "fit", *SETS, "--method", "nnn", "-o", "best.unhub")
+    before = (tmp_path / "best.unhub").read_bytes()
+    np.save(tmp_path / "bank.npy", hubby.bank[:20])
+    done = command.here(tmp_path, *TUNE, *how, "--overwrite")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert (tmp_path / "best.unhub").read_bytes() == before
+    if how == ("--json",):
+        assert json.loads(done.stdout)["path"] is None
+    else:
+        words = "Nothing was written to best.unhub, and the file there is as it was."
+        assert (words in done.stdout) == (not how)
+    assert command.succeed(tmp_path, *TUNE, *how, "--overwrite", "--allow-raw") or how == ("--quiet",)
+    assert unhub.load(tmp_path / "best.unhub").spec == "raw"
 
 
 @pytest.mark.parametrize("given", [(), LABELS])

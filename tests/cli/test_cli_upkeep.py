@@ -1,13 +1,15 @@
-"""`unhub extend`, `merge` and `remove` write what the library returns."""
+"""`unhub extend`, `merge`, `remove` and `replace` write what the library returns."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import unhub
-from tests.command import BANK, ITEMS, NAMES, fail, program, succeed, write_inputs
+from tests.command import BANK, ITEMS, NAMES, QUERIES, fail, here, program, succeed, write_inputs
 from unhub.files import read_manifest
 
 pytestmark = pytest.mark.once
@@ -18,6 +20,9 @@ MERGE = ("merge", "--correction", "part.unhub", "--items", "part.npy", "--more-b
 REMOVE = ("remove", "--correction", "part.unhub", "--ids", "gone.txt", "-o", "out.unhub")
 
 
+REPLACE = ("replace", "--correction", "part.unhub", "--items", "now.npy", "--bank", "fitted.npy", "-o", "out.unhub")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A correction of the first 30 items on the first 60 bank queries, and the rest of both."""
@@ -25,8 +30,17 @@ def folder(tmp_path: Path) -> Path:
     for name, rows in {"part": ITEMS[:30], "new": ITEMS[30:], "fitted": FITTED, "more": MORE}.items():
         np.save(tmp_path / f"{name}.npy", rows)
     (tmp_path / "gone.txt").write_text("3\n5\n")
+    (tmp_path / "unknown.txt").write_text("99\n")
+    np.save(tmp_path / "now.npy", now())
     save_fit(tmp_path, "nnn:k=5")
     return tmp_path
+
+
+def now() -> NDArray[np.float32]:
+    """Return the items with other vectors for 3 and 5."""
+    rows = ITEMS[:30].copy()
+    rows[[3, 5]] *= np.array([-1, 1] * 4, np.float32)
+    return rows
 
 
 def save_fit(folder: Path, method: str) -> unhub.Bias:
@@ -97,6 +111,71 @@ def test_remove_drops_items_and_may_replace_its_own_file(folder: Path) -> None:
     assert_saved(folder, unhub.remove(before, [3, 5]), "part.unhub")
 
 
+def test_replace_follows_vectors_that_changed(folder: Path) -> None:
+    succeed(folder, *REPLACE, run=program)
+    changed = unhub.Vectors(np.array([3, 5]), now()[[3, 5]])
+    assert_saved(folder, unhub.replace(unhub.load(folder / "part.unhub"), changed, FITTED))
+    notes = unhub.load(folder / "out.unhub").cost.notes
+    assert notes[-1] == "28 of 30 items have the contents of the fit and stay as they are"
+    before = save_fit(folder, "dis")
+    succeed(folder, *REPLACE, "--ids", "gone.txt")
+    assert_saved(folder, unhub.replace(before, changed, FITTED, items=now()))
+
+
+def test_the_bank_is_given_in_parts_or_as_the_folder_it_came_from(folder: Path) -> None:
+    merged = unhub.merge(unhub.load(folder / "part.unhub"), ITEMS[:30], MORE)
+    unhub.save(merged, folder / "part.unhub")
+    succeed(folder, *EXTEND, "--bank", "more.npy")
+    assert_saved(folder, unhub.extend(merged, ITEMS[30:], BANK))
+    assert fail(folder, *EXTEND, "--bank", "more.npy", "--bank-weights", "gone.txt") == (
+        "--bank-weights goes with one --bank; the correction knows the weights, so leave it out"
+    )
+    np.save(folder / "log.npy", BANK)
+    for day, rows in enumerate((FITTED, MORE)):
+        lines = [json.dumps({"vector": row.tolist()}) + "\n" for row in np.repeat(rows, 1 + day, axis=0)]
+        (folder / f"{day}.jsonl").write_text("".join(lines))
+        unhub.add_log(folder / f"{day}.jsonl", folder / "bank")
+        if not day:
+            first = unhub.fit(ITEMS[:30], unhub.read_vectors(folder / "bank"), method="sn:tau=0.05")
+            unhub.save(first, folder / "part.unhub")
+    command = tuple("bank" if one == "fitted.npy" else one for one in EXTEND)
+    succeed(folder, *command)
+    assert_saved(folder, unhub.extend(first, ITEMS[30:], FITTED))
+    note = "queries of the bank are not of the fit and were left out"
+    assert unhub.load(folder / "out.unhub").cost.notes[-1].endswith(note)
+
+
+def test_a_correction_without_hashes_of_its_bank_is_extended_from_the_folder_as_it_is(folder: Path) -> None:
+    (folder / "0.jsonl").write_text("".join(json.dumps({"vector": row.tolist()}) + "\n" for row in FITTED))
+    unhub.add_log(folder / "0.jsonl", folder / "bank")
+    first = unhub.fit(ITEMS[:30], unhub.read_vectors(folder / "bank"), method="nnn:k=5")
+    old = replace(first, source=replace(first.source, bank_rows=None))  # as it was saved before these were kept
+    unhub.save(old, folder / "part.unhub")
+    succeed(folder, *("bank" if one == "fitted.npy" else one for one in EXTEND))
+    assert_saved(folder, unhub.extend(old, ITEMS[30:], unhub.read_vectors(folder / "bank")))
+
+
+def test_lists_of_ids_are_enough_beside_one_large_file(folder: Path) -> None:
+    every = unhub.Vectors(np.array(NAMES), ITEMS)
+    some, fitted = every.among(NAMES[:30]), ("--items", "items.npy", "--item-ids", "names.txt")
+    before = unhub.fit(some, FITTED, method="dis:k=3")
+    unhub.save(before, folder / "part.unhub")
+    (folder / "new.txt").write_text("\n".join(NAMES[35:29:-1]) + "\n")
+    (folder / "gone.txt").write_text(NAMES[3] + "\n")
+    command = ("--correction", "part.unhub", "-o", "part.unhub", "--bank", "fitted.npy", *fitted)
+    succeed(folder, "remove", *command, "--ids", "gone.txt")
+    succeed(folder, "extend", *command, "--new-ids", "new.txt")
+    smaller = unhub.remove(before, NAMES[3], items=every, bank=FITTED)
+    assert_saved(folder, unhub.extend(smaller, every.among(NAMES[35:29:-1]), FITTED), "part.unhub")
+    search = ("search", *fitted, "--correction", "part.unhub", "--queries", "queries.npy", "--format", "json")
+    asked = here(folder, *search)
+    words = "are not in the correction and are not searched; if they are new, extend it by them"
+    assert asked.stderr == f"unhub: note: 5 of 40 items {words}\n"
+    known = unhub.load(folder / "part.unhub")
+    hits = unhub.searcher(every.among(known.ids), known).search(QUERIES)
+    assert [[one["id"] for one in row["hits"]] for row in json.loads(asked.stdout)] == hits.ids.tolist()
+
+
 def test_remove_looks_again_for_dis(folder: Path) -> None:
     before = save_fit(folder, "dis:k=3")
     assert fail(folder, *REMOVE) == (
@@ -107,7 +186,7 @@ def test_remove_looks_again_for_dis(folder: Path) -> None:
     assert_saved(folder, unhub.remove(before, [3, 5], items=ITEMS[:30], bank=FITTED))
 
 
-@pytest.mark.parametrize("command", [EXTEND, MERGE, REMOVE])
+@pytest.mark.parametrize("command", [EXTEND, MERGE, REMOVE, REPLACE])
 def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...]) -> None:
     assert succeed(folder, *command, "--quiet") == ""
     printed = json.loads(succeed(folder, *command, "--json"))
@@ -124,9 +203,23 @@ def test_what_was_written_is_said_as_asked(folder: Path, command: tuple[str, ...
             "give only the new ones, from row 30 on",
         ),
         (
-            EXTEND,
-            ("--bank", "more.npy"),
-            "--bank has 30 rows, the correction was fitted on 60; give what the correction was fitted on",
+            tuple("more.npy" if one == "fitted.npy" else one for one in EXTEND),
+            (),
+            "--bank lacks 60 of the 60 queries that the correction was fitted on; give all that was fitted on and "
+            "merged, in any order, or refit",
+        ),
+        (EXTEND, ("--new-ids", "gone.txt"), "--new-items or --new-ids must say which items to add; give one of them"),
+        (
+            tuple(one for one in EXTEND if one not in ("--new-items", "new.npy")),
+            ("--new-ids", "gone.txt"),
+            "--new-ids names rows of --items; give --items too",
+        ),
+        (REPLACE, ("--ids", "none.txt"), "--ids: No such file or directory: none.txt"),
+        (REPLACE, ("--ids", "unknown.txt"), "--ids has 1 unknown id, for example 99"),
+        (
+            REPLACE,
+            ("--items", "more.npy"),
+            "--items has other contents for all 30 items; fit again",
         ),
         (EXTEND, ("-o", "new.npy"), "--output: new.npy is an input of this command; name another file"),
         (EXTEND, ("--correction", "new.npy"), "--correction: new.npy: truncated, or not a file that unhub saved"),
@@ -155,4 +248,6 @@ def test_a_mistake_is_one_line(folder: Path, command: tuple[str, ...], change: t
 
 def test_merging_without_what_it_needs_says_how_to_fit(folder: Path) -> None:
     unhub.save(unhub.fit(ITEMS[:30], FITTED, method="nnn:k=5"), folder / "part.unhub")
-    assert fail(folder, *MERGE) == "--correction of 'nnn' does not keep what merging needs; refit it as mergeable"
+    assert fail(folder, *MERGE).startswith(
+        "--correction of 'nnn' does not keep what merging needs; fit again on the whole bank"
+    )

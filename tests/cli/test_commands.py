@@ -9,11 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors
+import typer
 
 import unhub
 from tests.command import (
@@ -31,6 +34,7 @@ from tests.command import (
     write_inputs,
 )
 from tests.corrections import bias
+from unhub.cli import commands
 from unhub.correction import Cost
 from unhub.demo.emoji.space import FOLDER
 from unhub.files import read_manifest
@@ -97,7 +101,8 @@ def test_commands_compute_on_a_device(folder: Path) -> None:
     ):
         assert json.loads(succeed(folder, *change, *fitted))["cost"]["kernel"] == "torch:cpu/bf16"
     sets = ("--items", "items.npy", "--bank", "bank.npy", "--queries", "queries.npy")
-    tuned = succeed(folder, "tune", *sets, "--methods", "nnn:k=2", "--device", "cpu", "-o", "tuned.unhub", "--json")
+    plain = ("--methods", "nnn:k=2", "--device", "cpu", "--allow-raw", "-o", "tuned.unhub", "--json")
+    tuned = succeed(folder, "tune", *sets, *plain)
     assert unhub.load(folder / "tuned.unhub").cost.kernel == "torch:cpu"
     assert json.loads(tuned)["path"] == "tuned.unhub"
 
@@ -316,6 +321,41 @@ def test_version_and_help(tmp_path: Path) -> None:
         assert command in succeed(tmp_path, "--help")
         assert "Usage: unhub" in succeed(tmp_path, command, "--help")
         assert succeed(tmp_path, command, "-h") == succeed(tmp_path, command, "--help")
+
+
+def every_command(group: Any, *before: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the words and the command of every command, those of groups too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield (*before, name), command
+        if hasattr(command, "list_commands"):
+            yield from every_command(command, *before, name)
+
+
+def test_help_fits_80_columns_and_names_every_option_and_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    seen = 0
+    for words, command in every_command(typer.main.get_command(commands.app)):
+        shown = succeed(tmp_path, *words, "--help")
+        assert max(map(len, shown.splitlines())) <= 80
+        names = {one for given in command.params for one in (*given.opts, *given.secondary_opts) if one[0] == "-"}
+        whole = set(re.findall(r"(?<![\w-])--?\w[\w-]*", shown))
+        assert names <= whole, (words, names - whole)
+        choices = [one.metavar for one in command.params if one.metavar and one.metavar.startswith("[")]
+        assert all(one in shown for one in choices), (words, choices)
+        seen += len(names)
+    assert seen > 300
+
+
+def test_the_list_of_commands_is_grouped(tmp_path: Path) -> None:
+    known = {name for names in commands.PANELS.values() for name in names}
+    assert known <= commands.COMMANDS.keys()
+    shown = succeed(tmp_path, "--help")
+    places = [shown.index(f" {panel} ") for panel in commands.PANELS]
+    assert places == sorted(places)
+    assert shown.index(" Keep up to date ") < shown.index(" extend ") < shown.index(" In your engine ")
 
 
 @pytest.mark.once

@@ -104,6 +104,24 @@ def test_json_says_what_the_library_returns(folder: Path) -> None:
     assert data(folder, "rollback", STORE)["now"]["mode"] == "plain"
 
 
+def test_history_lists_what_was_deployed_and_what_is_live(folder: Path) -> None:
+    empty = data(folder, "history", STORE)
+    assert empty == {"live": None, "deployments": []}
+    for method, more in (("is", ["--switch"]), ("cent", ["--switch"]), ("dn", [])):
+        succeed(folder, "fit", "--items", STORE, "--bank", "bank.npy", "--method", method, "-o", "c.unhub")
+        succeed(folder, "deploy", *WITH, "--from", STORE, *more)
+    told = data(folder, "history", STORE)
+    assert told["live"] == "photos_live"
+    assert [one["state"] for one in told["deployments"]] == ["what a rollback brings back", "live", ""]
+    printed = succeed(folder, "history", LIVE)
+    assert [one["collection"] in printed for one in told["deployments"]] == [True] * 3
+    assert printed.splitlines()[-1] == f"Live as photos_live: {told['deployments'][1]['collection']}."
+    assert fail(folder, "history", STORE, "--rollback") == (
+        "DIR must be a folder to keep, activate or roll back a version; for a store, run unhub deploy, "
+        "unhub switch --to NAME, or unhub rollback"
+    )
+
+
 def test_what_was_dropped_is_not_offered_as_a_way_back(folder: Path) -> None:
     succeed(folder, "deploy", *WITH, "--from", STORE, "--switch", "--quiet")
     said = succeed(folder, "deploy", *WITH, "--from", STORE, "--mode", "payload", "--switch", "--drop-old")
@@ -243,7 +261,10 @@ def test_export_writes_the_biases_in_four_forms(folder: Path) -> None:
         (("deploy", *WITH, "--from", STORE, "--alias", "photos"), "'photos' is the name of a collection"),
         (("deploy", *WITH, "--from", STORE, "--queries", "wide.npy"), "--queries has 13 dimensions"),
         (("search", "--items", STORE, *MEASURED, "--where", "colour ="), STORE),
-        (("search", "--items", "items.npy", *MEASURED, "--where", "a"), "--where is a filter of an engine"),
+        (
+            ("search", "--items", "items.npy", *MEASURED, "--where", "a"),
+            "--where needs a table of attributes, since the items are in a file",
+        ),
         (("export", "c.unhub", "-o", "h.xlsx"), "--output must end in .csv, .jsonl, .parquet, .sql, got 'h.xlsx'"),
         (("export", "c.unhub", "-o", "c.unhub"), "--output: c.unhub is an input of this command"),
         (("export", "items.npy", "-o", "h.csv"), "FILE: items.npy"),

@@ -106,11 +106,13 @@ def test_progress_reaches_the_end_and_passes_are_counted() -> None:
     assert seen[-1][0] == seen[-1][1] and len(set(seen)) > 5
 
 
+@pytest.mark.parametrize("level", [0.0, 0.9, -50.0])
 @pytest.mark.parametrize("keep", ["fp32", "16-bit"])
-def test_a_kernel_that_is_kept_is_multiplied_once(keep: str) -> None:
-    workers = Workers(1, runner=Pickled(3))
-    balance_anywhere(Dense(drawn(44).bank_scores), Schedule(0.05, 5, keep=keep), workers)
+def test_a_kernel_that_is_kept_is_multiplied_once_whatever_the_level_of_its_scores(keep: str, level: float) -> None:
+    workers, scores = Workers(1, runner=Pickled(3)), drawn(44).bank_scores / 10
+    found = balance_anywhere(Dense(scores + level), Schedule(0.01, 5, keep=keep), workers)
     assert workers.passes == 1
+    assert_allclose(found.h, oracles.sn(scores, 0.01, 5)[0], rtol=0, atol=1e-4)  # alpha takes the level
 
 
 class Rows:

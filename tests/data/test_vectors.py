@@ -13,7 +13,9 @@ from numpy.typing import DTypeLike, NDArray
 from unhub.arrays import Ids, random_positions, spans, unit
 from unhub.data.fingerprint import Fingerprint, digest, inspect
 from unhub.data.ids import as_ids, join_ids, positions_of
+from unhub.data.query_log import QueryLog
 from unhub.data.vectors import Gathered, Rows, Stacked, Vectors, as_vectors, take
+from unhub.errors import ArgumentError
 
 pytestmark = pytest.mark.once
 
@@ -345,3 +347,14 @@ def test_random_positions_are_sorted_distinct_and_the_same_for_one_seed() -> Non
     generator = np.random.default_rng(3)  # which goes on from draw to draw
     assert not np.array_equal(random_positions(1000, 50, generator), random_positions(1000, 50, generator))
     assert_array_equal(random_positions(4, 4, seed=0), np.arange(4))
+
+
+def test_a_query_log_stands_for_its_vectors() -> None:
+    rows = np.eye(3, 4, dtype=np.float32)
+    named = as_vectors(QueryLog.of(query_ids=["u2", "u0", "u1"], vectors=rows), "bank")
+    assert named.ids.tolist() == ["u2", "u0", "u1"] and np.array_equal(named.rows[:], rows)
+    assert as_vectors(QueryLog.of(vectors=rows), "bank").ids.tolist() == [0, 1, 2]
+    with pytest.raises(ArgumentError, match=r"^bank is a query log with the query id 'a' more than once; make a bank"):
+        as_vectors(QueryLog.of(query_ids=["a", "b", "a"], vectors=rows), "bank")
+    with pytest.raises(ArgumentError, match=r"^queries is a query log without vectors; name their column"):
+        as_vectors(QueryLog.of(texts=["a dog"]), "queries")

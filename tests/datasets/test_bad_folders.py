@@ -128,7 +128,7 @@ def test_no_folder_a_file_and_unknown_names_are_refused(tmp_path: Path) -> None:
     assert "is a file" in refusal("cub", tmp_path / "file").problem
     with pytest.raises(ArgumentError, match="did you mean 'flickr30k'"):
         datasets.load("flick30k", tmp_path)
-    with pytest.raises(ArgumentError, match="the splits of msrvtt are 1k-A, full"):
+    with pytest.raises(ArgumentError, match="the splits of msrvtt are 1k-A, 1k-A-20, full"):
         datasets.load("msrvtt", tmp_path, "1kA")
 
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.once
 # Data sets whose official files are at hand as they are published, and the parts that they hold.
 WHOLE = {
     ("msrvtt", "MSR-VTT", "1k-A"): ("test",),
+    ("msrvtt", "MSR-VTT", "1k-A-20"): ("test",),
     ("msvd", "MSVD", "official"): ("train", "val", "test"),
     ("didemo", "DiDeMo", "paragraphs"): ("test",),
     ("activitynet", "ActivityNet-Captions", "val1"): ("test",),

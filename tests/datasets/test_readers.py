@@ -18,6 +18,7 @@ pytestmark = pytest.mark.once
 # The items and queries of each part of the tiny folders.
 COUNTS = {
     ("msrvtt", "1k-A"): {"train": (3, 9), "test": (2, 2)},
+    ("msrvtt", "1k-A-20"): {"train": (3, 9), "test": (2, 6)},
     ("msrvtt", "full"): {"train": (2, 6), "val": (1, 3), "test": (2, 6)},
     ("msvd", "official"): {"train": (1, 1), "val": (1, 2), "test": (1, 2)},
     ("didemo", "paragraphs"): {"train": (1, 1), "val": (1, 1), "test": (1, 1)},
@@ -233,7 +234,6 @@ def test_coco_is_cut_into_five_parts_of_a_thousand(tmp_path: Path) -> None:
     }
     assert data.parts["test-2"].items.ids[0] == "COCO_val2014_000000001000.jpg"
     assert [*data.banks] == ["test"]  # a bank of the other parts would be test queries
-    assert any("the first 1,000 of the 5,000 test images" in note for note in data.notes)
 
 
 def test_images_of_coco_2017_are_found_under_their_other_names(tmp_path: Path) -> None:
@@ -257,6 +257,25 @@ def test_cars_come_in_one_file_too(tmp_path: Path) -> None:
     data = datasets.load("cars196", tmp_path)
     assert data.items.ids.tolist() == ["car_ims/000003.jpg", "car_ims/000004.jpg"]
     assert data.items.missing.tolist() == []
+
+
+def test_all_captions_of_the_1k_test_videos_of_msrvtt_ask_for_them(folders: dict[str, Path]) -> None:
+    data = datasets.load("msrvtt", folders["msrvtt"], "1k-A-20")
+    assert data.items.ids.tolist() == ["video7020", "video7010"]  # in the order of the 1k-A list
+    assert answers(data)["video7010#2"] == ["video7010"]
+    assert {*data.banks} == {"train", "test"}  # no other captions: all of them ask
+
+
+def test_the_captions_of_msrvtt_as_wang_publishes_them_need_no_other_file(tmp_path: Path) -> None:
+    rows = [["video7020.mp4", 330, ["a", "b"]], ["video7010.mp4", 288, ["c", "c", "d"]]]
+    official_layouts.write_json(tmp_path / "msrvtt_test.json", rows)
+    data = datasets.load("msrvtt", tmp_path, "1k-A-20")
+    assert data.items.ids.tolist() == ["video7020", "video7010"]
+    assert data.queries.texts == (("a",), ("b",), ("c",), ("c",), ("d",))
+    assert answers(data)["video7010#0"] == ["video7010"]
+    official_layouts.write_json(tmp_path / "msrvtt_test.json", {"video7020": ["a"]})
+    with pytest.raises(ValueError, match="another form"):
+        datasets.load("msrvtt", tmp_path, "1k-A-20")
 
 
 def test_the_challenge_files_of_msrvtt_do_as_well(tmp_path: Path) -> None:

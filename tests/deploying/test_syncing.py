@@ -69,6 +69,27 @@ def test_a_vector_that_changed_is_written_again(engine: Engine, tmp_path: Path) 
     assert target.describe().count == ITEMS
 
 
+@engines
+@modes
+def test_a_replaced_item_follows_with_its_bias(engine: Engine, mode: Mode, tmp_path: Path) -> None:
+    engine.needs("replacing")
+    engine.needs(*["payload"] * (mode == "payload"))
+    case = in_engine(engine, tmp_path)
+    done = unhub.deploy(case.correction, case.store, mode, switch=True)
+    case.store.write(StoredItems(np.array([1200]), gallery(1, seed=9), [{"colour": "red", "number": 200}]))
+    after = unhub.replace(case.correction, case.store, asking(500, 1))
+    assert isinstance(after, unhub.Bias) and isinstance(case.correction, unhub.Bias)
+    moved = np.flatnonzero(after.bias != case.correction.bias)
+    assert after.ids[moved].tolist() == [1200]
+    synced = unhub.sync(case.store, after)
+    if done.layout is None:  # the engine dropped the field with the rest of the old item
+        assert payloads(case.store)[1200][done.field] == pytest.approx(after.bias[moved][0], rel=1e-6)
+    else:
+        assert (synced.added, synced.changed, synced.removed) == (0, 1, 0)
+        stored = case.store.sibling(done.collection).fetch(np.array([1200])).rows
+        assert np.allclose(done.layout.biases(stored), done.layout.stored_biases(after.bias[moved]), atol=1e-3)
+
+
 def payloads(store: Store) -> dict[int, Payload]:
     return {
         one: payload

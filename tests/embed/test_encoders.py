@@ -158,10 +158,6 @@ def transformers_files(folder: Path) -> tuple[Path, dict[str, Any]]:
     return next((path, held) for path, held in found.items() if any("pooler" in name for name in held))
 
 
-@pytest.mark.skipif(
-    util.find_spec("sentence_transformers") is None,
-    reason="sentence-transformers is not installed: the extra sentences has it",
-)
 def test_a_model_of_sentence_transformers_embeds_texts_as_the_library_does(tmp_path: Path) -> None:
     folder = write_sentence_model(tmp_path / "model")
     long = " ".join(["red"] * 30)
@@ -179,6 +175,18 @@ def test_a_model_of_sentence_transformers_embeds_texts_as_the_library_does(tmp_p
     assert unhub.embed_texts([*TEXTS, long], folder, tmp_path / "captions").already, "the pooler is not used"
     with pytest.raises(ValueError, match="model is a SentenceTransformer, which does not embed images"):
         unhub.embed_images([tmp_path / "a.png"], folder, tmp_path / "gallery")
+
+
+def test_a_torchvision_that_does_not_fit_torch_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open_clip").mkdir()
+    broken = 'raise RuntimeError("operator torchvision::nms does not exist")'
+    (tmp_path / "open_clip" / "__init__.py").write_text(broken)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "open_clip", raising=False)
+    with pytest.raises(
+        ImportError, match=r"\(operator torchvision::nms does not exist\); install torchvision from the"
+    ):
+        unhub.load_encoder("open_clip:ViT-B-32/laion2b_s34b_b79k", device="cpu")
 
 
 @pytest.mark.skipif(util.find_spec("open_clip") is None, reason="open_clip is not installed: the extra openclip has it")

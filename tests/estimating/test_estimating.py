@@ -17,8 +17,15 @@ from tests.vector_files import fixed, write_parquet
 from unhub import estimating
 from unhub.arrays import unit
 from unhub.correction import Bias
+from unhub.data.bank import Bank
+from unhub.data.similarity import Dot
+from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
-from unhub.estimating.checking import carriers, spread_of
+from unhub.estimating import by_clusters
+from unhub.estimating.checking import Estimate, carriers, spread_of
+from unhub.methods import Method
+from unhub.methods.inverted_softmax import InvertedSoftmax
+from unhub.methods.method import NOTHING_FOUND, Streamed
 
 STREAMED = ["is", "is:tau=0.1", "dis", "nnn:k=64", "csls", "dualis"]
 ITEMS, BANK, BANK_ITEMS = 2_000, 6_000, 3_000
@@ -206,6 +213,28 @@ def test_clusters_state_their_error_whatever_the_seed(seed: int, monkeypatch: py
     assert estimated.cost.error is not None
     assert "clusters" in estimated.cost.how
     assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+def test_further_items_are_checked_without_what_hardly_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)
+    monkeypatch.setattr(by_clusters, "RULE_CARRIERS", 100.0)  # more than 512 errors have here
+    items, bank = clustered(ITEMS, 1), clustered(BANK, 2)
+    exact, estimated = (cast("Bias", unhub.fit(items, bank, "is:tau=0.02", error=one)) for one in (None, 0.001))
+    assert "512 of them with the whole bank" in estimated.cost.how
+    assert estimated.cost.error is not None and estimated.cost.pairs is not None
+    assert estimated.cost.pairs < 0.8 * len(items) * len(bank)
+    assert 1 / 1.5 < true_error(estimated, exact) / estimated.cost.error < 1.5
+
+
+def test_what_is_not_known_of_checked_items_is_part_of_the_error() -> None:
+    method, checked = InvertedSoftmax(), np.arange(4)
+    found = dataclasses.replace(NOTHING_FOUND, log_sums={1 / method.tau: np.arange(8.0)})
+    pairs = Dot(as_vectors(vectors(5, 1), "bank"), as_vectors(vectors(8, 2), "items"))
+    true = {cast("Method", method): method.tau * np.array([0.0, 2.0, 1.0, 3.0])}
+    off = method.tau * np.std([0, -1, 1, 0], ddof=1) * np.sqrt(0.5)  # half of the items are not checked
+    for residual in (0.0, 0.5):
+        one = Estimate(Streamed(found, NOTHING_FOUND), checked, true, "", (), residual={method: residual})
+        assert one.finish(method, Bank(pairs, None, pairs))[1] == pytest.approx(np.hypot(off, residual))
 
 
 def test_errors_of_few_items_are_not_trusted() -> None:

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 from numpy.typing import NDArray
+from pyarrow.feather import write_feather
 from safetensors.numpy import save_file
 
-from tests.vector_files import NUMBERS, ROWS, fixed, write_clip, write_parquet
+from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_arrow, write_clip, write_parquet
 from unhub.files import READERS, read_texts, read_vectors
 from unhub.files.numpy_files import readable
 
@@ -49,6 +50,8 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, suffix: str) -> None:
         ".npy": lambda: np.save(path, rows),
         ".npz": lambda: np.savez(path, vectors=rows),
         ".parquet": lambda: write_parquet(path, id=range(500), embedding=fixed(rows)),
+        ".arrow": lambda: write_arrow(path, embedding=fixed(rows)),
+        ".feather": lambda: write_feather(pa.table({"embedding": fixed(rows)}), path),
         ".safetensors": lambda: save_file({"vectors": rows}, path),
         ".mat": lambda: scipy.io.savemat(path, {"vectors": rows}),
     }
@@ -68,7 +71,7 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, suffix: str) -> None:
 
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,2")
-    with pytest.raises(ValueError, match=r"rows\.csv: no reader for files named \*\.csv.*\.npy, \.parquet, \.npz"):
+    with pytest.raises(ValueError, match=r"rows\.csv: no reader for files named \*\.csv.*\.npy, \.parquet, \.arrow, "):
         read_vectors(tmp_path / "rows.csv")
 
 
@@ -214,7 +217,7 @@ def test_ids_of_an_embedded_folder_must_be_of_one_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"id": NUMBERS, "vector": fixed(ROWS)}, r"has columns \['id', 'vector'\]; `embedding` is required"),
+        ({"id": NUMBERS, "text": NAMES}, r"has columns \['id', 'text'\]; `embedding` is required, or one of lists of"),
         ({"id": NUMBERS, "embedding": NUMBERS}, "holds int64; lists of numbers are required"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], [3.0]]}, "row 1 .* has 1 numbers, row 0 has 2"),
         ({"id": [1, 2], "embedding": [[1.0, 2.0], None]}, "row 1 of the column `embedding` is empty"),
@@ -222,7 +225,7 @@ def test_ids_of_an_embedded_folder_must_be_of_one_kind(tmp_path: Path) -> None:
         ({"id": [1, None], "embedding": [[1.0], [2.0]]}, "row 1 of the column `id` is empty"),
         ({"id": [1, 1], "embedding": [[1.0], [2.0]]}, "repeated ids"),
         ({"id": [1, 2], "embedding": pa.array([[], []], pa.list_(pa.float32()))}, r"is empty: shape \(2, 0\)"),
-        ({"id": [1, 2], "embedding": [["a"], ["b"]]}, "must hold real numbers"),
+        ({"id": [1, 2], "embedding": [["a"], ["b"]]}, "lists of numbers are required"),
         ({"id": [1.0, 2.0], "embedding": [[1.0], [2.0]]}, "has ids of type float64; ids must be integers or strings"),
         ({"id": pa.array([], pa.int64()), "embedding": pa.array([], pa.list_(pa.float32()))}, "is empty"),
     ],

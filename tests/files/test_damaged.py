@@ -8,15 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.io
+from pyarrow.feather import write_feather
 from safetensors.numpy import save_file
 
 import unhub
 from tests.array_files import write_h5, write_mat_73, write_torch
-from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_clip, write_parquet
+from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_arrow, write_clip, write_parquet
 from unhub.data.draws import Draws
-from unhub.files import read_draws, read_ids, read_relevance, read_run, read_sets, read_texts, read_vectors, write_draws
+from unhub.files import (
+    read_draws,
+    read_ids,
+    read_log,
+    read_relevance,
+    read_run,
+    read_sets,
+    read_texts,
+    read_vectors,
+    write_draws,
+)
 
 pytestmark = pytest.mark.once
 
@@ -68,6 +80,26 @@ def touch(path: Path) -> unhub.Vectors:
     return vectors
 
 
+def logged(suffix: str) -> Callable[[Path], object]:
+    """Return what writes a query log with every column."""
+    columns = {
+        "query_id": NUMBERS,
+        "query": NAMES,
+        "ts": [1_700_000_000 + row for row in NUMBERS],
+        "vector": [row.tolist() for row in ROWS],
+        "ids": [[row, 7] for row in NUMBERS],
+        "clicked": [[7]] * 13,
+    }
+    if suffix == ".parquet":
+        return lambda path: write_parquet(path, **columns)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    if suffix == ".jsonl":
+        return lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cells = [[str(cell).replace(",", "").strip("[]") for cell in row.values()] for row in rows]
+    return lambda path: path.write_text("\n".join(",".join(row) for row in [[*columns], *cells]) + "\n")
+
+
+TABLE = pa.table({"id": NAMES, "embedding": pa.array(ROWS.tolist(), pa.list_(pa.float32()))})
 PAIRS, SETS = ("query_id", "item_id", "grade"), ("set_id", "query_id")
 SAMPLES = [
     Sample("rows.npy", lambda path: np.save(path, ROWS), touch),
@@ -75,6 +107,9 @@ SAMPLES = [
     Sample("packed.npz", lambda path: np.savez_compressed(path, vectors=ROWS, ids=np.array(NUMBERS)), touch),
     Sample("rows.safetensors", lambda path: save_file({"vectors": ROWS, "ids": np.array(NUMBERS)}, path), touch),
     Sample("rows.parquet", lambda path: write_parquet(path, id=NAMES, embedding=fixed(ROWS)), touch),
+    Sample("rows.arrow", lambda path: write_arrow(path, id=NAMES, embedding=fixed(ROWS)), touch),
+    Sample("plain.feather", lambda path: write_feather(TABLE, path, "uncompressed"), touch),
+    Sample("packed.feather", lambda path: write_feather(TABLE, path, "lz4"), touch),
     Sample("rows.mat", lambda path: scipy.io.savemat(path, {"vectors": ROWS, "other": ROWS[:3]}), touch),
     Sample("packed.mat", lambda path: scipy.io.savemat(path, {"vectors": ROWS}, do_compression=True), touch),
     Sample("rows.h5", lambda path: write_h5(path, {"vectors": ROWS, "other": ROWS[:3]}), touch),
@@ -101,6 +136,9 @@ SAMPLES = [
     Sample("texts.jsonl", objects("id", "text"), read_texts),
     Sample("texts.parquet", lambda path: write_parquet(path, id=NUMBERS, text=NAMES), read_texts),
     Sample("draws.npz", draws, read_draws),
+    Sample("log.jsonl", logged(".jsonl"), read_log),
+    Sample("log.csv", logged(".csv"), read_log),
+    Sample("log.parquet", logged(".parquet"), read_log),
 ]
 
 

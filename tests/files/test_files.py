@@ -72,8 +72,11 @@ def test_parquet_without_ids_is_numbered_as_an_array_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["ids", "ID", "Id", "key", "__key__", "image_id", "item-ids", "photoId", "uuid"])
 def test_parquet_with_a_column_like_ids_is_not_numbered_in_silence(tmp_path: Path, column: str) -> None:
     path = write_parquet(tmp_path / "rows.parquet", **{column: NAMES, "embedding": fixed(ROWS)})
-    with pytest.raises(ValueError, match=rf"rows\.parquet: has no column `id` but `{column}`; rename it to `id`, or"):
+    assert_holds(read_vectors(path), NAMES)
+    path = write_parquet(tmp_path / "rows.parquet", **{column: NUMBERS, "my_key": NAMES, "embedding": fixed(ROWS)})
+    with pytest.raises(ValueError, match=rf"may hold the ids: name one, as in rows\.parquet#id={column}"):
         read_vectors(path)
+    assert_holds(read_vectors(f"{path}#id=my_key"), NAMES)
     np.save(tmp_path / "ids.npy", np.array(NAMES))
     assert_holds(read_vectors(path, ids=tmp_path / "ids.npy"), NAMES)
 

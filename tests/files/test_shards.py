@@ -109,6 +109,41 @@ def test_a_single_remote_file_is_read(memory: str, web: FileServer, place: str, 
     assert_holds(vectors, ROWS[6:])
 
 
+@pytest.mark.parametrize("form", ["", "/*.npy"])
+def test_the_sizes_of_remote_shards_come_with_their_listing(
+    memory: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = fsspec.filesystem("memory")
+    for number in range(40):
+        there.pipe_file(f"/shards/many/part-{number:02}.npy", there.cat_file("/shards/npy/part-0.npy"))
+    asked: list[str] = []
+
+    def info(path: str, **more: Any) -> Any:
+        asked.append(path)
+        return type(there).info(there, path, **more)
+
+    monkeypatch.setattr(there, "info", info)
+    assert_holds(read_vectors(f"{memory}/many{form}"), np.concatenate([ROWS[:5]] * 40))
+    assert len(asked) <= 2, asked  # fsspec itself may look at the folder
+
+
+def test_files_on_the_web_are_asked_for_their_sizes_at_the_same_time(web: FileServer) -> None:
+    together = threading.Barrier(len(SPANS), timeout=20)
+    asked: list[str] = []
+
+    def info(url: str, name: str, *given: Any, **more: Any) -> Any:
+        if name == "info":
+            asked.append(url)
+            together.wait()  # breaks if one waits for another
+        return ask(url, name, *given, **more)
+
+    ask = remote._ask
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "_ask", info)
+        assert_holds(read_vectors(f"{web.url}/npy/*.npy"))
+    assert len(asked) == len(SPANS)
+
+
 def test_a_remote_folder_may_be_named_as_a_file(folder: Path) -> None:
     there = fsspec.filesystem("memory")
     there.pipe_file("/spark/items.parquet/part-0.parquet", (folder / "parquet" / "part-0.parquet").read_bytes())
@@ -290,7 +325,7 @@ def test_a_row_group_whose_reading_failed_is_read_again(memory: str, small_piece
     vectors = read_vectors(f"{memory}/parquet/part-2.parquet")
     vectors.block(0, 2)  # the first part of a row group that is cut
     (shard,) = vectors.rows.parts if isinstance(vectors.rows, Stacked) else (vectors.rows,)
-    reading = shard.file._open_files.reading(shard.file.file)  # type: ignore[attr-defined]
+    reading = shard.file._open_files.reading(shard.file.file, "embedding")  # type: ignore[attr-defined]
 
     def broken() -> Iterator[Any]:
         raise RemoteFailure("no answer")
@@ -306,7 +341,7 @@ def test_a_row_group_that_ends_early_names_the_file(memory: str, small_pieces: N
     vectors = read_vectors(f"{memory}/parquet/part-2.parquet")
     vectors.block(0, 2)
     (shard,) = vectors.rows.parts if isinstance(vectors.rows, Stacked) else (vectors.rows,)
-    shard.file._open_files.reading(shard.file.file)._parts = iter(())  # type: ignore[attr-defined]
+    shard.file._open_files.reading(shard.file.file, "embedding")._parts = iter(())  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"part-2\.parquet: row group 0 has fewer rows"):
         vectors.block(2, 3)
     assert_holds(vectors, ROWS[6:])
@@ -407,9 +442,9 @@ def test_a_bad_shard_is_one_line_that_names_it(
         ({"id": ["x"], "embedding": pa.array([[1, None, 2, 3]], pa.list_(pa.float32()))}, "has an empty place"),
         ({"id": ["x", "y"], "embedding": pa.array([[1] * 3, [1] * 5], pa.list_(pa.float32()))}, "row 1 .* 5 numbers"),
         ({"id": ["x", "y"], "embedding": pa.array([[1] * 3, [1] * 4], pa.list_(pa.float32()))}, "differ in length"),
-        ({"embedding": fixed(ROWS[:1])}, "has no column `id`, and .*part-0.* has one"),
+        ({"embedding": fixed(ROWS[:1])}, "has no column of ids, and .*part-0.* has one"),
         ({"id": [7], "embedding": fixed(ROWS[:1])}, "has ids of another type than .*part-0"),
-        ({"key": ["x"], "embedding": fixed(ROWS[:1])}, "has no column `id` but `key`"),
+        ({"a_key": ["x"], "key": ["x"], "embedding": fixed(ROWS[:1])}, "may hold the ids: name one, as in .*#id=a_key"),
         ({"id": ["x"]}, "`embedding` is required"),
         ({"id": ["x"], "embedding": pa.array([["a"] * 4])}, "lists of numbers are required"),
     ],

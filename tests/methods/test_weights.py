@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from tests import oracles
 from tests.bank_cases import BIASES, GATED, RESCORES, Floats, Sets, drawn
@@ -25,7 +25,7 @@ from unhub.methods.method import Method, Outcome, stream
 
 pytestmark = pytest.mark.once  # both kernels, in one run
 
-DEVICES = ["numpy"] if os.environ.get("UNHUB_NO_NUMBA") else ["numpy", "numba"]
+DEVICES = ["numpy", "torch:cpu"] if os.environ.get("UNHUB_NO_NUMBA") else ["numpy", "numba", "torch:cpu"]
 WEIGHED = tuple(spec for spec in BIASES + GATED + RESCORES if spec != "gc")
 FLAT = ("is:tau=5", "is:tau=0.001", "sn:tau=3", "sn:tau=0.02,tolerance=0.001", "nnn:k=300", "nnn:k=1")
 
@@ -55,7 +55,8 @@ def assert_same(one: Outcome, other: Outcome, weights: Floats) -> None:
     """Compare with the outcome of the repeated bank; what is kept for each bank query is repeated there."""
     assert one.arrays.keys() == other.arrays.keys()
     if one.h is not None and other.h is not None:
-        assert_allclose(one.h, other.h, rtol=2e-6, atol=2e-6)
+        # Other tiles round the scores otherwise, by more where they are larger.
+        assert_allclose(one.h, other.h, rtol=2e-6, atol=2e-6 * max(1.0, float(np.ptp(other.h)) / 4))
     for name in one.arrays:
         array, expected = (np.asarray(arrays[name], np.float64) for arrays in (one.arrays, other.arrays))
         if name == "log_alpha":  # a row's alpha is that of all its copies together
@@ -119,7 +120,9 @@ def test_merging_weighted_queries_is_merging_their_repeats(spec: str, device: st
     assert found.h is not None and expected.h is not None
     assert_allclose(found.h, expected.h, rtol=2e-6, atol=2e-6)
     if "top_values" in found.arrays:
-        assert_array_equal(found.arrays["top_values"], expected.arrays["top_values"])
+        # Only rounding of float32: other tiles multiply in another order.
+        values, wanted = (one.arrays["top_values"].astype(np.float64) for one in (found, expected))
+        assert_allclose(values, wanted, rtol=0, atol=2e-7)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -189,9 +192,11 @@ def test_wrong_weights_are_refused(weights: Floats, message: str) -> None:
 
 def test_what_cannot_be_weighed_is_refused() -> None:
     sets = drawn(bank=7)
-    with pytest.raises(ArgumentError, match=r"^weights cannot be used with 'gc', which counts bank queries; repeat"):
-        outcome_of("gc", bank_of(sets, np.full(7, 2.0)), Workers(1))
-    with pytest.raises(ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 1.5 for"):
+    with pytest.raises(ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 2.5 for"):
+        outcome_of("gc:quantiles=3", bank_of(sets, np.full(7, 2.5)), Workers(1))
+    with pytest.raises(
+        ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 1.5 for.*bank folder"
+    ):
         outcome_of("nnn:k=2", bank_of(sets, np.full(7, 1.5)), Workers(1), mergeable=True)
 
 

@@ -16,8 +16,9 @@ import unhub
 from tests.service.spaces import BANK, DIMENSIONS, ITEMS, SAMPLES, cloud, served, small_space, told
 from unhub import Vectors, kernels
 from unhub.errors import ArgumentError
+from unhub.files.version_folders import AboutVersion
 from unhub.methods import METHODS
-from unhub.service.kept.versions import KeptVersions, now_because
+from unhub.service.kept.versions import KeptVersions
 from unhub.service.refits import Refits, RefitTask
 from unhub.service.served import Gallery, ServedSpace
 from unhub.service.version import Version
@@ -75,6 +76,30 @@ def test_removed_items_are_gone_and_may_come_back() -> None:
         body = {"ids": ["i3"], "vectors": cloud(1, 21).tolist()}
         assert client.post("/v1/items", json=body).json()["version"] == "v1.2"
         assert client.get("/v1/items/i3").json()["text"] is None
+
+
+def test_replaced_items_are_corrected_as_by_replace_and_kept(tmp_path: Path) -> None:
+    space, rows = small_space(), cloud(2, 22)
+    changed = {"ids": ["i7", "i3"], "vectors": rows.tolist()}
+    texts = space.gallery.texts
+    with served(space, state=tmp_path) as (service, client), kernels.prefer("numpy"):
+        assert client.put("/v1/items", json=changed).json() == {"version": "v1.1", "items": ITEMS}
+        answer = search(client, k=ITEMS)
+        after = unhub.replace(space.correction, Vectors(np.array(["i7", "i3"]), rows), cloud(BANK, 2))
+        held = service.live.now.gallery.held
+        expected = unhub.searcher(held, after).search(cloud(SAMPLES, 3)[3:4], ITEMS)
+        assert client.get("/v1/items/i3").json()["text"] == texts["i3"]
+        again = {"ids": ["i3"], "vectors": rows[:1].tolist(), "texts": ["other"]}
+        assert client.put("/v1/items", json=again).json()["version"] == "v1.2"
+        last = search(client, k=ITEMS)
+    assert [hit["id"] for hit in answer["hits"]] == expected.ids[0].tolist()
+    np.testing.assert_allclose([hit["score"] for hit in answer["hits"]], expected.scores[0], rtol=1e-5)
+    with served(small_space(), state=tmp_path) as (_, client):
+        assert search(client, k=ITEMS) == last
+        assert client.get("/v1/items/i3").json()["text"] == "other"
+        for wrong in ({"ids": ["new"], "vectors": rows[:1].tolist()}, {"ids": ["i3"] * 2, "vectors": rows.tolist()}):
+            assert told(client.put("/v1/items", json=wrong))["argument"] == "ids"
+        assert client.get("/v1/about").json()["version"] == "v1.2"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +288,7 @@ def test_a_state_that_is_damaged_is_named(tmp_path: Path) -> None:
         client.post("/v1/items", json={"ids": ["n1"], "vectors": cloud(1, 5).tolist()})
     (tmp_path / "corrections" / "active.json").write_text("{")
     with (
-        pytest.raises(ValueError, match=r"active\.json: is not what `unhub serve --state` wrote"),
+        pytest.raises(ValueError, match=r"active\.json: is not what a folder of versions holds"),
         served(state=tmp_path),
     ):
         pass
@@ -466,7 +491,7 @@ def test_a_service_that_cannot_start_lets_its_folders_go(tmp_path: Path) -> None
         pass
     kept = (state / "corrections" / "v1.json").read_text()
     (state / "corrections" / "v1.json").write_text("{")
-    with pytest.raises(ValueError, match="is not what `unhub serve --state` wrote"), served(state=state, log=log):
+    with pytest.raises(ValueError, match="is not what a folder of versions holds"), served(state=state, log=log):
         pass
     (state / "corrections" / "v1.json").write_text(kept)
     (log / "log.json").write_text('{"query_log": 1, "dimensions": 3}')  # found wrong after the folder of marks is held
@@ -480,7 +505,7 @@ def test_a_service_that_cannot_start_lets_its_folders_go(tmp_path: Path) -> None
 def test_a_kept_bank_is_not_held_in_memory(tmp_path: Path) -> None:
     kept = KeptVersions(tmp_path)
     with kernels.prefer("numpy"):
-        made = kept.add(small_space().correction, now_because("A test."), Vectors(np.arange(9), cloud(9, 2)))
+        made = kept.add(small_space().correction, AboutVersion.now("A test."), Vectors(np.arange(9), cloud(9, 2)))
     assert made.bank is not None and made.bank is kept["v1"].bank
     assert isinstance(made.bank.rows, np.memmap) and np.array_equal(made.bank.block(0, 9), cloud(9, 2))
 

@@ -40,6 +40,7 @@ STUDIES: Calls = {
         items, {"all": bank, "few": bank[:9]}, *given, **more
     ),
     "growth": lambda *given, **more: unhub.study_growth(*given, sizes=(30, 90), **more),
+    "occurrences": lambda items, bank, queries, _, **more: unhub.study_occurrences(items, bank, queries, **more),
 }
 
 
@@ -327,6 +328,28 @@ def test_growth_without_labels_asks_every_query() -> None:
     assert study.lines["raw"][0].value == pytest.approx(oracles.skewness(oracles.k_occurrence(DATA.scores, 10)))
 
 
+def test_many_names_below_bars_are_turned_so_as_not_to_overlap(tmp_path: Path) -> None:
+    unhub.study_occurrences(*GIVEN[:3]).picture(tmp_path / "many.svg")
+    STUDIES["bank-source"](*GIVEN).picture(tmp_path / "few.svg")
+    assert "rotate(-40" in (tmp_path / "many.svg").read_text()
+    assert "rotate(-40" not in (tmp_path / "few.svg").read_text()
+
+
+def test_occurrences_are_the_shares_of_items_by_how_often_they_are_returned() -> None:
+    study = unhub.study_occurrences(*GIVEN[:3], methods=["nnn:k=4,alpha=0.5"], k=3)
+    correction = unhub.fit(DATA.items, DATA.bank, "nnn:k=4,alpha=0.5")
+    for name, one in {"raw": None, "nnn:k=4,alpha=0.5": correction}.items():
+        counts = unhub.hubness(DATA.queries, DATA.items, one, k=3).counts
+        wide = [np.sum((counts > 2 ** (power - 1)) & (counts <= 2**power)) for power in range(2, 12)]
+        expected = 100 * np.array([np.sum(counts == 0), np.sum(counts == 1), np.sum(counts == 2), *wide]) / len(counts)
+        shown = [value.value for value in study.lines[name]]
+        np.testing.assert_allclose(shown, expected[: len(shown)])
+        assert sum(shown) == pytest.approx(100)
+        assert any(note.startswith(name) and f"the worst hub {counts.max()} times" in note for note in study.notes)
+    assert study.settings[:5] == ("never", "1", "2", "3 to 4", "5 to 8")
+    assert "[" not in str(study)
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_is_a_table_numbers_and_a_picture(name: str, tmp_path: Path) -> None:
     study = STUDIES[name](*GIVEN)
@@ -363,7 +386,7 @@ def test_a_best_is_named_where_there_is_a_choice_and_said_to_be_picked_here(name
     study = STUDIES[name](*GIVEN)
     told, drawn = study.to_dict(), study.chart.words
     line, setting, value = study.best
-    if name in ("bank-size", "growth"):
+    if name in ("bank-size", "growth", "occurrences"):
         assert told["best"] is None
         assert not re.search("best|picked", f"{study} {drawn}", re.IGNORECASE)
     else:

@@ -16,6 +16,7 @@ from unhub.methods import parse
 from unhub.tuning.candidates import FittingSets, fitted
 from unhub.tuning.grid import DataScale, candidates, name_methods
 from unhub.tuning.popularity import SAME_COSINE, Repeats, cosine_of_means, most_repeated, repeats
+from unhub.tuning.recurring import halves
 from unhub.tuning.semi_dual import in_the_midst
 from unhub.tuning.trials import Round, TrialQueries, try_all
 from unhub.tuning.unlabelled import Fall
@@ -141,7 +142,7 @@ def test_the_cost_is_the_mean_of_the_best_corrected_scores_of_both_halves() -> N
     def unit(rows: Rows) -> Rows:
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
-    parts = tuning_module.halves(inspect(as_vectors(w.bank, "bank"), "bank", "cosine").hashes, 2)
+    parts = halves(inspect(as_vectors(w.bank, "bank"), "bank", "cosine").hashes, 2)
     for row in tuning.table:
         total = []
         for fitting, judging in (parts, parts[::-1]):
@@ -153,7 +154,7 @@ def test_the_cost_is_the_mean_of_the_best_corrected_scores_of_both_halves() -> N
 
 def test_copies_of_a_bank_query_stay_in_one_half_and_judge_once() -> None:
     hashes = np.repeat(np.arange(11, dtype=np.uint64), 3)
-    one, two = tuning_module.halves(hashes, 0)
+    one, two = halves(hashes, 0)
     assert set(hashes[one]).isdisjoint(hashes[two]) and len(one) + len(two) == 33 and len(one) == 18
     w = world(bank=400)
     assert unhub.tune(w.items, np.repeat(w.bank, 2, axis=0), methods=FEW).judges == 400

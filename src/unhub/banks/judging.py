@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Literal
 
-from unhub.arrays import Kind, distinct
+from unhub.arrays import Kind
 from unhub.banks.coverage import Coverage, coverage, first_items
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, ROUNDING_DISTANCE, Nearness, Shift, nearness, shift
 from unhub.banks.earth_movers import TransportDistance, transport
-from unhub.compute.progress import Steps
+from unhub.banks.known_queries import with_known_queries
+from unhub.banks.traffic import LEAKING_SHARE, TINY_BANK_QUERIES, alike, natural_share, once
+from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.compute.transport import NoOptimum
-from unhub.compute.workers import Progress
 from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError, check_seed
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
+from unhub.html_tables import Table
 from unhub.matching import Matched
 
-TINY_BANK_QUERIES = 300  # distinct bank queries: with fewer, even the most careful setting loses on some data
 SMALL_BANK_QUERIES = 1000  # with fewer, the methods that have a temperature lose where nnn still gains
 FEWEST_QUERIES = 50  # with fewer, a bank that is far off may look like any other
-LEAKING_SHARE = 0.01  # of the queries: some repeats are natural, such as 0.4% of Flickr8k's captions
 
 
 @dataclass(frozen=True)
-class BankReport:
+class BankReport(Tabled):
     """The figures of a bank. Shift, nearness and leaked need queries; transport needs POT.
 
-    distinct: the number of different bank queries. leaked: how many queries are also in the bank, bit for bit.
+    distinct: the number of different bank queries. leaked: how many queries are also in the bank, but for rounding.
+    natural: the share of them that may be, since queries repeat themselves. compared: "distinct" if each query counts
+    once in the figures that compare, "as given" if neither side repeats itself or both do alike.
     problems: what is wrong, worst first: "tiny", "off-domain", "thin" or "leaking". notes: what was left out.
     """
 
@@ -40,6 +43,8 @@ class BankReport:
     leaked: int | None
     transport: TransportDistance | None
     notes: tuple[str, ...] = ()
+    natural: float = 0.0
+    compared: Literal["as given", "distinct"] = "as given"
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -47,9 +52,13 @@ class BankReport:
             "tiny": self.distinct < TINY_BANK_QUERIES,
             "off-domain": bool((self.shift and self.shift.far) or (self.nearness and self.nearness.far)),
             "thin": self.coverage.narrow,
-            "leaking": bool(self.leaked and self.queries and self.leaked > LEAKING_SHARE * self.queries),
+            "leaking": bool(self.leaked and self.queries and self.leaked > self._most_leaked * self.queries),
         }
         return tuple(name for name, holds in found.items() if holds)
+
+    @property
+    def _most_leaked(self) -> float:
+        return LEAKING_SHARE + self.natural
 
     @property
     def verdict(self) -> str:
@@ -83,7 +92,7 @@ class BankReport:
         """Return the figures as (name, value, what it means)."""
         rows = [
             ("bank queries", f"{self.size:,}", _size(self)),
-            ("repeats", f"{self.size - self.distinct:,}", "bank queries that repeat an earlier one"),
+            ("repeats", f"{self.size - self.distinct:,}", _repeats(self)),
             *_coverage(self.coverage),
         ]
         if self.shift is not None:
@@ -91,18 +100,16 @@ class BankReport:
         if self.nearness is not None:
             rows += _nearness(self.nearness)
         if self.leaked is not None:
-            rows.append(("leaked", f"{self.leaked:,}", f"of {self.queries:,} queries are also in the bank"))
+            rows.append(("leaked", f"{self.leaked:,}", _leaked(self)))
         return rows + ([] if self.transport is None else _transport(self.transport))
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                as_text(("figure", "value", "what it means"), self.cells()),
-                *self.notes,
-                "",
-                f"{self.verdict}: {self.conclusion}",
-            ]
-        )
+    def shown(self) -> list[str | Table]:
+        return [
+            (("figure", "value", "what it means"), self.cells()),
+            *self.notes,
+            "",
+            f"{self.verdict}: {self.conclusion}",
+        ]
 
 
 ADVICE = {
@@ -120,6 +127,7 @@ ADVICE = {
 }
 
 
+@shows_progress
 def judge_bank(
     items: VectorsLike,
     bank: VectorsLike,
@@ -129,28 +137,33 @@ def judge_bank(
     distances: bool = True,
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> BankReport:
     """Compare a bank with its items, and with queries like the ones you expect, and say whether it is good enough.
 
     distances: also compute earth mover's distances, which take seconds, need POT (the extra `plans`) and do not change
     the verdict. If POT is missing or fails, they are left out and the notes say why.
     """
+    progress = called(progress)
     check_seed(seed)
     sets = Matched.of(bank, items, queries, similarity, threads)
-    past, asked, gallery = sets.bank, sets.queries, sets.items
+    gallery = sets.items
     if gallery is None:
         raise ArgumentError("items", "is missing", "give the vectors of the gallery")
-    steps = Steps(progress, 2 if asked is None else 3)
+    steps = Steps(progress, 2 if queries is None else 4)
+    if queries is not None:
+        sets = with_known_queries(sets, threads, steps.next())
+    both = alike(sets)
+    past, asked = both.bank, both.queries
     firsts = first_items(past, gallery, similarity, threads=threads, progress=steps.next())
     covered = coverage(firsts, gallery, asked, similarity, seed=seed, threads=threads, progress=steps.next())
     moved: Shift | None = None
     near: Nearness | None = None
-    leaked: int | None = None
+    leaked, natural = None, 0.0
     if asked is not None:
         moved = shift(past, asked, similarity)
         near = nearness(past, asked, similarity, seed=seed, threads=threads, progress=steps.next())
-        leaked = sets.leaked
+        leaked, natural = sets.leaked, natural_share(sets)
     carried: TransportDistance | None = None
     notes = [*sets.notes]
     if distances:
@@ -159,16 +172,18 @@ def judge_bank(
         except (ImportError, NoOptimum) as error:
             notes.append(f"Earth mover's distances are left out: {error}")
     return BankReport(
-        len(past),
-        len(distinct(sets.hashes["bank"])),
+        len(sets.bank),
+        len(once(sets.hashes["bank"])),
         len(gallery),
-        None if asked is None else len(asked),
+        None if sets.queries is None else len(sets.queries),
         covered,
         moved,
         near,
         leaked,
         carried,
         tuple(notes),
+        natural,
+        "distinct" if both.distinct else "as given",
     )
 
 
@@ -185,6 +200,19 @@ def _size(report: BankReport) -> str:
     limits = f"; under {TINY_BANK_QUERIES} it is tiny, under {SMALL_BANK_QUERIES:,} small"
     few = report.distinct < SMALL_BANK_QUERIES
     return f"for {report.items:,} items, {ratio:,.1f} per item{limits if few else ''}"
+
+
+def _repeats(report: BankReport) -> str:
+    said = "bank queries that repeat an earlier one"
+    return f"{said}; below, each query counts once" if report.compared == "distinct" else said
+
+
+def _leaked(report: BankReport) -> str:
+    said = f"of {report.queries:,} queries are also in the bank"
+    if not report.natural:
+        return said
+    most = "all" if report.natural == 1 else f"up to {report.natural:.1%}"
+    return f"{said}; {most} may be, since queries repeat themselves here"
 
 
 def _coverage(one: Coverage) -> list[tuple[str, str, str]]:

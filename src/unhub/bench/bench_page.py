@@ -11,7 +11,7 @@ from unhub.bench.bench_run import BenchRun
 from unhub.bench.bench_table import BenchTable, bench_table
 from unhub.bench.published import published
 from unhub.files.container import check_replaceable
-from unhub.reports.markup import Child, Markup, breakable, table, tag
+from unhub.reports.markup import Child, Markup, breakable, join, table, tag
 from unhub.reports.report import PAGE_MARK
 from unhub.reports.report_page import page_of, section
 
@@ -57,18 +57,28 @@ def _lead(run: BenchRun) -> str:
 
 def _direction(run: BenchRun, direction: str) -> Markup:
     heads, rows = run.cells(direction)
-    lines: list[list[Child]] = [[breakable(row[0]), *row[1:]] for row in rows]
-    return section(f"Direction {direction}", tag("div", table([*heads], lines), kind="card"))
+    far, distances = run.distance_cells(direction)
+    beside = [tag("h3", "Earth mover's distances"), _card(far, distances)] if distances else []
+    return section(f"Direction {direction}", _card(heads, rows), *beside)
 
 
 def _published(one: BenchTable) -> Markup:
-    heads, rows = one.cells()
-    lines: list[list[Child]] = [[*row] for row in rows]
-    return section(
-        f"{one.paper}:{one.table}",
-        tag("div", table([*heads], lines), kind="card"),
-        *(tag("p", note, kind="note") for note in one.notes),
-    )
+    notes = (tag("p", note, kind="note") for note in one.notes)
+    return section(f"{one.paper}:{one.table}", _card(*one.cells()), *notes)
+
+
+def _card(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    """Return a table of text; no word is broken, and what is in brackets stands below."""
+    lines: list[list[Child]] = [[breakable(row[0]), *map(_cell, row[1:])] for row in rows]
+    return tag("div", table([tag("span", head, kind="whole") for head in heads], lines), kind="card")
+
+
+def _cell(cell: str) -> Child:
+    for bracket in ("[", "("):
+        value, found, rest = cell.partition(f" {bracket}")
+        if found:
+            return join(value, tag("span", f"{bracket}{rest}", kind="range"))
+    return cell
 
 
 def _made(run: BenchRun) -> Markup:
@@ -76,9 +86,12 @@ def _made(run: BenchRun) -> Markup:
     versions = dict.fromkeys(
         ", ".join(f"{name} {version}" for name, version in case.get("versions", {}).items()) for case in run.cases
     )
+    chosen = dict.fromkeys(case["choice"]["part"] for case in run.cases if case.get("choice"))
+    official = content["official"].items()
     facts = {
         "vectors": content["source"],
-        "official counts": ", ".join(f"{part} {a:,} x {b:,}" for part, (a, b) in content["official"].items()),
+        "settings chosen on": ", ".join(chosen) or "nothing: every method has one setting",
+        "official counts": ", ".join(f"{part} {items:,} items, {asked:,} queries" for part, (items, asked) in official),
         "versions": "; ".join(filter(None, versions)),
     }
     rows: list[list[Child]] = [[name, tag("code", value)] for name, value in facts.items() if value]

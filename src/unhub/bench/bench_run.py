@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from unhub.bench.encoder_vectors import EncoderVectors
+from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
-from unhub.bench.problems import BenchData, BenchSource, directions_of
+from unhub.bench.problems import TEST, BenchData, BenchSource, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
-from unhub.bench.ready_vectors import ReadyVectors
-from unhub.bench.result_file import CASES, EMBEDDINGS, ResultFile, interval_of, result_path
+from unhub.bench.result_file import CASES, CHOICES, FOLDS, ResultFile, interval_of, result_path
 from unhub.bench.running import BenchSettings, Running
+from unhub.bench.sources.choose_source import check_one, known_banks, source_of
+from unhub.bench.sources.vector_source import VectorSource
+from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import DataSet
 from unhub.embed.encoder import Encoder
-from unhub.embed.encoder_loading import load_encoder
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import parse_measures
 
 IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
+
+
+DISTANCES = {
+    "bank_items": "bank to items",
+    "bank_both": "bank to items and bank items",
+    "bank_queries": "bank to queries",
+    "queries_items": "queries to items",
+    "halves": "queries to queries",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +68,28 @@ class BenchRun:
         """Return the case of the raw ranking in a direction."""
         return next(one for one in self.cases if (one["direction"], one["method"]) == (direction, RAW))
 
+    def distance_cells(self, direction: str) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text of the earth mover's distances of each bank; no rows without any."""
+        heads = ["bank", *DISTANCES.values(), "rows"]
+        found = {
+            (case["bank"], case["seed"]): case["distances"]
+            for case in self.cases
+            if case["direction"] == direction and case.get("distances")
+        }
+        return heads, [_distance_line(bank, seed, one) for (bank, seed), one in found.items()]
+
     def cells(self, direction: str) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text for a direction: measures, the gain by the first one, skewness."""
         cases = [case for case in self.cases if case["direction"] == direction]
         measures = list(self.raw(direction)["values"])
         first = parse_measures(measures[0])[0]
-        heads = ["setting", "bank", *measures, first.gain, "skewness"]
-        return heads, [_line(case, measures) for case in cases]
+        area = f" of {first}"
+        areas = [area] if any(_area(case, area) for case in cases) else []
+        heads = ["setting", "bank", *measures, *(f"AUC{one}" for one in areas), first.gain, "skewness"]
+        return heads, [_line(case, measures, areas) for case in cases]
 
 
+@shows_progress
 def bench_run(
     data: DataSet,
     work: str | os.PathLike[str],
@@ -85,7 +108,7 @@ def bench_run(
     seed: int = 0,
     device: str | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> BenchRun:
     """Measure every method with every bank in every direction, and keep each case in the work folder when it is done.
 
@@ -97,6 +120,7 @@ def bench_run(
     training part is a bank by their name.
     A case that is done is not done again, unless its vectors have changed.
     """
+    progress = called(progress)
     check_seed(seed)
     folder = Path(work)
     protocol = protocol_of(paper, data.name, data.split)
@@ -114,31 +138,19 @@ def bench_run(
         seed,
         threads,
     )
-    others = {f"{one.name}/train": one.parts["train"] for one in banks_from if "train" in one.parts}
-    known = replace(data, banks={**data.banks, **others})
+    known = known_banks(data, banks_from)
     sources = [name for name, given in (("encoder", encoder), ("embeddings", embeddings), ("matrix", matrix)) if given]
-    if len(sources) != 1:
-        raise ArgumentError(
-            "encoder",
-            "embeddings and matrix are all absent" if not sources else f"and others are given: {', '.join(sources)}",
-            "give one of encoder, embeddings and matrix",
-        )
+    check_one(sources, "encoder, embeddings and matrix")
     if bank_matrix and matrix is None:
         raise ArgumentError("bank_matrix", "is given without matrix", "give the matrix of the test queries too")
-    source: BenchSource
+    vectors: VectorSource | None = None
     if matrix is not None:
-        source, name = (
-            MatrixData.of(known, matrix, bank_matrix),
-            model or Path(os.fspath(matrix).partition("#")[0]).stem,
-        )
-    elif embeddings is not None:
-        found = ReadyVectors.of(embeddings, model)
-        source, name = BenchData(known, found, progress), found.name
+        name = model or Path(os.fspath(matrix).partition("#")[0]).stem
     else:
-        loaded = encoder if isinstance(encoder, Encoder) else load_encoder(str(encoder), device=device)
-        name = model or loaded.identity["name"]
-        place = folder / EMBEDDINGS
-        source = BenchData(known, EncoderVectors(loaded, place, f"{data.name}-{data.split}", name), progress)
+        vectors = source_of(data, folder, encoder, embeddings, model, device)
+        name = vectors.name
+    # Nothing reads media files where vectors or a matrix are ready.
+    notes = [note for note in data.notes if encoder or note not in data.media_notes]
     about = {
         "data_set": data.name,
         "split": data.split,
@@ -150,14 +162,66 @@ def bench_run(
         "data_notes": list(data.notes),
         "notes": [],
     }
-    results = ResultFile(result_path(folder, data.name, data.split, name), about)
+    path = result_path(folder, data.name, data.split, name)
+    if matrix is not None or vectors is None:
+        one_fold = [f"A matrix is of the first of {len(folds_of(data))} test parts."] if len(folds_of(data)) > 1 else []
+        source: BenchSource = MatrixData.of(of_fold(known, TEST), cast("str", matrix), bank_matrix)
+        return _run(source, settings, ResultFile(path, about), [*notes, *one_fold], progress)
+    folds = [fold for fold in folds_of(data) if fold == TEST or _has(vectors, fold, data)]
+    if len(folds) < 2:
+        short = [f"Vectors of one of {len(folds_of(data))} test parts are there."] if len(folds_of(data)) > 1 else []
+        source = BenchData(of_fold(known, TEST), vectors, progress)
+        return _run(source, settings, ResultFile(path, about), [*notes, *short], progress)
+    return _run_folds(known, vectors, folds, settings, ResultFile(path, about), notes, progress)
+
+
+def _has(vectors: VectorSource, fold: str, data: DataSet) -> bool:
+    """Say whether there are vectors of both sides of a fold."""
+    part = data.parts[fold]
+    return vectors.has(fold, "items", part.items) and vectors.has(fold, "queries", part.queries)
+
+
+def _run(
+    source: BenchSource, settings: BenchSettings, results: ResultFile, notes: Sequence[str], progress: Progress | None
+) -> BenchRun:
     running = Running(source, settings, results, progress)
-    # Nothing reads media files where vectors or a matrix are ready.
-    running.run([note for note in data.notes if encoder or note not in data.media_notes])
+    running.run(notes)
     return BenchRun(results.path, results.content, settings.paper, running.reused, running.measured)
 
 
-def _line(case: Mapping[str, Any], measures: Sequence[str]) -> list[str]:
+def _run_folds(
+    data: DataSet,
+    vectors: VectorSource,
+    folds: Sequence[str],
+    settings: BenchSettings,
+    results: ResultFile,
+    notes: Sequence[str],
+    progress: Progress | None,
+) -> BenchRun:
+    """Run every fold by itself, and write the means over them; what is chosen for the first serves all."""
+    steps, runs = Steps(progress, len(folds)), list[BenchRun]()
+    path = results.path
+    results.content[CASES] = []  # means of other vectors must not outlive a run that is stopped
+    results.write()
+    for fold in folds:
+        held = ResultFile(path.parent / FOLDS / f"{path.stem}-{fold}.json", results.content)
+        if runs:
+            held.content[CHOICES] = runs[0].content[CHOICES]
+            held.write()
+        look = steps.next()
+        source = BenchData(of_fold(data, fold), FoldVectors(vectors, fold), look)
+        runs.append(_run(source, settings, held, notes, look))
+    every = len(folds_of(data))
+    said = f"Every figure is the mean over {len(folds)} test parts" + ("" if len(folds) == every else f" of {every}")
+    found = [note for one in runs for note in one.content["notes"]]
+    results.content[CASES] = mean_cases([one.content for one in runs])
+    results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
+    results.write()
+    reused, measured = sum(one.reused for one in runs), sum(one.measured for one in runs)
+    return BenchRun(path, results.content, settings.paper, reused, measured)
+
+
+def _line(case: Mapping[str, Any], measures: Sequence[str], areas: Sequence[str]) -> list[str]:
     """Return a case as text; an interval for the first measure and for the gain alone, to keep the table narrow."""
     values, gain = case["values"], case["gains"].get(measures[0])
     together = f" ({case['together']} queries)" if case["together"] > 1 else ""
@@ -167,9 +231,23 @@ def _line(case: Mapping[str, Any], measures: Sequence[str]) -> list[str]:
         f"{case['spec']}{together}",
         f"{case['bank']}{drawn}",
         *(str(interval_of(values[name])) if name == measures[0] else _number(values, name) for name in measures),
+        *(_area(case, one) for one in areas),
         f"{interval_of(gain):+.2f}" if gain else "",
         f"{hubness['skewness']:.2f}" if hubness else "",
     ]
+
+
+def _distance_line(bank: str, seed: int, found: Mapping[str, Any]) -> list[str]:
+    """Return the distances of a bank as text, and of how many rows of each set they are."""
+    drawn = f" (seed {seed})" if BankChoice.of(bank).drawn else ""
+    values = ("" if found[name] is None else f"{found[name]:.3f}" for name in DISTANCES)
+    return [f"{bank}{drawn}", *values, f"{found['rows']:,}"]
+
+
+def _area(case: Mapping[str, Any], ending: str) -> str:
+    """Return the area under the curve from one query to those of a case, where it has one."""
+    name = f"AUC_{case['together']}{ending}"
+    return str(interval_of(case["values"][name])) if name in case["values"] else ""
 
 
 def _number(values: Mapping[str, Any], name: str) -> str:

@@ -13,9 +13,10 @@ from unhub.bench.problems import TEST
 from unhub.bench.protocols import PAPERS, BankChoice
 from unhub.bench.published import CITED, Figure, published
 from unhub.bench.result_file import CASES, every_result, interval_of
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, unknown
 from unhub.evaluation.confidence import Interval
-from unhub.evaluation.tables import as_text, counted
+from unhub.evaluation.tables import Tabled, counted
+from unhub.html_tables import Table
 from unhub.studies.seeds import Spread
 
 # What a paper calls a model that can be had under another name.
@@ -36,6 +37,7 @@ class TableLine:
     measured: with its 95% interval, or over several random banks the mean with one standard deviation on either side;
     None if it has not been run. banks: over how many random banks. spec: the settings that were used. split, size:
     what it was measured on, and how many queries and items, if that is known. official: how many there should be.
+    model: that was measured.
     """
 
     figure: Figure
@@ -46,6 +48,11 @@ class TableLine:
     split: str = ""
     size: tuple[int, int] | None = None
     official: tuple[int, int] | None = None
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether another model than that of the published figure was measured."""
+        return bool(self.model) and not _same_model(self.figure.model, self.model)
 
     @property
     def partial(self) -> bool:
@@ -76,16 +83,21 @@ class TableLine:
             "measured_size": self.size,
             "official_size": self.official,
             "partial": self.partial,
+            "stands_in": self.stands_in,
         }
 
 
 @dataclass(frozen=True, eq=False)
-class BenchTable:
-    """A table of a paper; a line for each published figure, in the order of the paper."""
+class BenchTable(Tabled):
+    """A table of a paper; a line for each published figure, in the order of the paper.
+
+    others: data sets of the table, each with a model that they were run by and that the table does not have.
+    """
 
     paper: str
     table: str
     lines: tuple[TableLine, ...]
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def run(self) -> tuple[TableLine, ...]:
@@ -102,11 +114,18 @@ class BenchTable:
         if partial := sum(one.partial for one in self.run):
             lines = counted(partial, "line is", "lines are")
             notes.append(f"{lines} of other queries and items than the official split, so not of the published ones.")
+        if any(one.stands_in for one in self.run):
+            notes.append("Where a model is 'A, by B', B was measured, and the published figures are of A.")
         if absent:
             one = absent[0]
             bank = f" with the bank {one.bank}" if one.bank else ""
             example = f"for example {one.method}{bank} by {one.model} on {one.data_set}"
             notes.append(f"{counted(len(absent), 'figure has', 'figures have')} not been measured, {example}.")
+        for data_set, model in self.others if absent else ():
+            notes.append(
+                f"{data_set} was run by {model}, which is no model of this table. To put it beside the figures of one, "
+                f'name that one: --model "{absent[0].model}={model}".'
+            )
         return tuple(notes)
 
     def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
@@ -121,12 +140,12 @@ class BenchTable:
             rows.append(
                 [
                     f"{figure.data_set} {figure.split}".strip(),
-                    figure.model,
+                    f"{figure.model}, by {line.model}" if line.stands_in else figure.model,
                     figure.direction,
                     f"{figure.method}{together}",
                     figure.bank,
                     figure.measure,
-                    "not run" if line.measured is None else str(line.measured),
+                    _measured(line),
                     f"{figure.value:g}{spread}",
                     "" if line.difference is None else f"{line.difference:+.2f}",
                     _inside(line),
@@ -144,25 +163,42 @@ class BenchTable:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        return "\n".join([as_text(*self.cells()), *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [self.cells(), *self.notes]
 
 
-def bench_table(name: str, work: str | os.PathLike[str]) -> BenchTable:
-    """Return a table of a paper, such as `nnn:1`, `dbsn:A5` or `mqvr:fig6b`, with what `bench_run` has measured."""
+def bench_table(name: str, work: str | os.PathLike[str], model: Mapping[str, str] | None = None) -> BenchTable:
+    """Return a table of a paper, such as `nnn:1`, `dbsn:A5` or `mqvr:fig6b`, with what `bench_run` has measured.
+
+    model: for a model of the table, another one whose runs are to stand beside its figures.
+    """
     paper, colon, table = name.partition(":")
     if not colon or not paper or not table:
         remedy = f"write PAPER:TABLE, for example nnn:1; the papers are {', '.join(CITED)}"
         raise ArgumentError("table", f"{name!r} names no table", remedy)
     figures = published(paper, table)
-    results = list(every_result(Path(work)))
-    return BenchTable(paper, table, tuple(line_of(figure, results) for figure in figures))
+    results, instead = list(every_result(Path(work))), dict(model or {})
+    known, run = (dict.fromkeys(one.model for one in figures), dict.fromkeys(one["model"] for one in results))
+    for printed, measured in instead.items():
+        if printed not in known:
+            raise unknown("model", printed, known, f"models of {name}")
+        if measured not in run:
+            raise unknown("model", measured, run, "models that have been run")
+    lines = tuple(line_of(figure, results, instead.get(figure.model)) for figure in figures)
+    of_table = dict.fromkeys(one.data_set for one in figures)
+    matched = {*instead.values(), *(one for one in run if any(_same_model(figure, one) for figure in known))}
+    others = [(one["data_set"], one["model"]) for one in results if one["data_set"] in of_table]
+    return BenchTable(paper, table, lines, tuple(one for one in dict.fromkeys(others) if one[1] not in matched))
 
 
-def line_of(figure: Figure, results: Sequence[Mapping[str, Any]]) -> TableLine:
-    """Return a figure with what was measured for it by the paper's protocol, or else by the default one."""
+def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> TableLine:
+    """Return a figure with what was measured for it by the paper's protocol, or else by the default one.
+
+    model: whose runs to take; by default those of the model that the figure is of.
+    """
     for content in results:
-        if not _same_data(figure, content) or not _same_model(figure.model, content["model"]):
+        measured = content["model"]
+        if not _same_data(figure, content) or not (measured == model if model else _same_model(figure.model, measured)):
             continue
         for paper in (figure.paper, ""):
             cases = [case for case in content[CASES] if case["paper"] == paper and _same_case(figure, case)]
@@ -177,7 +213,7 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]]) -> TableLine:
                     joined(values),
                     len(values),
                     last["spec"],
-                    content["model"],
+                    measured,
                     content["split"],
                     size,
                     _official(content, figure.direction),
@@ -205,9 +241,16 @@ def joined(values: Sequence[Interval]) -> Interval:
     return Interval(spread.mean, spread.mean - apart, spread.mean + apart)
 
 
+def _measured(line: TableLine) -> str:
+    """Return the measured value, with its interval if there is one."""
+    if line.measured is None:
+        return "not run"
+    return str(line.measured) if isfinite(line.measured.low) else f"{line.measured.value:.2f}"
+
+
 def _inside(line: TableLine) -> str:
-    """Say whether the published figure is within the interval; nothing where there is none, or for other queries."""
-    if line.measured is None or line.partial or not isfinite(line.measured.low):
+    """Say whether the published figure is within the interval; nothing without one, or for other queries or models."""
+    if line.measured is None or line.partial or line.stands_in or not isfinite(line.measured.low):
         return ""
     return "yes" if line.inside else "no"
 

@@ -48,8 +48,10 @@ class MatrixData:
                 "give a row for each query and a column for each item, in the order of the data set",
             )
         banks = {name: _bank(name, path, items) for name, path in (bank_matrix or {}).items()}
-        note = "A matrix has no validation part, so every method has its default or given parameters."
-        return MatrixData(data, found, banks, [note])
+        notes = ["A matrix has no validation part, so every method has its default or given parameters."]
+        if asked == items:
+            notes.append("The matrix is square, so its shape does not tell queries from items: rows are the queries.")
+        return MatrixData(data, found, banks, notes)
 
     def problem(self, direction: str) -> BenchProblem:
         """Return what is asked; queries and items are numbered."""

@@ -11,7 +11,7 @@ import numpy as np
 from unhub.arrays import Ids, random_positions
 from unhub.banks.sampling import sample_bank
 from unhub.bench.protocols import OWN_QUERIES, BankChoice
-from unhub.bench.vector_source import VectorSource, Which
+from unhub.bench.sources.vector_source import VectorSource, Which
 from unhub.compute.workers import Progress
 from unhub.data.relevance import Relevance
 from unhub.data.similarity import Dense
@@ -191,6 +191,11 @@ class BenchData:
 
     def _part(self, name: str) -> Part:
         held = self.data.parts.get(name) or self.data.banks.get(name)
+        if held is None and "/" in name:
+            other = name.partition("/")[0]
+            raise ArgumentError(
+                "banks", f"has {name!r}, and {other} was not given", f"name its folder: --bank-from {other}=DIR"
+            )
         if held is None:
             raise unknown("banks", name, list(dict.fromkeys([*self.data.banks, OWN_QUERIES])), "banks of this data set")
         return held

@@ -75,7 +75,7 @@ class PaperProtocol:
     measures: beside those of the data set. seeds: how many random banks of a size are drawn. chosen_on: the part that
     settings are chosen on, "val", or "train" for a random part of it of the size of test. sets: how many captions
     are one query. hubness_k: among how many best items hubness is counted. pairs: the methods and banks that go
-    together; if there are none, all do.
+    together; if there are none, all do. distances: whether the earth mover's distances of each bank are measured.
     """
 
     methods: tuple[str, ...]
@@ -87,6 +87,7 @@ class PaperProtocol:
     sets: tuple[int, ...] = ()
     hubness_k: int = 10
     pairs: frozenset[tuple[str, str]] = frozenset()
+    distances: bool = False
 
     def has(self, method: str, bank: str) -> bool:
         """Say whether a method is run with a bank."""
@@ -136,6 +137,7 @@ PAPERS: Mapping[str, PaperProtocol] = {
             **{plan: (f"{plan}:zeros=tied",) for plan in ("otn", "l2n", "hn")},
         },
         ("R@1", "R@5", "R@10", "MdR", "MnR"),
+        distances=True,
     ),
     "mqvr": PaperProtocol((), (), {}, ("R@1", "R@5", "R@10", "MdR", "MnR"), sets=tuple(range(1, 11))),
 }
@@ -162,6 +164,12 @@ def protocol_of(paper: str | None, data_set: str, split: str) -> PaperProtocol:
         measures=tuple(dict.fromkeys((*known.measures, *measured))),
         pairs=frozenset(corrected),
     )
+
+
+def split_of(paper: str | None, data_set: str, usual: str) -> str:
+    """Return the split that a paper publishes figures of; the usual one if it is among them or nothing is known."""
+    splits = dict.fromkeys(one.split for one in published(paper, data_set=data_set)) if paper in PAPERS else {}
+    return usual if not splits or {usual, ""} & {*splits} else next(iter(splits))
 
 
 def methods_of(given: str | Sequence[str], protocol: PaperProtocol) -> tuple[str, ...]:

@@ -17,9 +17,11 @@ from unhub.errors import ArgumentError
 from unhub.evaluation.confidence import Interval
 
 FORMAT = 1
-RESULTS, EMBEDDINGS = "results", "embeddings"  # folders of the work folder
+RESULTS = "results"  # folder of the work folder
+FOLDS = "folds"  # folder of the results of each test part, where there are several
 CASES, CHOICES = "cases", "choices"
 KEY = ("direction", "bank", "seed", "method", "together", "paper")
+ABOUT = ("data_set", "split", "model")  # what a file of results is of
 LIBRARIES = ("unhub", "numpy", "numba")
 
 
@@ -100,17 +102,21 @@ def key_of(case: Mapping[str, Any]) -> CaseKey:
 
 def result_path(work: Path, data_set: str, split: str, model: str) -> Path:
     """Return the file of the results of a data set, split and model in a work folder."""
-    stem = "-".join(re.sub(r"[^\w.]+", "_", one) for one in (data_set, split, model))
-    return work / RESULTS / f"{stem}.json"
+    return work / RESULTS / f"{stem_of(data_set, split, model)}.json"
+
+
+def stem_of(*words: str) -> str:
+    """Return words as the stem of a file's name."""
+    return "-".join(re.sub(r"[^\w.]+", "_", one) for one in words)
 
 
 def read_results(path: Path) -> dict[str, Any]:
     """Read a file of results."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        number = content["format"]
-        for case in (*content[CASES], *content[CHOICES]):
-            key_of(case), case["inputs"]
+        number = int(content["format"])
+        if number <= FORMAT:
+            _check(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"holds {path}, which is not a file of results ({error!r})"
         raise ArgumentError("work", problem, "remove that file, or name another folder") from None
@@ -119,6 +125,16 @@ def read_results(path: Path) -> dict[str, Any]:
         raise ArgumentError("work", problem, "upgrade unhub")
     found: dict[str, Any] = content
     return found
+
+
+def _check(content: Mapping[str, Any]) -> None:
+    """Look up what every file of results has; a name that is absent is an error of the lookup."""
+    for name in ABOUT:
+        content[name]
+    for case in (*content[CASES], *content[CHOICES]):
+        key_of(case), case["inputs"], case["spec"]
+    for case in content[CASES]:
+        case["values"], case["gains"]
 
 
 def every_result(work: Path) -> Iterator[dict[str, Any]]:

@@ -10,24 +10,32 @@ from typing import cast
 
 import numpy as np
 
+from unhub.bench.case_figures import (
+    NO_SOLVER,
+    bias_of,
+    can_measure_distances,
+    chance_of_first,
+    distances_of,
+    over_repetitions,
+    sparsity_of,
+)
 from unhub.bench.choosing import CHOSEN_BY, ChosenSetting, choose_settings, needs_choice, settings_of
 from unhub.bench.problems import BenchBank, BenchProblem, BenchSource, Choosing
-from unhub.bench.protocols import BankChoice, PaperProtocol
-from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile
-from unhub.bench.vector_source import digest_of
+from unhub.bench.protocols import BankChoice, PaperProtocol, split_of
+from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile, interval_of
+from unhub.bench.sources.vector_source import digest_of
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.similarity import Dense
+from unhub.data.vectors import Vectors
 from unhub.evaluation.evaluate import evaluate, row_to_dict
-from unhub.evaluation.group_bias import group_bias
 from unhub.evaluation.inputs import RAW
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
 from unhub.multi.evaluate_sets import evaluate_sets
 
 MOST_PLANNED_PAIRS = 10_000_000  # queries times items, above which the methods that solve a whole batch are left out
-BIAS_PLACES = (6, 10)  # of Chowdhury et al. 2024
 COMBINATIONS = ("sa", "ra", "mf", "ts-wf")  # of several captions, untrained
 
 
@@ -71,6 +79,7 @@ class Running:
             # All banks first: what is missing is said before anything is measured.
             banks = list(self._made(several, direction, problem))
             self._raw(direction, problem, inputs, steps)
+            self._left_out += self._beside_chance(direction, problem, inputs)
             for given in banks:
                 self._bank(direction, problem, given, inputs, steps)
             self._plans(direction, problem, inputs, steps)
@@ -97,7 +106,11 @@ class Running:
             choices = tuple(map(BankChoice.of, self.settings.protocol.banks or there))
             absent = [one.text for one in choices if not {one.part, one.text} & {*there}]
             if absent:
-                self._left_out.append(f"Banks of the paper that are not there for {direction}: {', '.join(absent)}.")
+                of_others = any("/" in one for one in absent)
+                how = "; one of another data set comes by --bank-from NAME=DIR" if of_others else ""
+                self._left_out.append(
+                    f"Banks of the paper that are not there for {direction}: {', '.join(absent)}{how}."
+                )
             choices = tuple(one for one in choices if one.text not in absent)
         first = self.settings.seed
         return [(one, first + more) for one in choices or () for more in range(self.settings.seeds if one.drawn else 1)]
@@ -123,6 +136,18 @@ class Running:
             began = time.perf_counter()
             self._add(key, inputs, {"spec": RAW, **self._measured(problem, None, began, progress)})
 
+    def _beside_chance(self, direction: str, problem: BenchProblem, inputs: str) -> list[str]:
+        """Return a remark where the raw ranking of given vectors is no better than chance, as in a wrong order."""
+        raw = self.results.done(CaseKey(direction, paper=self.settings.paper), inputs)
+        found = (raw or {"values": {}})["values"].get(CHOSEN_BY)
+        if found is None or self.results.content.get("source") == "encoder":
+            return []
+        chance = chance_of_first(problem)
+        if interval_of(found).low > chance:
+            return []
+        said = f"Raw {CHOSEN_BY} for {direction} is {interval_of(found)}, and chance alone gives {chance:.2g}"
+        return [f"{said}: check that the rows are in the order of the data set."]
+
     def _bank(
         self, direction: str, problem: BenchProblem, given: tuple[BankChoice, int, BenchBank], inputs: str, steps: Steps
     ) -> None:
@@ -140,6 +165,7 @@ class Running:
             method: key for method, key in keys.items() if not self._is_done(key, f"{of_bank} {tried[method]}".strip())
         }
         chosen = self._chosen(missing, tried, on, steps)
+        distances = self._distances(problem, bank) if missing else None
         for method, key in missing.items():
             began = time.perf_counter()
             setting = chosen.get(method)
@@ -152,9 +178,18 @@ class Running:
                 "bank_queries": bank.size,
                 "bank_items": None if bank.items is None else len(bank.items),
                 "choice": None if setting is None or setting.tried == 1 else asdict(setting),
+                "distances": distances,
             }
             made_of = f"{of_bank} {tried[method]}".strip()
             self._add(key, made_of, {**about, **self._measured(problem, fitted, began)})
+
+    def _distances(self, problem: BenchProblem, bank: BenchBank) -> dict[str, object] | None:
+        """Return the earth mover's distances of a bank, where the protocol has them."""
+        if not self.settings.protocol.distances:
+            return None
+        if not can_measure_distances():
+            self._left_out.append(NO_SOLVER)
+        return distances_of(problem, bank, self.settings.seed)
 
     def _methods(self, choice: BankChoice, bank: BenchBank) -> Iterator[str]:
         """Yield the methods that can be fitted on a bank; what is left out is noted."""
@@ -226,7 +261,9 @@ class Running:
                 continue
             began = time.perf_counter()
             fitted = self._fit(problem, None, spec, look)
-            self._add(key, of_spec, {"spec": spec, "choice": None, **self._measured(problem, fitted, began)})
+            measured = self._measured(problem, fitted, began)
+            values = {**cast("dict[str, object]", measured["values"]), **sparsity_of(problem, fitted)}
+            self._add(key, of_spec, {"spec": spec, "choice": None, **measured, "values": values})
 
     def _sets(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
         """Measure several captions as one query, where the protocol does."""
@@ -237,7 +274,7 @@ class Running:
         most = int(np.bincount(truth.positions).max())  # captions of one item
         if most < 2:
             if direction == self.source.data.protocol.directions[0]:
-                self._left_out.append("Every item has one caption here, so several cannot be one query.")
+                self._left_out.append(self._single_captions())
             return
         look = steps.next()
         keys = {
@@ -246,27 +283,43 @@ class Running:
             for size in sizes
             if size <= most
         }
-        if all(self._is_done(key, inputs) for key in keys.values()):
-            return
+        made_of = f"{inputs} drawn with seed {self.settings.seed}"
+        if not all(self._is_done(key, made_of) for key in keys.values()):
+            self._measure_sets(problem, direction, sorted({size for _, size in keys}), made_of, look)
+        for key in keys.values():
+            self._left_out += (self.results.done(key, made_of) or {}).get("notes", [])
+
+    def _measure_sets(
+        self, problem: BenchProblem, direction: str, sizes: Sequence[int], made_of: str, progress: Progress | None
+    ) -> None:
+        """Measure every size and combination, and keep a case for each."""
+        texts, items = cast("Vectors", problem.queries), cast("Vectors", problem.items)
         found = evaluate_sets(
-            problem.queries,
-            problem.items,
+            texts,
+            items,
             problem.relevance,
-            [size for size in sizes if size <= most],
+            sizes,
             combine=COMBINATIONS,
             measures=self.settings.measures,
             seed=self.settings.seed,
             threads=self.settings.threads,
-            progress=look,
+            progress=progress,
         )
         for row in found.rows:
             key = CaseKey(direction, "", 0, row.combination, row.size, self.settings.paper)
             areas = [one for one in found.areas if (one.combination, one.size) == (row.combination, row.size)]
-            values = {name: one.to_dict() for name, one in row.values.items()}
+            values = {name: over_repetitions(row, name) for name in row.values}
             values |= {one.name: one.value.to_dict() for one in areas}
-            counts = {"asked": len(problem.queries), "items": len(problem.items)}
+            counts = {"asked": len(texts), "items": len(items), "targets": found.targets[row.size]}
             about = {"spec": row.combination, "values": values, "gains": {}, "spread": row.spread}
-            self._add(key, inputs, {**about, **counts})
+            self._add(key, made_of, {**about, **counts, "draws": found.draws.count, "notes": list(found.notes)})
+
+    def _single_captions(self) -> str:
+        """Say that items have one caption each, and which split of the data set has more."""
+        data, paper = self.source.data, self.settings.paper
+        usual = split_of(paper, data.name, data.split)
+        other = "" if usual == data.split else f"; the split {usual}, which the paper uses, has more"
+        return f"Every item has one caption here, so several cannot be one query{other}."
 
     def _fit(self, problem: BenchProblem, bank: BenchBank | None, spec: str, progress: Progress | None) -> Correction:
         if problem.items is None:
@@ -299,7 +352,7 @@ class Running:
         )
         row = row_to_dict(found.rows[-1])
         del row["name"]
-        values = {**cast("dict[str, object]", row["values"]), **self._bias(problem, correction)}
+        values = {**cast("dict[str, object]", row["values"]), **bias_of(problem, correction, self.settings.threads)}
         counts = {"asked": problem.shape[0], "queries": len(found.query_ids), "items": found.items}
         return {
             **row,
@@ -308,17 +361,6 @@ class Running:
             "notes": list(found.notes),
             "seconds": round(time.perf_counter() - began, 3),
         }
-
-    def _bias(self, problem: BenchProblem, correction: Correction | None) -> dict[str, object]:
-        """Return how much the ranking favours the second group of items, where there are two; it has no interval."""
-        if len(problem.groups) != 2 or problem.items is None:
-            return {}
-        first, second = (np.intersect1d(ids, problem.items.ids) for ids in problem.groups)
-        found = {
-            n: group_bias(problem.queries, problem.items, second, first, correction, n, threads=self.settings.threads)
-            for n in BIAS_PLACES
-        }
-        return {f"bias@{n}": {"value": one.bias, "low": None, "high": None} for n, one in found.items()}
 
     def _is_done(self, key: CaseKey, inputs: str) -> bool:
         done = self.results.done(key, inputs) is not None

@@ -76,6 +76,14 @@ def _interrupt(number: int, frame: object) -> None:
     raise Interrupted
 
 
+def _interrupt_thread(main: int) -> None:
+    """Send ctrl-C to the main thread; where the system allows it by a signal, which also ends a sleep or a wait."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
+
+
 def _interrupting_again(
     other: Callable[[sys.UnraisableHookArgs], object],
 ) -> Callable[[sys.UnraisableHookArgs], object]:
@@ -84,7 +92,7 @@ def _interrupting_again(
     def look(dropped: sys.UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
             # From another thread, which runs once this hook has returned: what is raised in a hook is dropped too.
-            _thread.start_new_thread(_thread.interrupt_main, ())
+            _thread.start_new_thread(_interrupt_thread, (_thread.get_ident(),))
         else:
             other(dropped)
 

@@ -17,21 +17,36 @@ from unhub.errors import ArgumentError
 if TYPE_CHECKING:
     from unhub.datasets.dataset import DataSet
 
+DataSetName = Annotated[str, typer.Argument(metavar="NAME", help="A data set: see `unhub datasets`.")]
+DataFolder = Annotated[Path, typer.Option(help="Folder of the data set, in its official layout.")]
+SplitName = Annotated[str | None, typer.Option(help="Split of the data set (default: the paper's, or its first).")]
+EncoderModel = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="An encoder to embed with, as in `unhub embed --model`.")
+]
+ReadyFolder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of ready embeddings: test-items.npy, test-queries.npy, train-..."),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="Name of the model in tables (default: that of the encoder, folder or file).")
+]
+BanksFrom = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=DIR", help="Another data set, whose training part is a bank, NAME/train; repeatable."),
+]
+EmbedDevice = Annotated[
+    str | None, typer.Option(help="Device to embed on, such as cpu or cuda:1 (default: a GPU if there is one).")
+]
 Work = Annotated[Path, typer.Option(help="Folder for embeddings and results; it is made if it is absent.")]
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set: see `unhub datasets`.")],
-    data: Annotated[Path, typer.Option(help="Folder of the data set, in its official layout.")],
+    name: DataSetName,
+    data: DataFolder,
     work: Work,
-    split: Annotated[str | None, typer.Option(help="Split of the data set (default: its first).")] = None,
-    encoder: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="An encoder to embed with, as in `unhub embed --model`.")
-    ] = None,
-    embeddings: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of ready embeddings: test-items.npy, test-queries.npy, train-..."),
-    ] = None,
+    split: SplitName = None,
+    encoder: EncoderModel = None,
+    embeddings: ReadyFolder = None,
     matrix: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A ready matrix of test similarities, queries x items.")
     ] = None,
@@ -42,9 +57,7 @@ def run(
             help="With --matrix: similarities of a bank, bank queries x items, for example train=FILE; repeatable.",
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model in tables (default: that of the encoder, folder or file).")
-    ] = None,
+    model: ModelName = None,
     paper: Annotated[
         str | None, typer.Option(help="Follow the protocol of a paper: qbnorm, nnn, dbsn or mqvr.")
     ] = None,
@@ -59,19 +72,12 @@ def run(
             "(default: those of the paper, or all)."
         ),
     ] = None,
-    bank_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=DIR", help="Another data set, whose training part is a bank, NAME/train; repeatable."
-        ),
-    ] = None,
+    bank_from: BanksFrom = None,
     seeds: Annotated[
         int | None, whole_number(1, help="Number of random banks of each size (default: that of the paper, or 1).")
     ] = None,
     seed: Seed = 0,
-    device: Annotated[
-        str | None, typer.Option(help="Device to embed on, such as cpu or cuda:1 (default: a GPU if there is one).")
-    ] = None,
+    device: EmbedDevice = None,
     threads: Threads = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An .html page to write, with every figure.")
@@ -84,6 +90,7 @@ def run(
     from unhub import datasets
     from unhub.bench.bench_page import check_page, tables_of, write_page
     from unhub.bench.bench_run import bench_run
+    from unhub.bench.protocols import split_of
 
     given = [one for one in (encoder, embeddings, matrix) if one is not None]
     if len(given) != 1:
@@ -92,7 +99,8 @@ def run(
     if report is not None:
         with argument("--report", "path"):
             check_page(report, overwrite)
-    loaded = datasets.load(name, data, split)
+    usual = datasets.loading.find(name).splits[0]
+    loaded = datasets.load(name, data, split or split_of(paper, name, usual))
     others = _others(bank_from or ())
     matrices = dict(_named(one, "--bank-matrix", "train=similarity.npy") for one in bank_matrix or ())
     continuing = saying_how_to_continue(lambda: "run the same command again to continue")
@@ -125,15 +133,69 @@ def run(
         echo(direction)
         show(found.cells(direction))
         echo()
+        heads, rows = found.distance_cells(direction)
+        if rows:
+            echo(f"{direction}, earth mover's distances")
+            show((heads, rows))
+            echo()
     if not quiet:
         brackets = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
         counts = f"{found.measured:,} cases measured, {found.reused:,} were there; they are in {found.path}."
         tell(brackets, *found.notes, counts, *([f"Wrote {report}."] if report is not None else []))
 
 
+def files(
+    name: DataSetName,
+    data: DataFolder,
+    work: Work,
+    split: SplitName = None,
+    encoder: EncoderModel = None,
+    embeddings: ReadyFolder = None,
+    model: ModelName = None,
+    bank_from: BanksFrom = None,
+    device: EmbedDevice = None,
+    quiet: NoNotes = False,
+    as_json: Json = False,
+) -> None:
+    """Write the vectors, texts and answers of a data set as files that every other command reads."""
+    from unhub import datasets
+    from unhub.bench.bench_files import bench_files
+
+    given = [one for one in (encoder, embeddings) if one is not None]
+    if len(given) != 1:
+        raise ArgumentError("--encoder", f"and --embeddings: {len(given) or 'none'} given", "give one of them")
+    loaded, others = datasets.load(name, data, split), _others(bank_from or ())
+    continuing = saying_how_to_continue(lambda: "run the same command again to continue")
+    with continuing, progress(f"files of {name}", quiet) as advance:
+        found = bench_files(
+            loaded,
+            work,
+            encoder=encoder,
+            embeddings=embeddings,
+            model=model,
+            banks_from=others,
+            device=device,
+            progress=advance,
+        )
+    if as_json:
+        echo_json({"folder": str(found.folder), "files": list(found.names), "notes": list(found.notes)})
+        return
+    for one in found.names:
+        echo(str(found.folder / one))
+    if not quiet:
+        tell(*found.notes)
+
+
 def table(
     name: Annotated[str, typer.Argument(metavar="PAPER:TABLE", help="A table of a paper, such as nnn:1 or dbsn:A5.")],
     work: Work,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PUBLISHED=MEASURED",
+            help="Put the runs of a model beside the figures of another, for example CLIP4Clip=mine; repeatable.",
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show also the figures that have not been measured.")] = False,
     quiet: NoNotes = False,
     as_json: Json = False,
@@ -141,7 +203,8 @@ def table(
     """Print a table of a paper from what has been run: measured, published, difference and interval."""
     from unhub.bench.bench_table import bench_table
 
-    found = bench_table(name, work)
+    models = dict(_named(one, "--model", "CLIP4Clip=mine", "two models") for one in model or ())
+    found = bench_table(name, work, models)
     if as_json:
         echo_json(found.to_dict())
         return
@@ -163,9 +226,9 @@ def _others(given: Sequence[str]) -> list[DataSet]:
     return found
 
 
-def _named(given: str, option: str, example: str) -> tuple[str, str]:
-    """Return the name and the path of a value of the form NAME=PATH."""
+def _named(given: str, option: str, example: str, what: str = "a name and a path") -> tuple[str, str]:
+    """Return both sides of a value of the form NAME=PATH."""
     name, equals, path = given.partition("=")
     if not (name and equals and path):
-        raise ArgumentError(option, f"is {given!r}", f"write a name and a path, for example {example}")
+        raise ArgumentError(option, f"is {given!r}", f"write {what}, for example {example}")
     return name, path

@@ -14,7 +14,7 @@ from unhub.cli.errors import STOPPED, Command, StoppedByUser
 from unhub.cli.errors import report as report_error
 from unhub.errors import nearest_name
 
-# The module of each command in unhub.cli, and the name of its function there, in the order of `unhub --help`.
+# The module of each command in unhub.cli, and the name of its function there. `unhub --help` shows them by PANELS.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "fit": ("fit", "fit"),
     "search": ("search", "search"),
@@ -27,6 +27,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "extend": ("upkeep", "extend"),
     "merge": ("upkeep", "merge"),
     "remove": ("upkeep", "remove"),
+    "replace": ("upkeep", "replace"),
+    "diff": ("diff", "diff"),
+    "history": ("history", "history"),
     "deploy": ("deploy", "deploy"),
     "switch": ("deploy", "switch"),
     "rollback": ("deploy", "rollback"),
@@ -39,8 +42,26 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "eval": ("evaluate", "evaluate"),
     "report": ("report", "report"),
     "study": ("study", "study"),
+    "watch": ("watch", "watch"),
+    "ab": ("ab", "ab"),
     "multi": ("commands", "multi"),
+    "log": ("commands", "log"),
     "bench": ("commands", "bench"),
+}
+# The parts of `unhub --help`; a command that is in none comes first, under Commands.
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "Correct": ("fit", "search", "tune", "bank", "log", "methods"),
+    "Measure": ("eval", "hubs", "report", "study", "watch", "ab"),
+    "Keep up to date": ("info", "extend", "merge", "remove", "replace", "diff", "history"),
+    "In your engine": ("deploy", "switch", "rollback", "sync", "doctor", "export"),
+    "Show and serve": ("demo", "serve"),
+    "Make vectors": ("embed", "multi"),
+    "The papers": ("datasets", "bench"),
+}
+PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+LOG_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "add": ("log", "add"),
+    "forget": ("log_forget", "forget"),
 }
 MULTI_COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("multi_train", "train"),
@@ -50,6 +71,7 @@ MULTI_COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 BENCH_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("bench", "run"),
+    "files": ("bench", "files"),
     "table": ("bench", "table"),
 }
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -61,12 +83,15 @@ class Commands(TyperGroup):
     known: Mapping[str, tuple[str, str]] = COMMANDS
 
     def list_commands(self, ctx: object) -> list[str]:
-        return [*self.known]
+        panels = [*PANELS] if self.known is COMMANDS else []
+        return sorted(self.known, key=lambda name: panels.index(PANEL_OF[name]) if name in PANEL_OF and panels else -1)
 
     def get_command(self, ctx: object, cmd_name: str) -> Any:  # typer's own class is not exported
         if cmd_name not in self.commands and cmd_name in self.known:
             module, function = self.known[cmd_name]
-            self.commands[cmd_name] = _built(cmd_name, getattr(import_module(f"unhub.cli.{module}"), function))
+            command = _built(cmd_name, getattr(import_module(f"unhub.cli.{module}"), function))
+            command.rich_help_panel = PANEL_OF.get(cmd_name) if self.known is COMMANDS else None
+            self.commands[cmd_name] = command
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -88,18 +113,28 @@ class BenchCommands(Commands):
     known = BENCH_COMMANDS
 
 
+class LogCommands(Commands):
+    """The group of `unhub log`."""
+
+    known = LOG_COMMANDS
+
+
 def _built(name: str, made: Any) -> Any:
     """Return the command of a function, or of a group of commands."""
     if isinstance(made, typer.Typer):
         return typer.main.get_command(made)
+    from unhub.cli.options import with_columns  # here: `unhub --help` does not need it
+
     alone = typer.Typer(add_completion=False, context_settings=CONTEXT_SETTINGS)
-    alone.command(name, cls=Command)(made)
+    alone.command(name, cls=Command)(with_columns(made))
     return typer.main.get_command(alone)
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=CONTEXT_SETTINGS, cls=Commands)
 multi = typer.Typer(name="multi", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=MultiCommands)
 bench = typer.Typer(name="bench", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=BenchCommands)
+
+log = typer.Typer(name="log", add_completion=False, context_settings=CONTEXT_SETTINGS, cls=LogCommands)
 
 
 def _print_version(wanted: bool) -> None:
@@ -125,6 +160,13 @@ def unhub_command(
 @multi.callback(invoke_without_command=True)
 def multi_command(context: typer.Context) -> None:
     """Use several descriptions of one target: train, encode, measure and search."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@log.callback(invoke_without_command=True)
+def log_command(context: typer.Context) -> None:
+    """Keep a bank folder that follows query logs."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

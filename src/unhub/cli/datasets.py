@@ -12,6 +12,7 @@ import typer
 
 from unhub.cli.commands import CONTEXT_SETTINGS, Commands
 from unhub.cli.display import echo, echo_json, table, wrapped
+from unhub.cli.errors import NO
 from unhub.cli.folding import tell
 from unhub.cli.options import Json, Quiet
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from unhub.datasets.described import Download, Known
 
 DATASET_COMMANDS = {"check": ("datasets", "check")}
-MISSING = 1  # the exit code where something is missing that a measurement needs
 LIST_HEADS = ("name", "task, test sizes", "what to download, from where; terms")
 LIST_WIDTHS = (11, 18, 47)  # 80 columns in all
 FILE_HEADS, FILE_WIDTHS = ("file", "where"), {0: 38, 1: 40}
@@ -62,7 +62,7 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Say what of a data set is there, what is missing, and its counts; exit code 1 if the test part is incomplete."""
+    """Say what of a data set is there, what is missing, and its counts; exit code 3 if the test part is incomplete."""
     from unhub.datasets import check as check_folder
 
     found = check_folder(name, data, split)
@@ -71,7 +71,7 @@ def check(
     elif not quiet:
         _show(found)
     if not found.complete:
-        raise typer.Exit(MISSING)
+        raise typer.Exit(NO)
 
 
 def _show(found: Checked) -> None:

@@ -21,7 +21,7 @@ from unhub.cli.folding import show, terminal_width, width_of
 from unhub.cli.inputs import check_outputs
 from unhub.cli.options import Json, Overwrite, Threads, one_argument_of
 from unhub.errors import ArgumentError, optional
-from unhub.evaluation.tables import visible
+from unhub.html_tables import visible
 
 if TYPE_CHECKING:
     from unhub.demo.finding import Answer

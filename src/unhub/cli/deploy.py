@@ -12,7 +12,7 @@ import typer
 
 from unhub.cli import stop_if_interrupted
 from unhub.cli.display import echo, echo_json, progress
-from unhub.cli.errors import argument
+from unhub.cli.errors import NO, argument
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import GivenPath, check_outputs, open_given_store, read_named, read_optional, read_or_open
 from unhub.cli.options import VECTORS, ItemIds, Json, Overwrite, Quiet, Saved, Threads, one_of, vectors
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from unhub.correction import Correction
     from unhub.deploying.deployment import Deployment, Live
     from unhub.stores.store import Store
-
-NO = 3  # exit code: the answer is no
 
 
 class ModeChoice(StrEnum):

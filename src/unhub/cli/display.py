@@ -10,14 +10,16 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from unhub.cli import stop_if_interrupted
-from unhub.evaluation.tables import as_text, visible
+from unhub.evaluation.tables import as_text
+from unhub.html_tables import visible
 
 if TYPE_CHECKING:
+    from unhub.compute.progress import Advance
     from unhub.files.corrections import Manifest, Set
     from unhub.files.models import ModelManifest, TowerManifest
     from unhub.foreseeing import Forecast
@@ -38,31 +40,22 @@ PLAIN = str.maketrans({"─": "-", "…": "."})
 INVISIBLE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class Advance(Protocol):
-    """Moves a progress bar; a label replaces the previous one."""
-
-    def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
-
-
 @contextmanager
 def progress(label: str, quiet: bool) -> Iterator[Advance]:
-    """Yield a function of (done, total) that draws a bar with the time left, if stderr is a terminal.
+    """Yield a function of (done, total) that shows progress on stderr: a bar at a terminal, else a line a minute.
 
     It also raises a ctrl-C that was lost on its way.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda done, total, label=None: stop_if_interrupted()
         return
-    from rich.console import Console
-    from rich.progress import Progress, TimeElapsedColumn
+    from unhub.compute.progress import shown  # here, since it loads numpy
 
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(label, total=None)
+    with shown(label) as show:
 
         def advance(done: int, total: int, label: str | None = None) -> None:
             stop_if_interrupted()
-            bars.update(task, completed=done, total=total, description=label)
+            show(done, total, label)
 
         yield advance
 
@@ -197,7 +190,9 @@ def _tower(saved: TowerManifest) -> str:
 
 
 def _set(saved: Set | None) -> str:
-    return "" if saved is None else f"{saved['count']:,}"
+    if saved is None:
+        return ""
+    return f"{saved['count']:,}" + (f", of weight {saved['weight']:,.6g}" if "weight" in saved else "")
 
 
 def _passes(count: float) -> str:

@@ -15,7 +15,7 @@ from unhub.cli.display import echo, progress, table
 from unhub.cli.errors import argument, saying_how_to_continue
 from unhub.cli.options import Json, one_of, whole_number
 from unhub.errors import ArgumentError
-from unhub.evaluation.tables import visible
+from unhub.html_tables import visible
 
 if TYPE_CHECKING:
     from unhub.embed.embed import Embedded

@@ -1,16 +1,43 @@
-"""A model on the command line: it encodes texts, and items unless `unhub multi encode` already did."""
+"""A model on the command line: it encodes texts that are typed, and vectors unless `unhub multi encode` already did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from unhub.cli.display import echo
+from unhub.cli.errors import argument
 from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from unhub.correction import Correction
     from unhub.data.vectors import Vectors
     from unhub.model import Model
+
+
+def encode_texts(texts: Sequence[str], encoder: str, fitted: Correction, quiet: bool) -> Vectors:
+    """Return the vectors of texts that were typed, by the encoder of this name; the ids are the texts."""
+    import numpy as np
+
+    from unhub.data.vectors import Vectors
+    from unhub.embed.encoder_loading import load_encoder
+
+    twice = next((one for at, one in enumerate(texts) if one in texts[:at]), None)
+    if twice is not None or not all(one.strip() for one in texts):
+        problem = "is empty" if twice is None else f"is given twice: {twice!r}"
+        raise ArgumentError("--query", problem, "give each text once")
+    with argument("--encoder", "model"):
+        model = load_encoder(encoder)
+        rows = model.texts(texts)
+        wanted = fitted.source.dimensions
+        if wanted is not None and rows.shape[1] != wanted:
+            problem = f"gives vectors of {rows.shape[1]} dimensions, the items have {wanted}"
+            raise ArgumentError("--encoder", problem, "name the one that the items were embedded with")
+        long = 0 if quiet else model.count_long(texts)
+    if long:
+        echo(f"unhub: note: {long} of {len(texts)} texts were cut to what {encoder} reads", err=True)
+    return Vectors(np.array(texts), rows)
 
 
 def check_combinations(names: Iterable[str]) -> None:

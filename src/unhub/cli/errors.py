@@ -20,12 +20,16 @@ MISTAKES = (ValueError, FileNotFoundError, PermissionError, IsADirectoryError, N
 MACHINE_FAILURES = (OSError, MemoryError)
 BROKEN_PIPE = 141  # as for a program that the signal ended: 128 + SIGPIPE
 STOPPED = 130  # likewise: 128 + SIGINT
+NO = 3  # the work is done, and the answer is no
 # Arguments of the library whose options have other names.
 RENAMED = {
     "corrections": "correction",
     "exclude": "exclude_self",
     "method": "methods",
+    "logs": "log",
     "methods": "method",
+    "changed": "items",
+    "other_banks": "other_bank",
     "path": "output",
     "runs": "run",
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, show_brief, tell
-from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional
+from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional, refuse
 from unhub.cli.options import (
     MEASURES,
     BankItems,
@@ -27,10 +28,10 @@ from unhub.cli.options import (
     NoNotes,
     On,
     OptionalBank,
+    OptionalRelevance,
     Overwrite,
     Queries,
     QueryIds,
-    RelevanceFile,
     SavedList,
     Threads,
     whole_number,
@@ -40,11 +41,16 @@ from unhub.errors import ArgumentError
 if TYPE_CHECKING:
     from unhub.arrays import Kind
     from unhub.correction import Correction
+    from unhub.data.relevance import Relevance
     from unhub.data.vectors import Vectors
     from unhub.evaluation.evaluate import Evaluation
 
 DEFAULT_METHOD = "is"  # to fit on a bank, as in `unhub fit`
 DEFAULT_SEEDS = 3  # random parts of the bank, if only their size is given
+CLICKED = (
+    "The labels are clicks. People can only click what they were shown, so they favour the ranking of the log; what "
+    "another ranking finds is compared without doubt only by an A/B test (`unhub ab`)."
+)
 REVERSED = "with --reverse, --queries are searched and --items ask"
 REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
 
@@ -52,7 +58,7 @@ REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
 def evaluate(
     items: Items,
     queries: Queries,
-    relevance: RelevanceFile,
+    relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     correction: SavedList = None,
@@ -73,7 +79,8 @@ def evaluate(
         whole_number(2, help="Number of random parts (default: 3); without --bank-size each is half of the bank."),
     ] = None,
     run: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A TREC run of another system; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A TREC run of another system, or a query log; repeatable."),
     ] = None,
     measures: Measures = MEASURES,
     reverse: Annotated[
@@ -101,10 +108,10 @@ def evaluate(
     from unhub.studies.seeds import OverSeeds, over_seeds
 
     parts = {"--bank-size": bank_size, "--seeds": seeds}
-    _refuse({"--bank-items": bank_items}, not method, "there is no --method to fit")
-    _refuse(parts, bank is None, "there is no --bank to draw from")
+    refuse({"--bank-items": bank_items}, "there is no --method to fit", not method)
+    refuse(parts, "there is no --bank to draw from", bank is None)
     drawn = seeds is not None or bank_size is not None
-    _refuse({"--device": device, "--on": on}, drawn, "parts of the bank are fitted without it")
+    refuse({"--device": device, "--on": on}, "parts of the bank are fitted without it", drawn)
     if bank is not None:
         method = method or [DEFAULT_METHOD]
     inputs = (items, queries, relevance, item_ids, query_ids, bank, bank_items, *(correction or ()), *(run or ()))
@@ -112,12 +119,11 @@ def evaluate(
     check_methods(method or [], "--method")
     with argument("--measures", "measure"):
         chosen = parse_measures(measures)
-    with argument("--relevance"):
-        answers = files.read_relevance(relevance)
     with argument("--correction"):
         saved = {str(path): files.load(path, "correction") for path in correction or ()}
     with argument("--run"):
         runs = {str(path): files.read_run(path) for path in run or ()}
+    answers, clicked = _labels(relevance, run or ())
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
     if past is not None and bank_size is not None and bank_size > len(past):
@@ -186,7 +192,7 @@ def evaluate(
             _write_ranks(evaluation, temporary)
     specs = {path: one.spec for path, one in saved.items()}
     if as_json:
-        echo_json({**shown.to_dict(), "corrections": specs})
+        echo_json({**shown.to_dict(), "corrections": specs, **({"labels": [*clicked]} if clicked else {})})
         return
     if isinstance(shown, Evaluation):
         show_brief(shown.cells(), len(chosen))
@@ -198,14 +204,26 @@ def evaluate(
         names = [f"{path} is {spec}." for path, spec in specs.items()]
         half = [f"--bank-size is not given: {size:,} queries are half of the bank."] if halved else []
         roles = [f"{REVERSED.capitalize()}: below, items are what is searched."] if reverse and shown.notes else []
-        tell(" ".join(brackets + marked), *names, *half, *roles, *shown.notes)
+        tell(" ".join(brackets + marked), *names, *half, *roles, *clicked, *shown.notes)
 
 
-def _refuse(options: Mapping[str, object], where: bool, why: str) -> None:
-    """Refuse options that would have no effect."""
-    for name, value in options.items():
-        if where and value is not None:
-            raise ArgumentError(name, "has no effect", why)
+def _labels(relevance: Path | None, runs: Sequence[Path]) -> tuple[Relevance, Sequence[str]]:
+    """Return which items answer which query, as a file says or else as the clicks of the runs do, and notes on that."""
+    from unhub import files
+    from unhub.data.query_log import join_logs
+    from unhub.logs.clicks import clicks_to_relevance
+
+    if relevance is not None:
+        with argument("--relevance"):
+            return files.read_relevance(relevance), ()
+    with argument("--run"):
+        logs = [files.read_log(path) for path in runs if files.is_log(path)]
+    clicked = [log for log in logs if log.clicked is not None and log.query_ids is not None]
+    if not clicked:
+        problem = "is missing, and no --run is a query log with query ids and clicks"
+        raise ArgumentError("--relevance", problem, "say which items answer which query")
+    labels = clicks_to_relevance(join_logs([replace(log, notes=()) for log in clicked]))
+    return labels.relevance, (CLICKED, *labels.notes)
 
 
 @contextmanager

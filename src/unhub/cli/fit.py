@@ -8,9 +8,10 @@ import typer
 
 from unhub.cli.display import progress, show_forecast
 from unhub.cli.folding import save
-from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional
+from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional, read_optional_bank
 from unhub.cli.options import (
     BankItems,
+    BankWeights,
     CompareBy,
     Device,
     ItemIds,
@@ -34,6 +35,7 @@ def fit(
     items: Items,
     output: Output,
     bank: OptionalBank = None,
+    bank_weights: BankWeights = None,
     item_ids: ItemIds = None,
     bank_items: BankItems = None,
     method: Annotated[
@@ -67,10 +69,10 @@ def fit(
 
     if dry_run and on is not None:
         raise ArgumentError("--on", "cannot be combined with --dry-run, which times this machine", "leave one out")
-    check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_items)
+    check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_weights, bank_items, versions=True)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
-    past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
+    past, past_items = read_optional_bank(bank, bank_weights), read_optional(bank_items, "--bank-items")
     if dry_run:
         from unhub.compute.workers import Resources
         from unhub.foreseeing import foresee
@@ -110,7 +112,7 @@ def fit(
             seed=seed,
             progress=advance,
         )
-    save(correction, output, quiet, as_json)
+    save(correction, output, quiet, as_json, f"Fitted: {correction.spec}.")
 
 
 def _spec(methods: list[str], settings: list[str]) -> str:

@@ -7,15 +7,18 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from unhub.cli.display import echo, echo_json, facts, table, wrapped
-from unhub.evaluation.tables import visible, widths_of
+from unhub.cli.errors import argument
+from unhub.cli.inputs import takes_versions
+from unhub.evaluation.tables import widths_of
+from unhub.html_tables import Table, visible
 
 if TYPE_CHECKING:
     from unhub.correction import Correction
+    from unhub.files.corrections import Manifest
 
-Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 GAP_COLUMNS = 2  # between two columns of a table
 LEAST_WORD_COLUMNS = 16  # however narrow the terminal is
@@ -52,15 +55,26 @@ def show_words(shown: Table) -> None:
     table(heads, rows)
 
 
-def save(correction: Correction, path: Path, quiet: bool, as_json: bool) -> None:
-    """Save a correction to `path`, which was checked before, and say what was written."""
+def save(correction: Correction, path: Path, quiet: bool, as_json: bool, why: str) -> None:
+    """Save a correction to `path`, which was checked before, and say what was written. why: what was done."""
+    file, manifest = write_correction(correction, path, why)
+    if as_json:
+        echo_json({"path": str(file), **manifest})
+    elif not quiet:
+        show_words((("wrote", str(file)), facts(manifest)))
+
+
+def write_correction(correction: Correction, path: Path, why: str = "") -> tuple[Path, Manifest]:
+    """Save a correction to a file, or as the next version in a folder of versions; return the file and its manifest."""
     from unhub import files
 
-    manifest = files.save_correction(correction, path, overwrite=True)
-    if as_json:
-        echo_json({"path": str(path), **manifest})
-    elif not quiet:
-        show_words((("wrote", str(path)), facts(manifest)))
+    if not takes_versions(path):
+        return path, files.save_correction(correction, path, overwrite=True)
+    from unhub.kept_versions import keep
+
+    with argument("--output", "folder"):
+        file = keep(correction, path, why=why).versions[-1].path
+    return file, files.read_manifest(file)
 
 
 def tell(*sentences: str) -> None:

@@ -16,10 +16,11 @@ from unhub.cli.display import echo, json_text, write_table
 from unhub.cli.errors import argument
 from unhub.cli.options import one_of
 from unhub.errors import ArgumentError
-from unhub.evaluation.tables import visible
+from unhub.html_tables import visible
 
 if TYPE_CHECKING:
     from unhub.arrays import Ids
+    from unhub.search.hit_columns import Found
     from unhub.search.hits import Hits
 
 # Takes the ids of queries or of sets, their hits, the file, and the word for one: query or set.
@@ -98,14 +99,10 @@ def _named_format(output: Path | None) -> Format:
     return FORMAT_BY_SUFFIX[suffix]
 
 
-def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, list[tuple[int | str, float]]]]:
-    """Yield each id asked for with its (item id, score), best first, without empty places."""
-    import numpy as np
+def _rows(asked: Ids, hits: Hits) -> Iterator[tuple[int | str, Found]]:
+    from unhub.search.hit_columns import rows  # here, since it loads numpy
 
-    filled = np.isfinite(hits.scores)
-    for target, ids, scores, there in zip(asked.tolist(), hits.ids, hits.scores, filled, strict=True):
-        # Through text, a float32 stays as short as it prints: 0.3 and not 0.30000001192092896.
-        yield target, [(one, float(str(score))) for one, score in zip(ids[there].tolist(), scores[there], strict=True)]
+    return rows(asked, hits.ids, hits.scores)
 
 
 def _write_table(asked: Ids, hits: Hits, file: TextIO, word: str) -> None:

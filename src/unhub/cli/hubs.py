@@ -11,27 +11,31 @@ import typer
 from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell, terminal_width
-from unhub.cli.inputs import read_named
+from unhub.cli.inputs import read_gallery, read_logged, read_named, refuse
 from unhub.cli.options import (
     CompareAsFitted,
     Device,
     ExcludeSelf,
     ItemIds,
-    Items,
+    ItemsCount,
     ItemTexts,
     Json,
+    Logged,
     On,
-    Queries,
+    OptionalItems,
+    OptionalQueries,
     QueryIds,
     QueryTexts,
     Threads,
     whole_number,
 )
-from unhub.evaluation.tables import visible
+from unhub.errors import ArgumentError
+from unhub.html_tables import visible
 
 if TYPE_CHECKING:
     from unhub.arrays import Ids
-    from unhub.evaluation.hubness import Hub, Hubs
+    from unhub.data.query_log import QueryLog
+    from unhub.evaluation.hubness import Hub, Hubness, Hubs
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "skewness": (".2f", "how lopsided the counts are; 0 is even"),
@@ -42,11 +46,14 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "top_share": (".1%", "places taken by {top}"),
     "robin_hood": (".1%", "places to move for an even share"),
 }
+MANY_LEFT_OUT = 0.1  # of the items, by chance
 
 
 def hubs(
-    items: Items,
-    queries: Queries,
+    items: OptionalItems = None,
+    queries: OptionalQueries = None,
+    hits: Logged = None,
+    items_count: ItemsCount = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
     correction: Annotated[Path | None, typer.Option(help="A file written by `unhub fit`, to compare with.")] = None,
@@ -63,44 +70,88 @@ def hubs(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the hubs, and no progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the worst hubs, how often each is returned, raw and corrected, and queries that return it."""
+    """Show the worst hubs, how often each is returned, raw and corrected, and queries that return it.
+
+    With --hits, no vectors are needed: what was returned is counted.
+    """
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.hubness import worst_hubs
 
     with argument("--correction"):
         fitted = None if correction is None else files.load(correction, "correction")
-    gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
-    said = _texts(item_texts, gallery.ids, "--item-texts")
-    meant = _texts(query_texts, asked.ids, "--query-texts")
-    with progress("hubs", quiet) as advance:
-        found = worst_hubs(
-            asked,
-            gallery,
-            fitted,
-            k,
-            count,
-            examples=examples,
-            exclude=SELF if exclude_self else None,
-            similarity=None if similarity is None else similarity.value,
-            threads=threads,
-            device=device,
-            on=on,
-            progress=advance,
-        )
+    if hits is not None:
+        idle: dict[str, object] = {
+            "--queries": queries,
+            "--query-ids": query_ids,
+            "--exclude-self": exclude_self or None,
+        }
+        idle |= {"--similarity": similarity, "--device": device, "--on": on}
+        refuse(idle, "with --hits, what was returned is counted")
+        log, everything = read_logged(hits), read_gallery(items, item_ids, items_count, fitted)
+        found = worst_hubs(log, everything, None, k, count, examples=examples)
+        of_items, of_queries = found.before.item_ids, found.query_ids
+    else:
+        for name, given in (("--items", items), ("--queries", queries)):
+            if given is None:
+                raise ArgumentError(name, "is missing", "give it, or a log of what was returned as --hits")
+        assert items is not None and queries is not None
+        refuse({"--items-count": items_count}, "it goes with --hits")
+        gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
+        of_items, of_queries = gallery.ids, asked.ids
+    said = _texts(item_texts, of_items, "--item-texts")
+    meant = _texts(query_texts, of_queries, "--query-texts")
+    if hits is not None and meant is None:
+        meant = _logged_texts(log, of_queries)
+    if hits is None:
+        with progress("hubs", quiet) as advance:
+            found = worst_hubs(
+                asked,
+                gallery,
+                fitted,
+                k,
+                count,
+                examples=examples,
+                exclude=SELF if exclude_self else None,
+                similarity=None if similarity is None else similarity.value,
+                threads=threads,
+                device=device,
+                on=on,
+                progress=advance,
+            )
     if as_json:
         echo_json(_as_json(found, said, meant))
         return
     if not quiet:
-        among = f"among the {found.before.k} best of {len(asked):,} queries"
-        tell(f"How often each of {len(gallery):,} items is {among}:", "")
+        before = found.before
+        among = f"among the {before.k} best of {before.queries:,} queries"
+        tell(f"How often each of {len(before.counts):,} items is {among}:", "")
         show_words(_figures(found))
-        tell("chance: what each figure would be if queries returned items at random.", *found.before.notes)
+        tell("chance: what each figure would be if queries returned items at random.", *_few(before), *before.notes)
         tell("", "The worst hubs:")
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):
         for line in _lines(number, hub, found, said, meant):
             echo(line if width is None else _cut(line, width))
+
+
+def _few(before: Hubness) -> list[str]:
+    """Say that items are never returned because there are few queries, where chance alone leaves out many."""
+    if before.chance.anti_hubs < MANY_LEFT_OUT:
+        return []
+    return [
+        f"Chance alone leaves {before.chance.anti_hubs:.1%} of the items out with this few queries: only what is "
+        "beyond that is due to hubs."
+    ]
+
+
+def _logged_texts(log: QueryLog, asked: Ids) -> list[str] | None:
+    """Return the texts that a log has for queries, each on one line."""
+    if log.texts is None:
+        return None
+    names = range(len(log)) if log.query_ids is None else log.query_ids.tolist()
+    texts = dict(zip(names, log.texts.tolist(), strict=True))
+    return [" ".join(texts[one].split()) for one in asked.tolist()]
 
 
 def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unhub.cli.errors import argument
-from unhub.errors import unknown
+from unhub.errors import ArgumentError, unknown
 
 if TYPE_CHECKING:
+    from unhub.arrays import Ids
     from unhub.correction import Correction
+    from unhub.data.query_log import QueryLog
     from unhub.data.vectors import Rows, Vectors
     from unhub.evaluation.pictures import Picture
     from unhub.stores.store import Store
@@ -31,10 +33,13 @@ class GivenPath(type(Path())):  # type: ignore[misc]  # the class of paths depen
         self.text = text
 
 
-def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *inputs: Path | None) -> None:
+def check_outputs(
+    outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *inputs: Path | None, versions: bool = False
+) -> None:
     """Check the files to write before any work: none is an input, and no two are the same.
 
-    An existing file must be empty or saved by unhub, unless `overwrite` is given.
+    An existing file must be empty or saved by unhub, unless `overwrite` is given. versions: whether an output may be a
+    folder of versions, which takes one more.
     """
     from unhub import files
 
@@ -43,6 +48,8 @@ def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *
         if path is None:
             continue
         with argument(option):
+            if versions and takes_versions(path):
+                continue
             target = files.check_target(path)
             for given in inputs:
                 _check_apart(path, target, given)
@@ -53,6 +60,18 @@ def check_outputs(outputs: Iterable[tuple[str, Path | None]], overwrite: bool, *
                 raise ValueError(f"{path} is the file of {first} too; name another file")
 
 
+def takes_versions(path: Path) -> bool:
+    """Return whether an output is a folder of versions, which takes one more correction; raise if others wrote them."""
+    if not path.is_dir():
+        return False
+    from unhub.files.version_folders import check_versions, is_version_folder, version_place
+
+    if not is_version_folder(path):
+        return False
+    check_versions(version_place(path))
+    return True
+
+
 def _check_apart(path: Path, target: Path, given: Path | None) -> None:
     """Refuse to write onto an input; in an input's folder only a file that unhub saved may be replaced."""
     from unhub import files
@@ -60,10 +79,12 @@ def _check_apart(path: Path, target: Path, given: Path | None) -> None:
     if given is None or not target.exists():
         return
     from unhub.files.clip_retrieval import EMBEDDINGS
+    from unhub.files.named_arrays import split_name
     from unhub.files.shards import found_by
 
     if any(found.samefile(target) for found in found_by(given)):
         raise ValueError(f"{path} is an input of this command; name another file")
+    given = Path(split_name(str(given))[0])
     folder = given.resolve()
     if folder.name in EMBEDDINGS:  # clip-retrieval keeps the ids beside this folder
         folder = folder.parent
@@ -141,6 +162,47 @@ def read_optional(path: Path | None, option: str) -> Vectors | None:
     return None if path is None else read_given(path, option)
 
 
+def read_bank(
+    path: Path, weights: Path | None, option: str = "--bank", weights_option: str = "--bank-weights"
+) -> Vectors:
+    """Read a bank, whose weights may be in another file."""
+    from unhub import files
+
+    bank = read_given(path, option)
+    if weights is None:
+        return bank
+    if bank.weights is not None:
+        raise ValueError(f"{weights_option}: the bank of {option} has weights of its own; leave it out")
+    with argument(weights_option, "weights"):
+        return bank.weighing(files.read_weights(weights))
+
+
+def read_banks_again(paths: Sequence[Path], weights: Path | None, fitted: Correction) -> list[Vectors]:
+    """Read the banks of a fit and of merges; of a bank folder, every logged query: the bank may be another one now.
+
+    A correction that was saved before hashes of the rows were kept cannot find its own among them: the bank as it is.
+    """
+    from unhub.files.bank_folders import is_bank_folder, read_every_query
+
+    if weights is not None and len(paths) != 1:
+        raise ValueError("--bank-weights goes with one --bank; the correction knows the weights, so leave it out")
+    read = []
+    for path in paths:
+        if fitted.source.bank_rows is not None and is_bank_folder(path):
+            with argument("--bank"):
+                read.append(read_every_query(path))
+        else:
+            read.append(read_bank(path, weights))
+    return read
+
+
+def read_optional_bank(path: Path | None, weights: Path | None) -> Vectors | None:
+    """Read a bank that may be left out, with its weights."""
+    if path is None and weights is not None:
+        raise ValueError("--bank-weights has no bank to weigh; give --bank too")
+    return None if path is None else read_bank(path, weights)
+
+
 def read_named(
     path: Path, ids: Path | None, option: str = "--items", ids_option: str = "--item-ids", text: bool = False
 ) -> Vectors:
@@ -160,6 +222,22 @@ def read_named(
         return checked_once(files.name_rows(rows, names, str(ids)), option)
 
 
+def only_fitted(items: Vectors, fitted: Correction, quiet: bool) -> Vectors:
+    """Return those items that a correction has, by their ids, and say how many others there are."""
+    from unhub.arrays import are_among
+    from unhub.cli.display import echo
+
+    if items.ids.dtype.kind != fitted.ids.dtype.kind or items.dimensions != fitted.source.dimensions:
+        return items  # which is an error, and said where it is found
+    known = are_among(items.ids, fitted.ids)
+    if known.all() or not known.any():
+        return items
+    if not quiet:
+        others = f"{len(known) - int(known.sum()):,} of {len(known):,} items are not in the correction"
+        echo(f"unhub: note: {others} and are not searched; if they are new, extend it by them", err=True)
+    return items.among(items.ids[known])
+
+
 def read_followed(
     path: Path, ids: Path | None, fitted: Correction, option: str = "--items", ids_option: str = "--item-ids"
 ) -> Vectors | Rows:
@@ -172,3 +250,37 @@ def read_followed(
         return read_given(path, option)
     with argument(option):
         return files.read_as_held(place_of(path))
+
+
+def read_logged(path: Path, option: str = "--hits") -> QueryLog:
+    """Read what was returned, from a query log, a TREC run or hits of `unhub search`."""
+    from unhub import files
+
+    with argument(option):
+        return files.read_hits(path)
+
+
+def read_gallery(
+    items: Path | None, item_ids: Path | None, items_count: int | None, fitted: Correction | None = None
+) -> Ids | int | None:
+    """Return the ids of all items, or their number, for what was returned from them; None if nothing says."""
+    from unhub import files
+    from unhub.data.ids import as_ids
+
+    if items_count is not None:
+        refuse({"--items": items, "--item-ids": item_ids}, "--items-count is given")
+        return items_count
+    if item_ids is not None:
+        with argument("--item-ids"):
+            names = files.read_ids(item_ids)
+            return as_ids(names, len(names), "item_ids")
+    if items is not None:
+        return read_given(items, "--items").ids
+    return None if fitted is None else fitted.ids
+
+
+def refuse(options: Mapping[str, object], why: str, where: bool = True) -> None:
+    """Refuse options that would have no effect."""
+    for name, value in options.items():
+        if where and value is not None:
+            raise ArgumentError(name, "has no effect", why)

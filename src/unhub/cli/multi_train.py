@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from unhub.training.loop import Step
 
 
+VALIDATION = "Validation"  # the part of the help that holds its options
+
+
 class Heads(StrEnum):
     """The names of the heads."""
 
@@ -58,13 +61,15 @@ def train(
     text_ids: Annotated[Path | None, typer.Option(help="Ids of the captions: one per line, or a .npy file.")] = None,
     item_ids: ItemIds = None,
     validation_relevance: Annotated[
-        Path | None, typer.Option(help="Pairs for validation, to choose the learning rate and the epoch by.")
+        Path | None,
+        typer.Option(help="Pairs, to choose the learning rate and the epoch by.", rich_help_panel=VALIDATION),
     ] = None,
     validation_texts: Annotated[
-        Path | None, typer.Option(help="Captions for validation (default: those of --texts that the pairs name).")
+        Path | None,
+        typer.Option(help="Captions (default: those of --texts that the pairs name).", rich_help_panel=VALIDATION),
     ] = None,
     validation_items: Annotated[
-        Path | None, vectors("Items for validation (default: those of --items that the pairs name).")
+        Path | None, vectors("Items (default: those of --items that the pairs name).", panel=VALIDATION)
     ] = None,
     head: Annotated[Heads, one_of(Heads, "--head", help="Head that combines several captions.")] = Heads.cg_wf,
     queries: Annotated[int, whole_number(1, help="Number of captions of an item in one step.")] = 5,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -9,17 +11,21 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from unhub.cli.inputs import GivenPath
-from unhub.errors import nearest_name
+from unhub.cli.inputs import GivenPath, address_in, place_of
+from unhub.errors import ArgumentError, nearest_name
 
-VECTORS = ".npy, .npz, .parquet, .safetensors, a folder, a pattern of names, s3://, gs://, https://, or a store"
+VECTORS = ".npy, .npz, .parquet, .arrow, .safetensors, a folder, a pattern of names, s3://, gs://, https://, or a store"
 TABLES = ".csv, .tsv, .jsonl or .parquet"
+WIDEST_CHOICES = len("[cosine|dot]")
 MEASURES = "R@1,R@5,R@10,MdR,MnR"
 
 
 def one_of(choices: type[StrEnum], *names: str, help: str) -> Any:
     """Return an option that takes one of these choices; a wrong one is answered with the nearest."""
-    return typer.Option(*names, parser=_parser(choices), metavar=_metavar(choices), help=help)
+    metavar = _metavar(choices)
+    if len(metavar) > WIDEST_CHOICES:  # else 80 columns would cut the names of other options
+        metavar, help = "NAME", f"{help} One of {', '.join(choices)}."
+    return typer.Option(*names, parser=_parser(choices), metavar=metavar, help=help)
 
 
 def one_argument_of(choices: type[StrEnum], metavar: str, help: str) -> Any:
@@ -69,9 +75,9 @@ def _metavar(choices: type[StrEnum]) -> str:
     return f"[{'|'.join(choices)}]"
 
 
-def vectors(help: str, *names: str) -> Any:
-    """Return an option that takes a file, a folder, or the address of a store."""
-    return typer.Option(*names, parser=GivenPath, metavar="FILE", help=help)
+def vectors(help: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option that takes a file, a folder, or the address of a store; panel: the part of the help it is in."""
+    return typer.Option(*names, parser=GivenPath, metavar="FILE", help=help, rich_help_panel=panel)
 
 
 class SimilarityChoice(StrEnum):
@@ -85,8 +91,23 @@ class SimilarityChoice(StrEnum):
 Items: TypeAlias = Annotated[Path, vectors(f"The gallery: {VECTORS}.")]
 Bank: TypeAlias = Annotated[Path, vectors("Past queries, in the same formats.")]
 OptionalBank: TypeAlias = Annotated[Path | None, vectors("Past queries, in the same formats.")]
+BankWeights: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(help="How often each bank query counts: one number per line, or a .npy file (default: once)."),
+]
 BankItems: TypeAlias = Annotated[Path | None, vectors("Bank items, in the same formats, for methods that use them.")]
 Queries: TypeAlias = Annotated[Path, vectors("The queries, in the same formats.")]
+OptionalItems: TypeAlias = Annotated[Path | None, vectors(f"The gallery: {VECTORS}.")]
+OptionalQueries: TypeAlias = Annotated[Path | None, vectors("The queries, in the same formats.")]
+Logged: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--hits",
+        metavar="LOG",
+        help="What was returned, instead of vectors: a query log, a TREC run, or hits of `unhub search -o`.",
+    ),
+]
+ItemsCount: TypeAlias = Annotated[int | None, whole_number(1, help="How many items there are, if only hits are given.")]
 ItemIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the items: one per line, or a .npy file.")]
 QueryIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the queries: one per line, or a .npy file.")]
 TextIds: TypeAlias = Annotated[Path | None, typer.Option(help="Ids of the texts: one per line, or a .npy file.")]
@@ -105,7 +126,9 @@ ItemTexts: TypeAlias = Annotated[
 QueryTexts: TypeAlias = Annotated[
     Path | None, typer.Option(help=f"Texts of the queries: .txt, one line per row, or {TABLES} with id and text.")
 ]
-Saved: TypeAlias = Annotated[Path, typer.Option("--correction", help="A file written by `unhub fit`.")]
+Saved: TypeAlias = Annotated[
+    Path, typer.Option("--correction", help="A file written by `unhub fit`, or a folder of versions: the active one.")
+]
 SavedList: TypeAlias = Annotated[
     list[Path] | None, typer.Option("--correction", metavar="FILE", help="A file written by `unhub fit`; repeatable.")
 ]
@@ -147,7 +170,12 @@ Index: TypeAlias = Annotated[
     typer.Option(help="Index: exact, torch:DEVICE, faiss:FACTORY (default: exact; a store is searched in its engine)."),
 ]
 Where: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FILTER", help="Filter in the language of the engine, if the items are a store.")
+    str | None,
+    typer.Option(metavar="FILTER", help="Filter by --attributes, in SQL; in the language of the engine, of a store."),
+]
+AttributesFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--attributes", metavar="FILE", help=f"Attributes of the items for --where: {TABLES} with id."),
 ]
 Seed: TypeAlias = Annotated[int, whole_number(0, help="Random seed.")]
 Threads: TypeAlias = Annotated[int | None, whole_number(1, help="Threads to use (default: all cores).")]
@@ -170,7 +198,9 @@ Memory: TypeAlias = Annotated[
 ]
 
 # What comes out.
-Output: TypeAlias = Annotated[Path, typer.Option("--output", "-o", help="File to write, for example gallery.unhub.")]
+Output: TypeAlias = Annotated[
+    Path, typer.Option("--output", "-o", help="File to write, for example gallery.unhub, or a folder of versions.")
+]
 HitsOutput: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write the hits to instead of stdout.")
 ]
@@ -183,3 +213,62 @@ Overwrite: TypeAlias = Annotated[
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 NoNotes: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Show no progress and no notes.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+# Added to every command that has --items.
+VectorColumn: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column of the vectors, if --items is a table (default: embedding).")
+]
+IdColumn: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Column of the ids, if --items is a table (default: id).")
+]
+ITEMS = "items"
+
+
+def with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that takes the names of columns too, if it has --items; else the command as it is.
+
+    They are a short form of `--items items.parquet#vector=clip,id=key`, which every option of vectors takes.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters = dict(signature.parameters)
+    if ITEMS not in parameters or GivenPath not in _parsers(parameters[ITEMS].annotation):
+        return command
+
+    @functools.wraps(command)
+    def run(*, vector_column: str | None = None, id_column: str | None = None, **given: Any) -> Any:
+        given[ITEMS] = _naming_columns(given[ITEMS], vector_column, id_column)
+        return command(**given)
+
+    several: list[inspect.Parameter] = []
+    for parameter in parameters.values():
+        several.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        if parameter.name == ITEMS:
+            several += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+                for name, kind in (("vector_column", VectorColumn), ("id_column", IdColumn))
+            ]
+    run.__signature__ = signature.replace(parameters=several)  # type: ignore[attr-defined]  # what typer reads
+    run.__annotations__ = {one.name: one.annotation for one in several}
+    return run
+
+
+def _parsers(annotation: Any) -> list[object]:
+    return [getattr(one, "parser", None) for one in getattr(annotation, "__metadata__", ())]
+
+
+def _naming_columns(items: Path | None, vector: str | None, id_column: str | None) -> Path | None:
+    """Return the path with the names of its columns behind it."""
+    columns = {name: value for name, value in (("vector", vector), ("id", id_column)) if value is not None}
+    if not columns:
+        return items
+    option = "--vector-column" if vector is not None else "--id-column"
+    if items is None:
+        raise ArgumentError(option, "names a column of --items", "give --items too")
+    if address_in(items) is not None:
+        raise ArgumentError(option, "goes with a file", "the address of a store names its columns itself")
+    from unhub.files.named_arrays import split_name
+
+    place = place_of(items)
+    if split_name(place)[1] is not None:
+        raise ArgumentError(option, f"is given, and --items is {place}", "name the columns in one of the two")
+    return GivenPath(f"{place}#{','.join(f'{name}={value}' for name, value in columns.items())}")

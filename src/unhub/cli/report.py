@@ -12,7 +12,7 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_outputs, read_given, read_named, write_picture
+from unhub.cli.inputs import GivenPath, check_outputs, place_of, read_given, read_named, write_picture
 from unhub.cli.options import (
     MEASURES,
     Bank,
@@ -51,7 +51,12 @@ def report(
     query_ids: QueryIds = None,
     item_texts: ItemTexts = None,
     item_images: Annotated[
-        Path | None, typer.Option(help="Images of the items: a folder of files named by id, or a file of paths.")
+        Path | None,
+        typer.Option(
+            parser=GivenPath,
+            metavar="FILE|URL",
+            help="Images of the items: a folder of files named by id, a file of paths, or https://cdn/{id}.jpg.",
+        ),
     ] = None,
     query_texts: QueryTexts = None,
     correction: SavedList = None,
@@ -99,8 +104,10 @@ def report(
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     past = read_given(bank, "--bank")
     with argument("--item-images"):
-        pictures = None if item_images is None else files.find_pictures(item_images, gallery.ids)
-    check_outputs([("--output", output), *charts], True, *(pictures or {}).values())
+        pictures = None if item_images is None else files.find_pictures(place_of(item_images), gallery.ids)
+    check_outputs(
+        [("--output", output), *charts], True, *(one for one in (pictures or {}).values() if isinstance(one, Path))
+    )
     # The page is put in place last, so that an existing page has all its charts.
     with files.replacing(output) as page, progress("report", quiet) as advance:
         made = write_report(

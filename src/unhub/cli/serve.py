@@ -120,13 +120,14 @@ def serve(
     _check(named)
     token = _token(token_file, host)
     from unhub import kernels
+    from unhub.files.picture_addresses import host_of
     from unhub.service.http.api import application
     from unhub.service.http.safety import Access
     from unhub.service.http.server import listen, run
     from unhub.service.limits import ServiceLimits
     from unhub.service.service import Service
 
-    access = Access(token, _origins(cors or []), _host_of(image_url))
+    access = Access(token, _origins(cors or []), None if image_url is None else host_of(image_url, "--image-url"))
     with listen(host, port) as bound:
         gallery = None if named.is_demo else _gallery(named)
         with kernels.prefer(None if gallery is not None and _is_large(gallery) else "numpy"):
@@ -192,19 +193,6 @@ def _token(path: Path | None, host: str) -> str | None:
         remedy = f"put a token into a file and give --token-file, or set {TOKEN_VARIABLE}"
         raise ArgumentError("--host", f"{host} is reached by other machines, which needs a token", remedy)
     return token
-
-
-def _host_of(image_url: str | None) -> str | None:
-    """Return the host of the pictures, which the page may load from."""
-    if image_url is None:
-        return None
-    parts = urlsplit(image_url)
-    if "{id}" not in image_url or parts.scheme not in ("http", "https") or "{id}" in parts.netloc or not parts.netloc:
-        problem = f"must be an address with {{id}} after its host, got {image_url!r}"
-        raise ArgumentError("--image-url", problem, "for example 'https://cdn.example/{id}.jpg'")
-    if any(letter in parts.netloc for letter in " ;,'\""):
-        raise ArgumentError("--image-url", f"has the host {parts.netloc!r}", "give a plain one")
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _origins(given: list[str]) -> tuple[str, ...]:

@@ -42,6 +42,8 @@ from unhub.cli.options import (
 )
 from unhub.errors import ArgumentError
 
+PLACES = 10  # best items of each query in which returns are counted
+
 
 class Which(StrEnum):
     """The names of the studies."""
@@ -51,6 +53,7 @@ class Which(StrEnum):
     bank_size = "bank-size"
     bank_source = "bank-source"
     growth = "growth"
+    occurrences = "occurrences"
 
 
 def study(
@@ -73,6 +76,9 @@ def study(
         str | None,
         typer.Option(help="Measure: R@1, nDCG@10, ... or skewness (default: R@1; skewness without --relevance)."),
     ] = None,
+    k: Annotated[
+        int | None, whole_number(1, "-k", help="Among how many best items returns are counted, for occurrences.")
+    ] = None,
     exclude_self: ExcludeSelf = False,
     seeds: Annotated[int, whole_number(1, help="Number of random banks of each size, for bank-size.")] = 3,
     seed: Seed = 0,
@@ -87,7 +93,7 @@ def study(
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.pictures import check_form
-    from unhub.studies import data_studies, setting_studies
+    from unhub.studies import data_studies, occurrence_study, setting_studies
 
     with argument("--output"):
         if output is not None:
@@ -98,6 +104,11 @@ def study(
     for option, given in (("--method", method), ("--bank-items", bank_items)):
         if given and which is Which.k_alpha:
             raise ArgumentError(option, "has no effect: k-alpha studies only 'nnn'", "leave it out")
+    for option, value in (("--relevance", relevance), ("--measure", measure)):
+        if value is not None and which is Which.occurrences:
+            raise ArgumentError(option, "has no effect: occurrences are counted without labels", "leave it out")
+    if k is not None and which is not Which.occurrences:
+        raise ArgumentError("-k", f"has no effect on {which.value}", "leave it out")
     check_methods(method or [], "--method")
     banks = {name: read_given(path, "--bank") for name, path in paths.items()}
     with argument("--relevance"):
@@ -118,10 +129,14 @@ def study(
         Which.growth: partial(
             data_studies.study_growth, gallery, first, asked, answers, bank_items=second, methods=method
         ),
+        Which.occurrences: partial(
+            occurrence_study.study_occurrences, gallery, first, asked, bank_items=second, methods=method, k=k or PLACES
+        ),
     }
+    judged = {} if which is Which.occurrences else {"measure": measure}
     with progress(which.value, quiet) as advance:
         found = study_of[which](
-            measure=measure,
+            **judged,
             exclude=SELF if exclude_self else None,
             similarity=similarity.value,
             seed=seed,

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from unhub.cli.display import progress
-from unhub.cli.errors import argument
-from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_outputs, read_given, read_named, read_optional
+from unhub.cli.errors import NO, argument
+from unhub.cli.folding import show, tell, write_correction
+from unhub.cli.inputs import check_outputs, read_bank, read_named, read_optional
 from unhub.cli.options import (
     Bank,
     BankItems,
+    BankWeights,
     CompareBy,
     Device,
     ExcludeSelf,
@@ -48,6 +49,7 @@ def tune(
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
+    bank_weights: BankWeights = None,
     bank_items: BankItems = None,
     methods: Annotated[
         str, typer.Option(help="Methods to try: all, or names separated by commas, for example is,nnn:k=32,alpha=0.5.")
@@ -62,19 +64,22 @@ def tune(
     device: Device = None,
     precision: Precision = None,
     on: On = None,
+    allow_raw: Annotated[
+        bool, typer.Option("--allow-raw", help="Write 'raw' if no gain is certain, rather than nothing.")
+    ] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try many methods and settings, and save the best, or 'raw' if no gain is certain; labels are optional."""
+    """Try many methods and settings, and save the best; if no gain is certain, save nothing, with exit code 3."""
     from unhub import files
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measure
     from unhub.tuning.grid import name_methods
     from unhub.tuning.tune import tune as choose
 
-    inputs = (items, item_ids, bank, bank_items, queries, query_ids, relevance)
-    check_outputs([("--output", output)], overwrite, *inputs)
+    inputs = (items, item_ids, bank, bank_weights, bank_items, queries, query_ids, relevance)
+    check_outputs([("--output", output)], overwrite, *inputs, versions=True)
     if exclude_self and queries is None:
         raise ArgumentError("--exclude-self", "has no queries to leave out", "give --queries too")
     if query_ids is not None and queries is None:
@@ -85,7 +90,7 @@ def tune(
         parse_measure(measure)
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
-    gallery, past = read_named(items, item_ids), read_given(bank, "--bank")
+    gallery, past = read_named(items, item_ids), read_bank(bank, bank_weights)
     past_items = read_optional(bank_items, "--bank-items")
     asked = None if queries is None else read_named(queries, query_ids, "--queries", "--query-ids")
     with progress("tune", quiet) as advance:
@@ -110,10 +115,18 @@ def tune(
         )
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time
         raise TimeoutError(f"--time: {tuning.reason} Nothing was written to {output}.")
-    files.save_correction(tuning.best, output, overwrite=True)
+    written = write_correction(tuning.best, output)[0] if allow_raw or tuning.gains else None
     if as_json:
-        typer.echo(json.dumps({"path": str(output), **tuning.to_dict()}, indent=2))
+        typer.echo(json.dumps({"path": None if written is None else str(written), **tuning.to_dict()}, indent=2))
     elif not quiet:
         if tuning.table:
             show(tuning.cells())
-        tell(tuning.reason, *tuning.notes, f"Wrote {tuning.best.spec} to {output}.")
+        done = _nothing_written(output) if written is None else f"Wrote {tuning.best.spec} to {written}."
+        tell(tuning.reason, *tuning.notes, done)
+    if written is None:
+        raise typer.Exit(NO)
+
+
+def _nothing_written(output: Path) -> str:
+    stays = ", and the file there is as it was" if output.exists() else ""
+    return f"Nothing was written to {output}{stays}. To write 'raw' all the same, add --allow-raw."

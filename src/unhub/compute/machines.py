@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from unhub.compute.workers import POLL_SECONDS, Job, Tick, elsewhere, one_blas_thread, thread_count
 from unhub.errors import ArgumentError, optional
+from unhub.kernels import AUTO, check_name
 
 AT_HAND = (
     "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
@@ -34,6 +35,7 @@ ON_CLUSTER = "on Ray, "  # how the note on where work ran begins
 LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
 START_SECONDS = 180  # to wait for the first worker on each machine
+SETTLE_SECONDS = 10  # for what was given up to end, before the connection may be closed
 ATTEMPTS = 4  # of a job or an object whose worker died, before the cluster is given up
 SMALL_BYTES = 1 << 16  # arrays up to here are sent with what refers to them
 EDGE_BYTES = 1 << 16  # at either end of a file, which tell it from another of its size
@@ -71,14 +73,25 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
 
 
 def on_machines(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function that takes `on` and `threads` do its work in a `cluster`."""
+    """Let a function that takes `on`, `threads` and `device` do its work in a `cluster`."""
 
     @functools.wraps(function)
     def there(*arguments: P.args, **named: P.kwargs) -> T:
+        if named.get("on") is not None:
+            _check_device(cast("str | None", named.get("device")))
         with cluster(cast("str | None", named.get("on")), cast("int | None", named.get("threads"))):
             return function(*arguments, **named)
 
     return there
+
+
+def _check_device(device: str | None) -> None:
+    """Raise if a device is no processor: the jobs of a cluster ask it for processors, and several share a machine."""
+    name = check_name(device)
+    if name is not None and name.startswith("torch:") and name.removeprefix("torch:") != "cpu":
+        found = "" if device != AUTO else f", here {name.removeprefix('torch:')!r}"
+        problem = f"is {device!r}{found}, and cannot be combined with on: a cluster computes on processors"
+        raise ArgumentError("device", problem, "leave one of them out, or give 'cpu' for torch's own processor kernels")
 
 
 def _check_connected(ray: Any, on: str) -> None:
@@ -199,6 +212,7 @@ class Cluster:
             for reference in pending:
                 with suppress(Exception):  # a worker that is gone has nothing to cancel
                     self._ray.cancel(reference, force=True)
+            self._settle(pending)
             raise
 
     @contextmanager
@@ -211,8 +225,15 @@ class Cluster:
         except BaseException:
             for number in range(len(makers)):
                 self.end_keeper(number)
+            self._settle(kept.pending)
             raise
         kept.forget()
+
+    def _settle(self, pending: Sequence[Any]) -> None:
+        """Wait until calls that were given up have failed: Ray may abort a process that leaves it in between."""
+        if pending:
+            with suppress(Exception):
+                self._ray.wait(list(pending), num_returns=len(pending), timeout=SETTLE_SECONDS, fetch_local=False)
 
     def keeper(self, number: int) -> Any:
         """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
@@ -356,6 +377,7 @@ class KeptThere:
     def __init__(self, home: Cluster, makers: Sequence[tuple[bytes, list[Any]]], tick: Tick) -> None:
         self._home, self._makers, self._tick = home, makers, tick
         self._name = uuid.uuid4().hex  # tells these objects from those of another time
+        self.pending: list[Any] = []  # calls that have not been answered
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every object with the same arrays."""
@@ -369,7 +391,8 @@ class KeptThere:
             return self._home.keeper(number).call.remote(self._name, *self._makers[number], method, *lent)
 
         asks = [functools.partial(call, number) for number in range(len(self._makers))]
-        return self._home.gather(asks, [], self._tick)
+        self.pending = []
+        return self._home.gather(asks, self.pending, self._tick)
 
     def forget(self) -> None:
         """Let the objects go."""

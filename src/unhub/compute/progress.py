@@ -1,9 +1,15 @@
-"""Progress: show the progress of several steps as one, and limit the time they take."""
+"""Progress: show it on stderr, show that of several steps as one, and limit the time they take."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 from unhub.compute.workers import Progress, Workers
 from unhub.errors import ArgumentError
@@ -11,6 +17,86 @@ from unhub.kernels import name_of
 
 STEP_UNITS = 1000  # how finely the progress of one step is shown
 UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+LINE_SECONDS = 60.0  # between two lines about work that nobody watches
+ProgressLike: TypeAlias = Progress | bool | None
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Advance(Protocol):
+    """Shows how much is done; a label replaces the previous one."""
+
+    def __call__(self, done: int, total: int, label: str | None = None) -> None: ...
+
+
+@contextmanager
+def shown(label: str) -> Iterator[Advance]:
+    """Yield a function of (done, total) that shows progress on stderr.
+
+    At a terminal and in a notebook it is a bar with the time left; elsewhere a line a minute.
+    """
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        yield Lines(label, lambda line: print(f"unhub: {line}", file=sys.stderr, flush=True))
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TimeElapsedColumn
+
+    columns = (*Bars.get_default_columns(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(label, total=None)
+        yield lambda done, total, label=None: bars.update(task, completed=done, total=total, description=label)
+
+
+class Lines:
+    """Says a line a minute: how much is done, since when, and about how long the rest will take."""
+
+    def __init__(self, label: str, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
+        self._label, self._say, self._now = label, say, now
+        self._started = self._last = now()
+
+    def __call__(self, done: int, total: int, label: str | None = None) -> None:
+        moment = self._now()
+        self._label = label or self._label
+        if moment - self._last < LINE_SECONDS:
+            return
+        self._last, passed = moment, moment - self._started
+        left = f", {_minutes(passed * (total - done) / done)} left" if 0 < done <= total else ""
+        self._say(f"{self._label}: {done / max(total, 1):.0%} after {_minutes(passed)}{left}")
+
+
+def _minutes(seconds: float) -> str:
+    """Return about how long it is, in words."""
+    minutes = round(seconds / 60)
+    words = f"{minutes:,} minutes" if minutes != 1 else "1 minute"
+    return words if minutes else "less than a minute"
+
+
+def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function take `progress=True`: its progress is then shown on stderr while it runs."""
+    place = [*inspect.signature(function).parameters].index("progress")
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = args[place] if place < len(args) else kwargs.get("progress")
+        if not isinstance(given, bool):
+            return function(*args, **kwargs)
+        if not given:
+            return _with_progress(None, *args, **kwargs)
+        with shown(function.__name__.replace("_", " ")) as advance:
+            return _with_progress(advance, *args, **kwargs)
+
+    def _with_progress(advance: Advance | None, *args: P.args, **kwargs: P.kwargs) -> R:
+        if place < len(args):
+            return function(*args[:place], advance, *args[place + 1 :], **kwargs)  # type: ignore[arg-type]
+        return function(*args, **{**kwargs, "progress": advance})  # type: ignore[arg-type]
+
+    return call
+
+
+def called(progress: ProgressLike) -> Progress | None:
+    """Return the function to call, inside one that `shows_progress`, which has put it in the place of True."""
+    return None if isinstance(progress, bool) else progress
 
 
 class Steps:

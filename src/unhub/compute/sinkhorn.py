@@ -62,9 +62,9 @@ NEARER = 0.5  # passes end when h is this much nearer to balance than the iterat
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Rows that are not available: how many, and the h they led to."""
+    """Rows that are not available: their total weight, and the h they led to."""
 
-    rows: int
+    rows: float
     h: Float64
 
 

@@ -93,7 +93,7 @@ class _Apart:
         with runner.keep(makers, self.workers.tick_here) as shards:
             log_alpha = self._first_log_alpha(shards, h)
             for done in range(1, self.schedule.iterations + 1):
-                columns = -self.tau * log_alpha
+                columns = self._columns(log_alpha)
                 found: list[Shares] = shards.ask("shares_at", columns)
                 sizes = [maker.span[1] - maker.span[0] for maker in makers]
                 self.workers.passes += float(np.average([one.passes for one in found], weights=sizes))
@@ -102,14 +102,14 @@ class _Apart:
                     following = log_alpha + self.log_shares + math.log(self.n) - np.log(totals)
                 faint = np.flatnonzero(totals < least)
                 if len(faint):
-                    self._mend(following, faint, self._joined(shards, columns))
+                    self._mend(following, faint, self._joined(shards, log_alpha))
                 self.workers.tick_here(self.m * self.n)
                 row_error = self._row_error(log_alpha, following)
                 if self.schedule.tolerance is not None and row_error <= self.schedule.tolerance:
                     break
                 if done < self.schedule.iterations:
                     log_alpha = following
-            h = self._joined(shards, columns)
+            h = self._joined(shards, log_alpha)
         kept = " and ".join(sorted({one.kept for one in found}))
         return Solution(h, log_alpha, done, kept, row_error, self._column_error(h, log_alpha))
 
@@ -140,10 +140,18 @@ class _Apart:
         """Return log alpha of bank queries, given h of the items: one pass."""
         return log_shares - column_potentials(turned, self.tau, -h / self.tau, 1, self.workers) / self.tau
 
-    def _joined(self, shards: KeptObjects, columns: Float64) -> Float64:
-        """Return h of the items, given the potentials of the bank queries; a shard knows only how many it has."""
-        parts = shards.ask("rows_at", columns)
-        return np.concatenate([part + self.tau * math.log(self.n / len(part)) for part in parts])
+    def _columns(self, log_alpha: Float64) -> Float64:
+        """Return the potentials of the bank queries with 0 in the middle, which changes no share.
+
+        Their level is far from that of K, and would make each machine compute it again.
+        """
+        return -self.tau * (log_alpha - _middle(log_alpha))
+
+    def _joined(self, shards: KeptObjects, log_alpha: Float64) -> Float64:
+        """Return h of the items, given log alpha of the bank queries; a shard knows only how many it has."""
+        parts = shards.ask("rows_at", self._columns(log_alpha))
+        level = self.tau * (_middle(log_alpha) + math.log(self.n))
+        return np.concatenate([part + (level - self.tau * math.log(len(part))) for part in parts])
 
     def _row_error(self, log_alpha: Float64, following: Float64) -> float:
         with np.errstate(over="ignore"):
@@ -165,6 +173,10 @@ class _Apart:
             h = column_potentials(self.similarity, self.tau, log_alpha, self.n, self.workers)
             h = with_held(h, self.tau, held, self.rows.total)
         return Solution(h, log_alpha, self.schedule.iterations, "recomputed", math.nan, None)
+
+
+def _middle(values: Float64) -> float:
+    return float(values.min() + values.max()) / 2
 
 
 def _by_threads(count: int, machines: Sequence[int]) -> list[tuple[Span, int]]:

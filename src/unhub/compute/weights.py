@@ -46,7 +46,8 @@ class Weights:
                 "weights",
                 f"must be whole numbers if single scores are kept, got {self.values[broken[0]]:g} for bank query "
                 f"{broken[0]}",
-                "round them, or fit a correction that is not mergeable",
+                "leave out mergeable (a bank folder has such weights: fit again on all of it instead of merging), "
+                "or quantiles; or round the weights",
             )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError
+from unhub.frames.frames import plain_ids
 
 _FROZEN: WeakValueDictionary[int, NDArray[np.generic]] = WeakValueDictionary()  # what `as_ids` returned
 INTEGER_PATTERN = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -32,6 +33,7 @@ def read_lines(path: Path) -> list[str]:
 
 def as_ids(ids: object, count: int, name: str) -> Ids:
     """Return ids as a read-only array of int64 or strings; raise unless there are `count`, none repeated."""
+    ids = plain_ids(ids, name)
     array = np.asarray(ids)
     if array.ndim != 1 or len(array) != count:
         found = (
@@ -42,7 +44,7 @@ def as_ids(ids: object, count: int, name: str) -> Ids:
     if array.dtype.kind == "O" and _all_text(array):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
-        raise ArgumentError(name, f"has ids of type {array.dtype}", "ids must be integers or strings")
+        raise ArgumentError(name, f"has {_odd(array)}", "ids must be integers or strings")
     if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
         raise ArgumentError(
             name, f"has the id {array.max()}, over {np.iinfo(np.int64).max}, the largest integer", "use strings as ids"
@@ -105,6 +107,7 @@ def positions_of(wanted: object, ids: Ids, name: str) -> NDArray[np.int64]:
 
 def _flat(ids: object, name: str) -> NDArray[np.generic]:
     """Return one id or several as an array; an object array of strings becomes a string array."""
+    ids = plain_ids(ids, name)
     try:
         array = np.atleast_1d(np.asarray(ids))
     except ValueError:
@@ -140,6 +143,13 @@ def _kind(found: type) -> type:
 
 def _all_text(array: NDArray[np.generic]) -> bool:
     return all(isinstance(one, str) for one in array.tolist())
+
+
+def _odd(array: NDArray[np.generic]) -> str:
+    """Return what is wrong with ids that are neither integers nor strings."""
+    listed = array.tolist() if array.dtype.kind == "O" else []
+    row, one = next(((row, one) for row, one in enumerate(listed) if not isinstance(one, str)), (0, None))
+    return f"the id {one!r} in row {row}" if listed else f"ids of type {array.dtype}"
 
 
 def _described(ids: NDArray[np.generic]) -> str:

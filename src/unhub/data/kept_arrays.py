@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ITEMS = "items"
+BANK_WEIGHT = "bank weight"  # the sum of the weights of the bank queries, rounded down, if these have weights
 EMPTY_SIDES = ("bank_items",)  # sides that may have length 0 if their size is unknown
 
 
@@ -19,7 +20,7 @@ class Kept:
 
     dtype: numpy's name, or `floating` for any float type. Floats must be finite; `unfilled` also allows -inf, and
     `narrow` requires that they are finite in float32. least: the smallest whole number allowed. below: the side that
-    the numbers are positions of.
+    the numbers are positions of. optional: the array may be missing.
     """
 
     dtype: str
@@ -28,6 +29,7 @@ class Kept:
     below: str = ""
     unfilled: bool = False
     narrow: bool = False
+    optional: bool = False
 
 
 Declared = Mapping[str, Kept]
@@ -41,6 +43,7 @@ def per_item(declared: Declared) -> set[str]:
 
 def check_arrays(arrays: Arrays, declared: Declared, sizes: Mapping[str, int]) -> None:
     """Raise a ValueError unless these are the declared arrays; a named side has the same size in all of them."""
+    declared = {name: kept for name, kept in declared.items() if name in arrays or not kept.optional}
     for name in sorted({*arrays} ^ {*declared}):
         raise ValueError(f"the array {name} is {'missing' if name in declared else 'not expected'}")
     known = dict(sizes)

@@ -13,6 +13,7 @@ from unhub.arrays import Float64, Ids
 from unhub.data.ids import is_integer
 from unhub.data.ragged import Positions, Ragged, starts_of
 from unhub.errors import ArgumentError
+from unhub.frames.frames import HasArrow, frame_columns, is_table, plain_ids
 
 EXACT_FLOATS = 1 << 53  # from here on, several integers round to the same float
 
@@ -129,18 +130,21 @@ class Truth(Ragged):
 
 
 RelevanceLike: TypeAlias = (
-    Relevance | Mapping[int, object] | Mapping[str, object] | Sequence[object] | NDArray[np.generic]
+    Relevance | Mapping[int, object] | Mapping[str, object] | Sequence[object] | NDArray[np.generic] | HasArrow
 )
 
 
 def as_relevance(value: RelevanceLike) -> Relevance:
     """Return a user's input as Relevance.
 
-    value: a Relevance; a mapping from a query id to an item id, to several, or to a mapping of item id to grade; or
-    rows of (query id, item id) or (query id, item id, grade).
+    value: a Relevance; a mapping from a query id to an item id, to several, or to a mapping of item id to grade; rows
+    of (query id, item id) or (query id, item id, grade); or a table of pandas, polars or Arrow with the columns
+    `query_id`, `item_id` and perhaps `grade`.
     """
     if isinstance(value, Relevance):
         return value
+    if is_table(value):
+        return Relevance(*frame_columns(value, "relevance", ("query_id", "item_id"), ("grade",)))
     if isinstance(value, Mapping):
         rows = [(query, item, grade) for query, answers in value.items() for item, grade in _graded(answers)]
         return Relevance(*_columns(rows, 3))
@@ -161,7 +165,7 @@ def as_relevance(value: RelevanceLike) -> Relevance:
             )
     raise ArgumentError(
         "relevance",
-        "must be a Relevance, a mapping of query id to item ids, or rows of (query id, item id[, grade]), "
+        "must be a Relevance, a mapping of query id to item ids, a table, or rows of (query id, item id[, grade]), "
         f"got {type(value).__name__}",
         "if it names a file, read the file first",
     )
@@ -185,7 +189,7 @@ def _columns(rows: Sequence[Sequence[object]], width: int) -> list[NDArray[np.ge
 
 def as_names(ids: ArrayLike, what: str, source: str = "relevance") -> Ids:
     """Return a copy of the ids of a table as integers or strings; errors call the table `source`."""
-    array = np.asarray(ids)
+    array = np.asarray(plain_ids(ids, source))
     if array.dtype.kind == "O" and all(isinstance(one, str) for one in array.tolist()):
         array = array.astype(np.str_)
     if array.dtype.kind == "f" and np.isfinite(array).all() and np.array_equal(array, np.trunc(array)):

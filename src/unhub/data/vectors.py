@@ -11,10 +11,11 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from unhub.arrays import Float32, Ids, Kind, rows_per_block, spans, unit
-from unhub.data.ids import as_ids, is_integer, join_ids
+from unhub.arrays import Float32, Float64, Ids, Kind, rows_per_block, spans, unit
+from unhub.data.ids import as_ids, is_integer, join_ids, positions_of
 from unhub.data.tensors import Exchangeable, TensorRows, as_host
 from unhub.errors import ArgumentError
+from unhub.frames.frames import HasArrow, column_rows, is_column, is_table
 from unhub.kernels import Kernel
 
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -125,26 +126,79 @@ def at_hand(rows: Rows) -> bool:
     return isinstance(rows, np.ndarray | TensorRows) or getattr(rows, "is_mapped", False)
 
 
+def with_others(rows: Rows, places: NDArray[np.int64], others: Rows) -> Rows:
+    """Return rows with others in these places; only the others are copied, and rows that are in no place are let go.
+
+    What is put in again and again is one array beside the source, which may be mapped: at most twice as many rows.
+    """
+    count = rows.shape[0]
+    if len(places) == count:
+        return Gathered(others, np.argsort(places))
+    source, order = rows, np.arange(count)
+    if isinstance(rows, Gathered) and isinstance(rows.rows, Stacked) and all(map(_in_ram, rows.rows.parts[1:])):
+        source, order = rows.rows, rows.positions.copy()
+    parts = [*source.parts] if isinstance(source, Stacked) else [source]
+    order[places] = source.shape[0] + np.arange(len(places))
+    found = Gathered(Stacked([*parts, np.asarray(others[:])]), order)
+    if found.rows.shape[0] <= 2 * count:
+        return found
+    first = parts[0].shape[0]
+    put = np.flatnonzero(order >= first)
+    copied = take(found, put)
+    if len(put) == count:
+        return cast("Rows", copied)
+    order[put] = first + np.arange(len(put))
+    return Gathered(Stacked([parts[0], copied]), order)
+
+
+def _in_ram(rows: Rows) -> bool:
+    return isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap)
+
+
+def stacked(parts: Sequence[NDArray[np.generic]]) -> NDArray[np.generic] | Stacked:
+    """Return matrices as one set of rows, without copying them."""
+    if len(parts) > 1:
+        return Stacked(parts)
+    return parts[0] if parts else np.empty((0, 0), np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Ids and rows: `rows` is (n, d), `ids` names each row (integers or strings, without repeats, -1 or "").
 
+    `weights`, (n,), say how often each row counts where the rows are a bank, finite and above 0; None means once.
     `unit_length` says that every row is known to have length one and needs no scaling under cosine.
     """
 
     ids: Ids
     rows: Rows
+    weights: Float64 | None = None
     unit_length: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", as_host(self.rows, "rows"))
+        object.__setattr__(self, "rows", _host(self.rows, "rows"))
         if len(getattr(self.ids, "shape", ())) == 2 and len(getattr(self.rows, "shape", (0,))) == 1:
             raise ArgumentError("ids", "is a matrix and rows is not", "give the ids first, then the rows")
         if not hasattr(self.rows, "shape"):
             raise ArgumentError(
                 "rows", f"must be an array (n, d), got {type(self.rows).__name__}", "make it a numpy array"
             )
-        object.__setattr__(self, "ids", as_ids(self.ids, len(self.rows.shape) and self.rows.shape[0], "ids"))
+        count = len(self.rows.shape) and self.rows.shape[0]
+        object.__setattr__(self, "ids", as_ids(self.ids, count, "ids"))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", as_weights(self.weights, count))
+
+    @classmethod
+    def from_frame(cls, frame: object, *, vector: str | None = None, id: str | None = None) -> Vectors:
+        """Return the rows and the ids of a table of pandas, polars or Arrow, shared with it where that is possible.
+
+        vector: the column of lists of numbers; if it is left out, `embedding`, else the only one of floating numbers.
+        id: the column of ids; if it is left out, `id`, else the only one that is named like ids, else the index of
+        pandas, else 0, 1, ... If there is no column of lists and all others are of numbers, these are the dimensions.
+        """
+        if not is_table(frame):
+            raise ArgumentError("frame", f"must be a table of pandas, polars or Arrow, got {type(frame).__name__}")
+        return as_vectors(_of_table(frame, "frame", vector, id), "frame")
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -198,7 +252,13 @@ class Vectors:
 
     def again(self) -> Vectors:
         """Return the same vectors as if they came from a caller, with nothing known about their lengths."""
-        return Vectors(self.ids, self.rows)
+        return Vectors(self.ids, self.rows, self.weights)
+
+    def weighing(self, weights: ArrayLike | None) -> Vectors:
+        """Return the same vectors with these weights, one for each row; None for none."""
+        weighed = copy.copy(self)
+        object.__setattr__(weighed, "weights", None if weights is None else as_weights(weights, len(self)))
+        return weighed
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
         """Return the vectors at these positions, in this order."""
@@ -206,18 +266,47 @@ class Vectors:
             rows = Gathered(self.rows.rows, self.rows.positions[positions])
         else:
             rows = Gathered(self.rows, positions)
-        return Vectors(self.ids[positions], rows).seen(self.unit_length)
+        weights = None if self.weights is None else self.weights[positions]
+        return Vectors(self.ids[positions], rows, weights).seen(self.unit_length)
+
+    def among(self, ids: object) -> Vectors:
+        """Return the vectors with these ids, in their order; raise if one is missing."""
+        return self.gather(positions_of(ids, self.ids, "ids"))
 
     def bare(self) -> Vectors:
         """Return only the rows, without ids or what else is known of them, to be sent to another process."""
         bare = object.__new__(Vectors)  # whose check would ask for an id for each row
-        bare.__dict__.update(ids=np.arange(0), rows=self.rows, unit_length=self.unit_length)
+        bare.__dict__.update(ids=np.arange(0), rows=self.rows, weights=None, unit_length=self.unit_length)
         return bare
 
     def stack(self, other: Vectors) -> Vectors:
-        """Return these vectors followed by the others, whose ids must all be new."""
-        rows = Stacked([self.rows, other.rows])
-        return Vectors(join_ids(self.ids, other.ids), rows).seen(self.unit_length and other.unit_length)
+        """Return these vectors followed by the others, whose ids must all be new; rows without weights weigh 1."""
+        rows, weights = Stacked([self.rows, other.rows]), None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate(
+                [np.ones(len(one)) if one.weights is None else one.weights for one in (self, other)]
+            )
+        return Vectors(join_ids(self.ids, other.ids), rows, weights).seen(self.unit_length and other.unit_length)
+
+
+def as_weights(weights: ArrayLike, count: int) -> Float64:
+    """Return one weight for each of `count` bank queries, finite and above 0."""
+    try:
+        array: Float64 = np.asarray(as_host(weights, "weights"), np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError("weights", f"must be numbers, got {type(weights).__name__}", "give one per query") from None
+    if array.shape != (count,):
+        raise ArgumentError(
+            "weights", f"has shape {array.shape}, the bank {count} queries", "give one weight per query"
+        )
+    wrong = np.flatnonzero(~((array > 0) & (array < np.inf)))
+    if len(wrong):
+        raise ArgumentError(
+            "weights",
+            f"must be finite and above 0, got {array[wrong[0]]:g} for bank query {wrong[0]}",
+            "leave out queries that do not count",
+        )
+    return array
 
 
 @runtime_checkable
@@ -229,6 +318,14 @@ class HoldsVectors(Protocol):
 
 
 @runtime_checkable
+class GivesVectors(Protocol):
+    """What has vectors beside other things, for example a query log."""
+
+    def to_vectors(self, name: str) -> Vectors:
+        """Return them with their ids, or raise; errors call the whole `name`."""
+
+
+@runtime_checkable
 class HasSource(HoldsVectors, Protocol):
     """What holds vectors that may be made of others, to which new items come."""
 
@@ -236,12 +333,16 @@ class HasSource(HoldsVectors, Protocol):
         """Return what they were made of; itself if of nothing else."""
 
 
-VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors
+VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors | GivesVectors | HasArrow
 
 
 def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
     """Return `value` as Vectors, with ids 0..n-1 if it has none; errors call it `name` and its two axes `axes`."""
-    if isinstance(value, HoldsVectors):
+    if is_table(value):
+        value = _of_table(value, name)
+    elif isinstance(value, GivesVectors):
+        value = value.to_vectors(name)
+    elif isinstance(value, HoldsVectors):
         value = value.vectors()
     given = value if isinstance(value, Vectors) else None
     rows = given.rows if given else _as_rows(value, name)
@@ -261,13 +362,28 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
 def _as_rows(value: object, name: str) -> Rows:
     if isinstance(value, str | os.PathLike):
         raise ArgumentError(name, f"must be vectors, got the text {os.fspath(value)!r}", "read the file first")
-    value = as_host(value, name)
+    value = _host(value, name)
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "shape"):
         return cast("Rows", value)  # for example an HDF5 dataset, read block by block
     try:
         return np.asarray(value)
     except ValueError as error:
         raise ArgumentError(name, f"is not a matrix: its rows differ in length ({error})") from None
+
+
+def _of_table(table: object, name: str, vector: str | None = None, id_column: str | None = None) -> Vectors | Rows:
+    """Return a table as vectors: a column of lists or columns of numbers, and perhaps ids."""
+    from unhub.frames.vector_frames import frame_vectors  # here: arrays do not need it
+
+    parts, ids = frame_vectors(table, name, vector, id_column)
+    rows = stacked(parts)
+    return rows if ids is None else Vectors(as_ids(ids, rows.shape[0], name), rows)
+
+
+def _host(value: object, name: str) -> object:
+    """Return what numpy can read: a column of lists as a matrix, a tensor as an array; others as they are."""
+    parts = column_rows(value, name) if is_column(value) else None
+    return as_host(value, name) if parts is None else stacked(parts)
 
 
 def as_texts(texts: Sequence[str]) -> NDArray[np.str_]:

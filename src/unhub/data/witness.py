@@ -56,3 +56,8 @@ class Witness:
         if not left.any():
             return None
         return Witness(np.searchsorted(stays, self.places[left]), self.marks[left], self.lengths[left])
+
+    def without(self, places: NDArray[np.int64]) -> Witness | None:
+        """Return it without the items at these places, which have other contents now; None if nothing is left."""
+        left = ~np.isin(self.places, places)
+        return Witness(self.places[left], self.marks[left], self.lengths[left]) if left.any() else None

@@ -12,7 +12,6 @@ from unhub.errors import ArgumentError
 FOLD, FOLDS = 1_000, 5
 DIGITS = 12  # of an image's number at the end of its name
 OTHER_SPLITS = ("captions_val2017.json", "captions_train2017.json", "captions_val2014.json", "captions_train2014.json")
-ONE_FOLD = "a measurement takes the first 1,000 of the 5,000 test images; the papers give the mean of the five parts"
 CAPTIONS = Download(
     ("dataset_coco.json",),
     "captions and split of Karpathy",
@@ -30,17 +29,15 @@ def load(files: Scanned, split: str) -> Contents:
         )
         raise ArgumentError("data", problem, CAPTIONS.fetch)
     read = read_karpathy(need(files, CAPTIONS))
-    notes = read.notes
     lists = dict(read.images)
     captions = dict(read.captions)
     if split == "karpathy-1k":
         test = lists.pop("test", [])
         folds = {_fold(number): test[number * FOLD : (number + 1) * FOLD] for number in range(FOLDS)}
         lists |= {name: images for name, images in folds.items() if images}
-        notes = (*notes, ONE_FOLD)
         captions |= dict.fromkeys(folds, captions.get("test", {}))
     contents = captioned_parts(files, "image", lists, captions, names=_names)
-    return Contents(contents.parts, (*contents.notes, *notes))
+    return Contents(contents.parts, (*contents.notes, *read.notes))
 
 
 def _fold(number: int) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from unhub.arrays import random_positions, spans
+from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
@@ -39,6 +40,7 @@ class Options:
     progress: Progress | None = None
 
 
+@shows_progress
 def deploy(
     correction: Correction,
     store: VectorsLike,
@@ -52,7 +54,7 @@ def deploy(
     rotate: bool | Literal["auto"] = "auto",
     switch: bool = False,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Deployment:
     """Put a correction into a store beside what is there, measure it, and go live with it only if asked to.
 
@@ -63,6 +65,7 @@ def deploy(
     of the fit, to compare with what the engine holds. alias: the live name (default: that of the collection and
     `_live`). What a killed run left behind is dropped, and what it had finished is taken over.
     """
+    progress = called(progress)
     fitted = as_deployable(correction)
     if mode not in ("vectors", "payload"):
         raise ArgumentError("mode", f"must be 'vectors' or 'payload', got {mode!r}")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64, Ids, spans
+from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
@@ -43,12 +44,13 @@ class Synced:
         return f"{self.added:,} added, {self.changed:,} changed, {self.removed:,} removed"
 
 
+@shows_progress
 def sync(
     store: Store,
     correction: Correction,
     *,
     items: VectorsLike | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Synced:
     """Write into what is live, or was deployed last, what changed in the source since; searches go on meanwhile.
 
@@ -56,6 +58,7 @@ def sync(
     are gone. Biases of the other items must be as they were; after a refit, deploy again. items: those of the fit, to
     compare with what the engine holds.
     """
+    progress = called(progress)
     fitted = as_deployable(correction)
     served = live_of(store)
     place = place_of(store, served)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.data.vectors import Vectors
 from unhub.embed.encoder import Encoder, Kind, Precision, Prepared
@@ -57,6 +58,7 @@ class Embedded:
         return f"<Embedded {self.path}: {manifest['rows']} {manifest['kind']}, {manifest['dimensions']} dimensions>"
 
 
+@shows_progress
 def embed_images(
     images: Source | Sequence[Source],
     model: Source | Encoder,
@@ -68,7 +70,7 @@ def embed_images(
     precision: Precision = "auto",
     threads: int | None = None,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Embedded:
     """Embed images and write the vectors to a new folder.
 
@@ -78,6 +80,7 @@ def embed_images(
     Work that was stopped continues where it stopped. `restart` begins again and replaces finished work; a restart that
     was stopped continues too.
     """
+    progress = called(progress)
     pillow("Image")
     inputs = find_files(images, "images", _prepared_image, ids)
     target = check_output(output, images)  # before a model is loaded, which takes a while
@@ -86,6 +89,7 @@ def embed_images(
     return _embed(job, threads, restart, progress)
 
 
+@shows_progress
 def embed_videos(
     videos: Source | Sequence[Source],
     model: Source | Encoder,
@@ -98,12 +102,13 @@ def embed_videos(
     precision: Precision = "auto",
     threads: int | None = None,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Embedded:
     """Embed videos as `embed_images` embeds images: each is the mean of `frames` frames, evenly spread over it.
 
     batch: how many frames, not videos, the model takes at a time.
     """
+    progress = called(progress)
     pillow("Image")
     optional("av", "embed", "reading videos")
     each = check_whole(frames, "frames", 1)
@@ -114,6 +119,7 @@ def embed_videos(
     return _embed(EmbedJob("videos", inputs, encoder, target, size, {"frames": each}), threads, restart, progress)
 
 
+@shows_progress
 def embed_sounds(
     sounds: Source | Sequence[Source],
     model: Source | Encoder,
@@ -125,12 +131,13 @@ def embed_sounds(
     precision: Precision = "auto",
     threads: int | None = None,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Embedded:
     """Embed sounds as `embed_images` embeds images: resampled for the model, in one channel, the mean of all.
 
     Of a sound longer than the model takes, its feature extractor draws a part, always the same one.
     """
+    progress = called(progress)
     optional("av", "embed", "reading sounds")
     inputs = find_files(sounds, "sounds", _prepared_sound, ids)
     target = check_output(output, sounds)
@@ -151,6 +158,7 @@ def _prepared_sound(encoder: Encoder, path: Path) -> Prepared:
     return encoder.prepare_sound(open_sound(path, encoder.sampling_rate))
 
 
+@shows_progress
 def embed_texts(
     texts: Source | Sequence[TextOrTexts],
     model: Source | Encoder,
@@ -165,7 +173,7 @@ def embed_texts(
     precision: Precision = "auto",
     threads: int | None = None,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Embedded:
     """Embed texts as `embed_images` embeds images: a list of them, the lines of a .txt file, or a column of a table.
 
@@ -175,6 +183,7 @@ def embed_texts(
 
     prompts: a list, or a .txt file of lines, such as "a photo of a {}."; each text is put into all of them.
     """
+    progress = called(progress)
     inputs = with_prompts(find_texts(texts, column, id_column, ids), prompts)
     target = check_output(output, texts)
     size = max(1, check_whole(batch, "batch", 1) // inputs.most)

@@ -58,7 +58,12 @@ class OpenClipEncoder(Encoder):
 
 def load_open_clip(name: str, device: str, half: bool) -> Encoder:
     """Load an architecture with its weights: a tag of open_clip, a file, or a model on the Hugging Face hub."""
-    library = optional("open_clip", "openclip", "embedding with open_clip")
+    try:
+        library = optional("open_clip", "openclip", "embedding with open_clip")
+    except RuntimeError as error:  # as of torchvision for a GPU beside torch for a processor
+        reason = "torchvision, which it needs, does not fit the torch that is installed"
+        remedy = "install torchvision from the index that torch came from"
+        raise ImportError(f"open_clip cannot be imported: {reason} ({error}); {remedy}") from error
     architecture, weights = _parts(name)
     with loading(name):
         net, preprocess = library.create_model_from_pretrained(architecture, weights)

@@ -29,6 +29,7 @@ FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
 MOST_PASSES = 1.75  # about; where all pairs are used in the end, with what was tried before
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 MOST_COPIES = 0.05  # of the items, that are computed exactly; more of them are among the checked ones anyway
+QUICK_SHARE = 0.25  # of the bank at random, beyond which clusters are tried first: large parts take long to gather
 MOST_CLUSTER_OUTLAY = 0.5  # of the time of the random part: what may be spent to see whether clusters do better
 
 
@@ -49,14 +50,20 @@ def estimate(
         copies = copies[:0]
     checking = Checking(methods, bank, seed, workers, copies)
     random_part = RandomPart(checking, (want, target_want))
-    share = random_part.share(error, MOST_SHARE)
-    only_sums = target_want.empty and want.top == want.best_items == 0
+    only_sums = target_want.empty and want.top == want.best_items == 0 and bank.weights is None
     # The members of a cluster are all over the bank, which would be read once for each.
     can_cluster = only_sums and not workers.kernel.ON_DEVICE and at_hand(checking.pairs.query_vectors.rows)
+    tried_share = QUICK_SHARE if can_cluster else MOST_SHARE
+    share = random_part.share(error, tried_share)
     if can_cluster and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
-        found = ByClusters(checking, want.betas).estimate(error, share)
-        if found is not None:
-            return random_part.with_copies(found)
+        clusters = ByClusters(checking, want.betas)
+        chosen = clusters.choose(error, min(share, MOST_SHARE))
+        if chosen is not None and tried_share < chosen.share:
+            share, tried_share = random_part.share(error, chosen.share, tried_share), chosen.share
+        if chosen is not None and chosen.share < share:
+            return random_part.with_copies(clusters.estimate(chosen))
+    if share > tried_share:
+        share = random_part.share(error, MOST_SHARE, tried_share)
     share = random_part.confirmed(error, share, MOST_SHARE)
     if share + random_part.checked / bank.items > MOST_SHARE:
         return None

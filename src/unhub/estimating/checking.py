@@ -27,7 +27,8 @@ LEAST_CARRIERS = 16.0
 class Estimate:
     """What the pass found, estimated; the true h of the checked items, by method; and how it was done.
 
-    copies: items that are also bank queries, a few, whose true h is known too.
+    copies: items that are also bank queries, a few, whose true h is known too. residual: the standard error of the
+    "true" h, by method, where most of the checked items did not meet the whole bank.
     """
 
     streamed: Streamed
@@ -37,6 +38,7 @@ class Estimate:
     notes: tuple[str, ...]
     copies: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     true_of_copies: dict[Method, Float64] = field(default_factory=dict)
+    residual: dict[Method, float] = field(default_factory=dict)
 
     def finish(self, method: Method, bank: Bank) -> tuple[Outcome, float]:
         """Return the outcome of a method and the standard error of its h, over all items.
@@ -53,7 +55,8 @@ class Estimate:
         if len(self.copies):
             h[self.copies] = self.true_of_copies[method]
         unknown = 1 - (len(off) + len(self.copies)) / len(h)
-        return dataclasses.replace(outcome, h=h), spread_of(off) * math.sqrt(unknown)
+        error = math.hypot(spread_of(off) * math.sqrt(unknown), self.residual.get(method, 0.0))
+        return dataclasses.replace(outcome, h=h), error
 
 
 class Checking:
@@ -80,7 +83,7 @@ class Checking:
         """Return the bank against the items at these positions."""
         targets = None if self.bank.targets is None else self.bank.targets.some_items(positions)
         queries = self.pairs.some_items(positions)
-        return Bank(queries, targets, queries)
+        return Bank(queries, targets, queries, self.bank.weights)
 
     def h(self, some: Bank, streamed: Streamed) -> dict[Method, Float64]:
         """Return the h of each method on some of the items."""

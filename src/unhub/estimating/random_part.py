@@ -98,9 +98,12 @@ class RandomPart:
                 cast("Dot", pairs),
                 want if gate else dataclasses.replace(want, best_items=0),
                 order if share >= 1 else np.sort(order[: rows_of(share, len(order))]),
+                weights,
                 self.checking.workers,
             )
-            for pairs, want, order in zip((bank.queries, bank.targets), self.wants, self.orders, strict=True)
+            for pairs, want, order, weights in zip(
+                (bank.queries, bank.targets), self.wants, self.orders, (bank.weights, None), strict=True
+            )
         ]
         return Streamed(*found)
 
@@ -110,15 +113,17 @@ def rows_of(share: float, count: int) -> int:
     return min(count, max(1, round(share * count)))
 
 
-def _found(pairs: Dot, want: Want, rows: NDArray[np.int64], workers: Workers) -> Found:
+def _found(pairs: Dot, want: Want, rows: NDArray[np.int64], weights: Float64 | None, workers: Workers) -> Found:
     """Return what some or all bank queries find, each for several; the best items of all others are unknown."""
     if want.empty:
         return NOTHING_FOUND
     count = pairs.shape[0]
     if len(rows) == count:
-        return reduce(pairs, want, workers)
+        return reduce(pairs, want, workers, weights=weights)
     some = dataclasses.replace(pairs, query_vectors=pairs.query_vectors.gather(rows))
-    found = reduce(some, want, workers, weights=np.full(len(rows), count / len(rows)))
+    own = np.ones(len(rows)) if weights is None else weights[rows]
+    whole = count if weights is None else float(weights.sum())
+    found = reduce(some, want, workers, weights=own * (whole / float(own.sum())))
     items, scores = no_best_items(count, want.best_items)
     if want.best_items:
         items[rows], scores[rows] = found.best_items, found.best_scores

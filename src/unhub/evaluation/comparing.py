@@ -93,6 +93,15 @@ class Judge:
             values = measured(Ranked.of(inputs, resources, truth), truth, self.measure, self.seed)
         return dict(zip([RAW, *inputs.corrections], values, strict=True))
 
+    def counts(
+        self, items: Vectors, corrections: Mapping[str, Correction], k: int, progress: Progress | None = None
+    ) -> dict[str, NDArray[np.int64]]:
+        """Return how often each item is among the k best of a query, raw and with each correction, by name."""
+        inputs, resources = self._inputs(items, corrections), Resources(self.threads, progress=progress)
+        ranked = Ranked.of(inputs, resources, best=inputs.places(k))
+        counted = (occurrences(one.best, len(items)) for one in ranked.placed)
+        return dict(zip([RAW, *inputs.corrections], counted, strict=True))
+
     def fit(
         self,
         items: Vectors,

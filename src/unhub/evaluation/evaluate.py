@@ -9,7 +9,8 @@ import numpy as np
 
 from unhub.arrays import Float64, Ids, Kind
 from unhub.compute.machines import on_machines
-from unhub.compute.workers import Progress, Resources
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.compute.workers import Resources
 from unhub.data.relevance import RelevanceLike, Truth
 from unhub.data.runs import Run
 from unhub.data.similarity import Dense
@@ -22,7 +23,8 @@ from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, Places, parse_measures
 from unhub.evaluation.ranked import Ranked
 from unhub.evaluation.returned import check_names, hubness_in, note_on, places_in
-from unhub.evaluation.tables import as_text, counted
+from unhub.evaluation.tables import Tabled, counted
+from unhub.html_tables import Table
 from unhub.kernels import name_of
 
 DEFAULT_MEASURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
@@ -43,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Tabled):
     """A row for each ranking, raw first; and the rank of each answered query's best answer, (rankings, queries).
 
     query_ids: those answered. unanswered: how many queries have no answer among the items; they only count for hubness.
@@ -119,10 +121,11 @@ class Evaluation:
             )
         return heads, lines
 
-    def __str__(self) -> str:
-        return "\n".join([as_text(*self.cells()), *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [self.cells(), *self.notes]
 
 
+@shows_progress
 @on_machines
 def evaluate(
     queries: VectorsLike | Dense,
@@ -141,7 +144,7 @@ def evaluate(
     threads: int | None = None,
     device: str | None = None,
     on: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Evaluation:
     """Rank the items for each query, raw and with each correction, in one pass, and measure where the answers are.
 
@@ -153,6 +156,7 @@ def evaluate(
     hubness_k: the number of best items in which hubness is counted; None leaves hubness out. device, on:
     where to rank, as in `fit`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress, device=name_of(device))
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
@@ -169,7 +173,7 @@ def evaluate(
     ranked = Ranked.of(inputs, resources, truth, best=best, strength=strength)
     places: list[Places] = [*ranked.places]
     hubnesses = [hubness_of(one, inputs.item_ids) if best else None for one in ranked.placed]
-    remarks = [*inputs.notes, excluded_note(truth.excluded) if truth.excluded else None]
+    remarks = [*inputs.notes, *inputs.leaks, excluded_note(truth.excluded) if truth.excluded else None]
     for name, run in returned.items():
         places.append(places_in(run, truth))
         hubnesses.append(hubness_in(run, best) if best else None)

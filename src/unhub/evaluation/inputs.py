@@ -9,18 +9,18 @@ from typing import TypeAlias
 
 import numpy as np
 
-from unhub.arrays import Ids, Kind
+from unhub.arrays import Ids, Kind, are_among
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction, Fitted, Rescore
 from unhub.data.copies import NO_COPIES, Copies
-from unhub.data.fingerprint import Hashes, among, inspect
+from unhub.data.fingerprint import NOTED_REPEATS, Hashes, among, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_whole
 from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
-from unhub.matching import check_widths, locate
+from unhub.matching import ASK_JUDGE, check_widths, locate
 from unhub.methods import METHODS
 
 RAW = "raw"
@@ -34,7 +34,7 @@ class EvaluationInputs:
     """What is ranked: the similarity of queries and items, their ids, and corrections by name, in the items' order.
 
     left_out: the items that are excluded for single queries. notes: on these, and on corrections that are not what
-    their name says.
+    their name says. leaks: notes on queries that corrections were fitted on.
     """
 
     similarity: Similarity
@@ -44,6 +44,7 @@ class EvaluationInputs:
     copies: Copies = NO_COPIES
     left_out: LeftOut | None = None
     notes: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -85,7 +86,8 @@ class EvaluationInputs:
         if exclude is None:
             notes += _found_by_themselves(asked_hashes, hashes)
         pairs = Dot(Vectors(asked.ids, asked.rows), Vectors(gallery.ids, gallery.rows), kind)  # no hashes to keep
-        return EvaluationInputs(pairs, asked.ids, gallery.ids, _but_raw(ranked), copies, left_out, notes)
+        leaks = _asked_in_fits(named, asked_hashes)
+        return EvaluationInputs(pairs, asked.ids, gallery.ids, _but_raw(ranked), copies, left_out, notes, leaks)
 
     @staticmethod
     def with_one(
@@ -127,6 +129,20 @@ def _found_by_themselves(queries: Hashes, items: Hashes) -> tuple[str, ...]:
     return (
         f"{found:,} of {len(queries):,} queries are items and find themselves: exclude each query's own item from its "
         "ranking.",
+    )
+
+
+def _asked_in_fits(corrections: Mapping[str, Correction], queries: Hashes) -> tuple[str, ...]:
+    """Return a note if queries that are measured on are in the bank of a correction."""
+    banks = {name: one.source.bank_rows for name, one in corrections.items() if one.source.bank_rows is not None}
+    counts = {name: int(are_among(queries, bank.hashes).sum()) for name, bank in banks.items()}
+    most = max(counts.values(), default=0)
+    if most <= NOTED_REPEATS * len(queries):
+        return ()
+    names = ", ".join(name for name, count in counts.items() if count == most)
+    return (
+        f"{most:,} of {len(queries):,} queries are in the bank of {names}, so its figures look too good for new "
+        f"queries: measure on others, or take these out of the bank. {ASK_JUDGE} and whether they recur as in a log.",
     )
 
 

@@ -1,22 +1,32 @@
-"""Plain text: tables in columns, counts in words."""
+"""Tables in columns of plain text, results that are shown as tables, counts in words."""
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-# Characters that a terminal acts on instead of showing: control characters, line ends, marks of writing direction. And
-# surrogates, from file names that are not UTF-8, which cannot be encoded.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*%?( \[.*\])?|")
+from unhub.html_tables import Table, as_html, numeric, visible
+
+
+class Tabled(ABC):
+    """A result that is shown as tables and lines between them: by print as text, in a notebook as HTML."""
+
+    @abstractmethod
+    def shown(self) -> Sequence[str | Table]:
+        """Return the lines and tables, in order."""
+
+    def __str__(self) -> str:
+        return "\n".join(part if isinstance(part, str) else as_text(*part) for part in self.shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.shown())
 
 
 def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows in columns as wide as their widest cell; columns of numbers are aligned to the right."""
     heads, rows = [visible(cell) for cell in heads], [[visible(cell) for cell in row] for row in rows]
-    columns = list(zip(heads, *rows, strict=True))
     widths = widths_of(heads, rows)
-    numbers = [len(rows) > 0 and all(map(NUMBER.fullmatch, column[1:])) for column in columns]
+    numbers = numeric(heads, rows)
     lines = []
     for row in (heads, ["─" * width for width in widths], *rows):
         cells = (
@@ -30,13 +40,6 @@ def as_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def widths_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column."""
     return [max(len(visible(cell)) for cell in column) for column in zip(heads, *rows, strict=True)]
-
-
-def visible(text: str) -> str:
-    """Return a text with unprintable characters escaped as in Python: \\x1b, \\n, \\u202e."""
-    if text.isprintable():
-        return text
-    return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -8,13 +8,23 @@ TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
     from unhub.atomic import check_target, replacing
+    from unhub.files.attributes import Attributes, read_attributes
     from unhub.files.container import check_replaceable, is_replaceable
     from unhub.files.corrections import save_correction
     from unhub.files.exports import bias_writer, export
+    from unhub.files.logs import read_log
     from unhub.files.matrices import read_matrix
     from unhub.files.models import save_model
-    from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows, read_vectors
-    from unhub.files.relevance_files import read_relevance, read_run
+    from unhub.files.readers import (
+        READERS,
+        name_rows,
+        read_as_held,
+        read_ids,
+        read_rows,
+        read_vectors,
+        read_weights,
+    )
+    from unhub.files.relevance_files import is_log, read_hits, read_relevance, read_run
     from unhub.files.saved import (
         is_model,
         load,
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READERS",
+    "Attributes",
     "NamedSets",
     "Texts",
     "bias_writer",
@@ -38,6 +49,7 @@ __all__ = [
     "check_target",
     "export",
     "find_pictures",
+    "is_log",
     "is_model",
     "is_replaceable",
     "load",
@@ -46,8 +58,11 @@ __all__ = [
     "overwrite_draws",
     "read_any_manifest",
     "read_as_held",
+    "read_attributes",
     "read_draws",
+    "read_hits",
     "read_ids",
+    "read_log",
     "read_manifest",
     "read_matrix",
     "read_model_manifest",
@@ -57,6 +72,7 @@ __all__ = [
     "read_sets",
     "read_texts",
     "read_vectors",
+    "read_weights",
     "replacing",
     "save",
     "save_correction",
@@ -67,14 +83,24 @@ __all__ = [
 
 _HOMES = {
     "unhub.atomic": ("check_target", "replacing"),
+    "unhub.files.attributes": ("Attributes", "read_attributes"),
     "unhub.files.container": ("check_replaceable", "is_replaceable"),
     "unhub.files.corrections": ("save_correction",),
     "unhub.files.saved_draws": ("overwrite_draws", "read_draws", "write_draws"),
     "unhub.files.exports": ("bias_writer", "export"),
+    "unhub.files.logs": ("read_log",),
     "unhub.files.matrices": ("read_matrix",),
     "unhub.files.models": ("save_model",),
-    "unhub.files.readers": ("READERS", "name_rows", "read_as_held", "read_ids", "read_rows", "read_vectors"),
-    "unhub.files.relevance_files": ("read_relevance", "read_run"),
+    "unhub.files.readers": (
+        "READERS",
+        "name_rows",
+        "read_as_held",
+        "read_ids",
+        "read_rows",
+        "read_vectors",
+        "read_weights",
+    ),
+    "unhub.files.relevance_files": ("is_log", "read_hits", "read_relevance", "read_run"),
     "unhub.files.saved": (
         "is_model",
         "load",

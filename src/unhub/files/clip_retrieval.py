@@ -100,8 +100,10 @@ def _metadata_ids(folder: Path, lengths: Mapping[int, int]) -> NDArray[np.generi
     for name in ID_COLUMNS:
         if all(name in columns_of(files[number]) for number in lengths):
             parts = [_part_ids(files[number], name, length) for number, length in lengths.items()]
-            ids = np.concatenate([as_array(files[number], part) for number, part in zip(lengths, parts, strict=True)])
-            if not any(part.null_count for part in parts) and len(np.unique(ids)) == len(ids):
+            if any(part.null_count for part in parts):
+                continue
+            ids = np.concatenate([as_array(files[at], part, name) for at, part in zip(lengths, parts, strict=True)])
+            if len(np.unique(ids)) == len(ids):
                 return ids
     return None
 

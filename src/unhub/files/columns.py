@@ -10,14 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import spans
 from unhub.data.vectors import as_plain
-from unhub.files.parquet import columns_of, read_column
+from unhub.files.parquet import as_array, columns_of, read_column
+from unhub.frames.arrow_columns import is_uuids
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Piece: TypeAlias = tuple[Sequence[int], Sequence[Sequence[str]]]  # numbers of lines, and a list of fields per column
 Convert: TypeAlias = Callable[[Sequence[str]], NDArray[np.generic]]
@@ -160,7 +164,7 @@ def _object(path: Path, number: int, line: str, columns: Sequence[Column]) -> di
 def _parquet(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
     places = _places(path, columns, columns_of(path))
     tables = [
-        None if place is None else read_column(path, column.name) for column, place in zip(columns, places, strict=True)
+        None if place is None else _as_read(path, column.name) for column, place in zip(columns, places, strict=True)
     ]
     for start, stop in spans(max(len(table) for table in tables if table is not None), PIECE_ROWS):
         rows = range(start, stop)
@@ -173,6 +177,16 @@ def _parquet(path: Path, columns: Sequence[Column]) -> Iterator[Piece]:
                 for column, table in zip(columns, tables, strict=True)
             ],
         )
+
+
+def _as_read(path: Path, name: str) -> pyarrow.ChunkedArray:
+    """Return a column of a Parquet file, of which UUIDs are texts."""
+    column = read_column(path, name)
+    if not is_uuids(column.type):
+        return column
+    import pyarrow
+
+    return pyarrow.chunked_array([pyarrow.array(as_array(path, column, name).astype(object))])
 
 
 TABLES: Mapping[str, Callable[[Path, Sequence[Column]], Iterator[Piece]]] = {

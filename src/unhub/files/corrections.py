@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from unhub.arrays import Ids, Kind
 from unhub.compute.workers import available_memory
 from unhub.correction import KINDS, Bias, Correction, Cost, Origin, Source, check_correction
+from unhub.data.bank import BankRows, whole
 from unhub.data.fingerprint import Fingerprint
 from unhub.data.ids import as_ids
-from unhub.data.kept_arrays import Kept, check_arrays
+from unhub.data.kept_arrays import BANK_WEIGHT, Kept, check_arrays
 from unhub.data.vectors import as_texts
 from unhub.data.witness import MARKS, Witness
 from unhub.errors import ArgumentError
@@ -43,13 +44,15 @@ MOST_TEXT_GROWTH = 100  # times the text itself; ids that take less are not comp
 NO_ESTIMATE = {"pairs": None, "error": None, "how": ""}  # in the cost of a file saved before these were stated
 ARRAY_PREFIX = "array."  # before the names of the correction's own arrays, so that none has the name of another tensor
 WITNESS_PREFIX = "witness."
+BANK_PREFIX = "bank."
 
 
 class Set(TypedDict):
-    """A set of vectors: how many rows, and a hash of their contents in hexadecimal."""
+    """A set of vectors: how many rows, a hash of their contents in hexadecimal, and the sum of weights other than 1."""
 
     count: Count
     digest: str
+    weight: NotRequired[float]
 
 
 class SavedLayout(TypedDict):
@@ -104,7 +107,8 @@ def save_correction(
         raise ArgumentError("correction", problem) from None
     ids = _pack_ids(correction.ids)
     arrays = {f"{ARRAY_PREFIX}{name}": array for name, array in correction.arrays.items()}
-    tensors = {**arrays, **ids, **_witness_tensors(correction.source), "item_hashes": correction.item_hashes}
+    source = {**_witness_tensors(correction.source), **_bank_tensors(correction.source)}
+    tensors = {**arrays, **ids, **source, "item_hashes": correction.item_hashes}
     manifest = _manifest(correction, ids)
     if layout is not None:
         if (layout.dimensions, layout.similarity) != (correction.source.dimensions, correction.source.similarity):
@@ -128,7 +132,10 @@ def load_correction(path: str | os.PathLike[str], read: dict[str, Any], tensors:
     with naming_contents(path):
         _check_parameters(manifest, method)
         hashes = _item_hashes(manifest, tensors)
-        source = dataclasses.replace(_source(manifest, method), witness=_witness(tensors, len(hashes)))
+        source = _source(manifest, method)
+        source = dataclasses.replace(
+            source, witness=_witness(tensors, len(hashes)), bank_rows=_bank_rows(tensors, source.bank)
+        )
         correction = KINDS[method.kind](
             method=method,
             ids=_unpack_ids(manifest, tensors, len(hashes)),
@@ -179,6 +186,8 @@ def check_contents(correction: Correction) -> None:
     sizes = {"items": len(correction)}
     if source.bank is not None:
         sizes["bank"] = source.bank.count
+        if source.bank.weight is not None:
+            sizes[BANK_WEIGHT] = whole(source.bank.weight)
     if source.dimensions is not None:
         sizes["dimensions"] = source.dimensions
     if not given:
@@ -215,7 +224,7 @@ def _source(manifest: Manifest, method: Method) -> Source:
 def _item_hashes(manifest: Manifest, tensors: Tensors) -> NDArray[np.uint64]:
     """Return the hash of each item; their number and their digest must be those of the manifest."""
     for name in tensors:
-        if not name.startswith((ARRAY_PREFIX, WITNESS_PREFIX)) and name not in (
+        if not name.startswith((ARRAY_PREFIX, WITNESS_PREFIX, BANK_PREFIX)) and name not in (
             "item_hashes",
             "ids",
             "ids.text",
@@ -254,6 +263,32 @@ def _witness(tensors: Tensors, count: int) -> Witness | None:
     return Witness(*(cast("Any", held[name]) for name in wanted))
 
 
+def _bank_tensors(source: Source) -> Tensors:
+    rows = source.bank_rows
+    if rows is None:
+        return {}
+    weights = {} if rows.weights is None else {f"{BANK_PREFIX}weights": plain(rows.weights)}
+    return {f"{BANK_PREFIX}hashes": plain(rows.hashes), **weights}
+
+
+def _bank_rows(tensors: Tensors, bank: Fingerprint | None) -> BankRows | None:
+    """Return the queries of the bank; None in a file that was written before they were kept."""
+    held = {name: array for name, array in tensors.items() if name.startswith(BANK_PREFIX)}
+    if not held:
+        return None
+    if bank is None:
+        raise ValueError("it has hashes of bank queries, and bank is null")
+    wanted = {
+        f"{BANK_PREFIX}hashes": Kept("uint64", ("bank",)),
+        f"{BANK_PREFIX}weights": Kept("float64", ("bank",), optional=True),
+    }
+    check_arrays(held, wanted, {"bank": bank.count})
+    rows = BankRows(*(cast("Any", held.get(name)) for name in wanted))
+    if rows.fingerprint != bank:
+        raise ValueError("bank.digest is not that of the hashes of the bank queries")
+    return rows
+
+
 def _manifest(correction: Correction, ids: Tensors) -> Manifest:
     from unhub.methods import parse
 
@@ -282,7 +317,10 @@ def _set(fingerprint: Fingerprint | None) -> Set | None:
 
 def _sized(fingerprint: Fingerprint) -> Set:
     # In hexadecimal, because JSON readers elsewhere round integers of 64 bits.
-    return {"count": fingerprint.count, "digest": f"{fingerprint.digest:016x}"}
+    sized: Set = {"count": fingerprint.count, "digest": f"{fingerprint.digest:016x}"}
+    if fingerprint.weight is not None:
+        sized["weight"] = fingerprint.weight
+    return sized
 
 
 def _fingerprint(saved: Set | None, name: str) -> Fingerprint | None:
@@ -290,7 +328,10 @@ def _fingerprint(saved: Set | None, name: str) -> Fingerprint | None:
         return None
     if re.fullmatch("[0-9a-f]{16}", saved["digest"]) is None:
         raise ValueError(f"{name}.digest is {saved['digest']!r}; 16 hexadecimal digits are required")
-    return Fingerprint(saved["count"], int(saved["digest"], 16))
+    weight = saved.get("weight")
+    if weight is not None and not 0 < weight < np.inf:
+        raise ValueError(f"{name}.weight is {weight}; a finite sum of weights above 0 is required")
+    return Fingerprint(saved["count"], int(saved["digest"], 16), weight)
 
 
 def _pack_ids(ids: Ids) -> Tensors:

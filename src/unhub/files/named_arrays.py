@@ -48,11 +48,17 @@ class NamedArrays(NamedTuple):
 
 
 def split_name(place: str) -> tuple[str, str | None]:
-    """Split `file.mat#sim` into the file and the name of an array in it; a file may have the mark in its own name."""
+    """Split `file.mat#sim` into the file and the name of an array in it; a file may have the mark in its own name.
+
+    Behind a folder, a pattern or a remote address, only columns that are named as `vector=` or `id=` are split off.
+    """
     if not Path(place).exists():
         for at, letter in enumerate(place):
             if letter == NAME_MARK and Path(place[:at]).is_file():
                 return place[:at], place[at + 1 :]
+    several, mark, name = place.rpartition(NAME_MARK)
+    if mark and several and name.startswith(("vector=", "id=")) and not Path(place).exists():
+        return several, name
     return place, None
 
 

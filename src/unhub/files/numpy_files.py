@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from unhub.data.vectors import Rows, Stacked
 from unhub.files.named_arrays import MOST_DEFLATE_RATIO, HeldArray, NamedArrays, Pickled, choose, pickled
+from unhub.frames.frame_columns import NamedColumns
 
 
 class FoundRows(NamedTuple):
-    """What a reader found: the rows, and a function that returns the ids in the file, or None."""
+    """What a reader found: the rows, a function that returns the ids in the file, or None, and the weights, if any."""
 
     rows: Rows
     ids: Callable[[], NDArray[np.generic] | None]
+    weights: NDArray[np.float64] | None = None
 
 
 Reader: TypeAlias = Callable[[Path, str | None], FoundRows]  # of a file, and the name of an array in it
@@ -90,8 +92,12 @@ def map_npy(path: Path) -> NDArray[np.generic]:
 
 def named_rows(path: Path, arrays: NamedArrays, name: str | None) -> FoundRows:
     """Return the rows that a name or a rule chooses; `ids` are those of `vectors`, or of what the rule chooses."""
-    chosen = choose(path, arrays.held, name, PREFERRED)
-    with_ids = IDS in arrays.held and (name is None or name in PREFERRED)
+    named = NamedColumns(name) if name in arrays.held else NamedColumns.written(name, path.name)
+    chosen = choose(path, arrays.held, named.vector, PREFERRED)
+    if named.id is not None:
+        ids = choose(path, arrays.held, named.id)
+        return FoundRows(arrays.read(chosen), lambda: _as_list(arrays.read(ids)[:]))
+    with_ids = IDS in arrays.held and (named.vector is None or named.vector in PREFERRED)
     return FoundRows(arrays.read(chosen), (lambda: _as_list(arrays.read(IDS)[:])) if with_ids else no_ids)
 
 

@@ -1,8 +1,7 @@
-"""Reader of Parquet files: a column `embedding` of lists, and optionally `id`; pyarrow is imported when needed."""
+"""Reader of Parquet files: a column of lists, and perhaps one of ids; pyarrow is imported when needed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,37 +10,54 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.data.vectors import Rows, Stacked
+from unhub.data.vectors import Rows, stacked
 from unhub.errors import optional
 from unhub.files.numpy_files import FoundRows
 from unhub.files.remote import RemoteFailure, RemoteFile
+from unhub.frames.arrow_columns import is_float_lists, names_of, parts_of
+from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
 
-# Names of columns that probably hold ids: ids, ID, key, uuid, image_id, item-key, photoId.
-ID_LIKE_NAME = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
-EMBEDDING = "embedding"
 BUFFER_BYTES = 1 << 20  # of a column that is read page by page
 
 File: TypeAlias = Path | RemoteFile
 
 
-def read_parquet(path: Path) -> FoundRows:
-    """Read the rows of the column `embedding`, lists of one length, and the ids of the column `id`, if it is there."""
-    return FoundRows(as_rows(path, _full(path, EMBEDDING)), lambda: read_parquet_ids(path))
+def read_parquet(path: Path, named: NamedColumns) -> FoundRows:
+    """Read the column of vectors, lists of one length, and that of the ids, if there is one."""
+    with opened(path) as file:
+        vectors = vector_column(path, file, named)
+    return FoundRows(as_rows(path, read_column(path, vectors), vectors), lambda: read_parquet_ids(path, named))
 
 
-def as_array(path: File, column: pyarrow.ChunkedArray) -> NDArray[np.generic]:
-    """Return a column of integers or strings, read from this file, as an array."""
-    import pyarrow
+def vector_column(path: File, file: pyarrow.parquet.ParquetFile, named: NamedColumns) -> str:
+    """Return the name of the column of vectors."""
+    schema = file.schema_arrow
+    with naming(path):
+        return named.vector_of(schema.names, lambda name: is_float_lists(schema.field(name).type))
 
+
+def as_array(path: File, column: pyarrow.ChunkedArray, name: str) -> NDArray[np.generic]:
+    """Return a column of integers, strings or UUIDs, read from this file, as an array."""
+    with naming(path):
+        return names_of(column, label_of(name))
+
+
+def label_of(name: str) -> str:
+    """Return what errors call a column."""
+    return f"the column `{name}`"
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """Name the file in what is wrong with a column of it."""
     try:
-        values: NDArray[np.generic] = column.to_numpy()
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path}: a column of {column.type} cannot be read as ids ({error})") from None
-    return values
+        yield
+    except WrongColumn as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def columns_of(path: File) -> list[str]:
@@ -67,30 +83,11 @@ def check_column(path: File, file: pyarrow.parquet.ParquetFile, name: str) -> No
         raise ValueError(f"{path}: has columns {names}; `{name}` {wrong}")
 
 
-def read_parquet_ids(path: File) -> NDArray[np.generic] | None:
-    """Return the column `id`, or None where no column is named like one."""
-    names = columns_of(path)
-    if "id" in names:
-        return as_array(path, _full(path, "id"))
-    if like := next(filter(ID_LIKE_NAME.fullmatch, names), None):
-        raise ValueError(
-            f"{path}: has no column `id` but `{like}`; rename it to `id`, or give the ids in a file of their own"
-        )
-    return None
-
-
-def _full(path: File, name: str) -> pyarrow.ChunkedArray:
-    """Read one column; an empty value is an error."""
-    column = read_column(path, name)
-    check_full(path, column, name)
-    return column
-
-
-def check_full(path: File, column: pyarrow.ChunkedArray, name: str, before: int = 0) -> None:
-    """Raise if a value of a column is empty; `before` rows of the file are before it."""
-    if column.null_count:
-        empty = before + next(row for row, value in enumerate(column.is_null().to_pylist()) if value)
-        raise ValueError(f"{path}: row {empty} of the column `{name}` is empty")
+def read_parquet_ids(path: File, named: NamedColumns) -> NDArray[np.generic] | None:
+    """Return the column of ids, or None where no column is named like one."""
+    with naming(path):
+        name = named.id_of(columns_of(path))
+    return None if name is None else as_array(path, read_column(path, name), name)
 
 
 @contextmanager
@@ -108,7 +105,7 @@ def opened(path: File) -> Iterator[pyarrow.parquet.ParquetFile]:
 
 
 @contextmanager
-def intact(path: File) -> Iterator[None]:
+def intact(path: File, kind: str = "a Parquet file") -> Iterator[None]:
     """Turn what pyarrow raises for a damaged file into a ValueError that names it."""
     import pyarrow
 
@@ -117,47 +114,13 @@ def intact(path: File) -> Iterator[None]:
     except RemoteFailure:
         raise
     except (pyarrow.ArrowException, OSError, UnicodeError) as error:
-        raise ValueError(f"{path}: truncated or not a Parquet file ({error})") from None
+        raise ValueError(f"{path}: truncated or not {kind} ({' '.join(str(error).split())})") from None
 
 
-def check_lists(path: File, kind: pyarrow.DataType) -> None:
-    """Raise unless the type of the column `embedding` is that of lists."""
-    import pyarrow
-
-    if not (pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)):
-        raise ValueError(f"{path}: the column `embedding` holds {kind}; lists of numbers are required")
-
-
-def as_rows(path: File, column: pyarrow.ChunkedArray, before: int = 0) -> Rows:
+def as_rows(path: File, column: pyarrow.ChunkedArray, name: str, before: int = 0) -> Rows:
     """Return a column of lists as rows, stacked chunk by chunk, without a copy where pyarrow allows it.
 
     before: how many rows of the file are before the column, for errors.
     """
-    check_lists(path, column.type)
-    chunks = [chunk for chunk in column.chunks if len(chunk)]
-    if not chunks:
-        return np.empty((0, 0), np.float32)
-    lengths = np.concatenate([_lengths(chunk) for chunk in chunks])
-    if (lengths != lengths[0]).any():
-        row = int(np.argmax(lengths != lengths[0]))
-        raise ValueError(
-            f"{path}: row {before + row} of the column `embedding` has {lengths[row]} numbers, row {before} has "
-            f"{lengths[0]}; embed all with one model"
-        )
-    parts: list[NDArray[np.generic]] = []
-    for chunk in chunks:
-        values = chunk.flatten()
-        if values.null_count:
-            row = before + sum(len(part) for part in parts) + int(np.argmax(values.is_null())) // int(lengths[0])
-            raise ValueError(f"{path}: row {row} of the column `embedding` has an empty place in it")
-        parts.append(values.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths[0]))
-    return parts[0] if len(parts) == 1 else Stacked(parts)
-
-
-def _lengths(chunk: pyarrow.Array) -> NDArray[np.int64]:
-    import pyarrow
-
-    if pyarrow.types.is_fixed_size_list(chunk.type):
-        return np.full(len(chunk), chunk.type.list_size)
-    lengths: NDArray[np.int64] = chunk.value_lengths().to_numpy()
-    return lengths
+    with naming(path):
+        return stacked(parts_of(column, label_of(name), before))

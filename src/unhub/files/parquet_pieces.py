@@ -1,4 +1,4 @@
-"""Parquet shards: rows of the column `embedding`, read in pieces of some row groups, or of a part of a large one."""
+"""Parquet shards: rows of the column of vectors, read in pieces of some row groups, or of a part of a large one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import spans
-from unhub.files.parquet import EMBEDDING, File, as_rows, check_column, check_full, check_lists, intact, opened
+from unhub.files.parquet import File, as_rows, intact, label_of, naming, opened, vector_column
 from unhub.files.pieces import PIECE_BYTES
+from unhub.frames.arrow_columns import check_lists
+from unhub.frames.frame_columns import NamedColumns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,12 +35,12 @@ class ParquetPieces:
     The sizes are from the footer; rows are checked as they are read.
     """
 
-    def __init__(self, file: File, open_files: OpenFiles) -> None:
+    def __init__(self, file: File, open_files: OpenFiles, named: NamedColumns) -> None:
         self._open_files = open_files
         with opened(file) as found:
-            check_column(file, found, EMBEDDING)
-            self.dtype = _number_type(file, found.schema_arrow.field(EMBEDDING).type)
-            groups, width = _sizes(file, found)
+            self._column = vector_column(file, found, named)
+            self.dtype = _number_type(file, found, self._column)
+            groups, width = _sizes(file, found, self._column)
         self.file = file.absolute() if isinstance(file, Path) else file
         self.shape = (sum(groups), width)
         self._rows = max(1, PIECE_BYTES // max(1, width * self.dtype.itemsize))
@@ -49,11 +51,10 @@ class ParquetPieces:
         """Read and check the rows of a piece."""
         place, before = self._places[number], int(self.starts[number])
         with intact(self.file):
-            reading = self._open_files.reading(self.file)
+            reading = self._open_files.reading(self.file, self._column)
             column = reading.whole(place.groups) if place.part is None else reading.part(place, self._rows)
             column.validate(full=True)
-        check_full(self.file, column, EMBEDDING, before)
-        rows = np.asarray(as_rows(self.file, column, before))
+        rows = np.asarray(as_rows(self.file, column, self._column, before))
         expected = (int(self.starts[number + 1]) - before, self.shape[1])
         if rows.shape != expected:
             raise ValueError(f"{self.file}: holds {rows.shape} numbers from row {before} on, and not {expected}")
@@ -72,19 +73,19 @@ class OpenFiles:
     def __reduce__(self) -> tuple[type[OpenFiles], tuple[()]]:
         return OpenFiles, ()
 
-    def reading(self, file: File) -> _Reading:
-        """Return the open file of this thread."""
+    def reading(self, file: File, column: str) -> _Reading:
+        """Return the open file of this thread, for one of its columns."""
         held: _Reading | None = getattr(self._local, "held", None)
-        if held is None or held.file != file:
-            held = self._local.held = _Reading(file)
+        if held is None or (held.file, held.column) != (file, column):
+            held = self._local.held = _Reading(file, column)
         return held
 
 
 class _Reading:
     """A Parquet file that one thread reads, and how far it has come in a large row group."""
 
-    def __init__(self, file: File) -> None:
-        self.file = file
+    def __init__(self, file: File, column: str) -> None:
+        self.file, self.column = file, column
         self._stack = ExitStack()
         self._file: pyarrow.parquet.ParquetFile = self._stack.enter_context(opened(file))
         self._group, self._next = -1, 0
@@ -95,7 +96,7 @@ class _Reading:
 
     def whole(self, groups: tuple[int, ...]) -> pyarrow.ChunkedArray:
         """Return the column of whole row groups."""
-        return self._file.read_row_groups(list(groups), columns=[EMBEDDING], use_threads=False).column(EMBEDDING)
+        return self._file.read_row_groups(list(groups), columns=[self.column], use_threads=False).column(self.column)
 
     def part(self, place: Place, rows: int) -> pyarrow.ChunkedArray:
         """Return a part of the column of a row group, which can only be read from its beginning."""
@@ -104,12 +105,12 @@ class _Reading:
         (group,), wanted = place.groups, int(place.part or 0)
         if group != self._group or wanted < self._next:
             self._group, self._next = group, 0
-            self._parts = self._file.iter_batches(rows, row_groups=[group], columns=[EMBEDDING], use_threads=False)
+            self._parts = self._file.iter_batches(rows, row_groups=[group], columns=[self.column], use_threads=False)
         try:
             for batch in self._parts:
                 self._next += 1
                 if self._next > wanted:
-                    return pyarrow.chunked_array([batch.column(EMBEDDING)])
+                    return pyarrow.chunked_array([batch.column(self.column)])
         except BaseException:
             self._group = -1  # the batches end after an error: begin again
             raise
@@ -141,25 +142,24 @@ def _cut(groups: list[int], most: int) -> tuple[list[Place], list[int]]:
     return places, sizes
 
 
-def _number_type(file: File, kind: pyarrow.DataType) -> np.dtype[np.generic]:
+def _number_type(file: File, found: pyarrow.parquet.ParquetFile, column: str) -> np.dtype[np.generic]:
     """Return the type of the numbers in the lists of a column."""
-    import pyarrow
-
-    check_lists(file, kind)
-    if not (pyarrow.types.is_floating(kind.value_type) or pyarrow.types.is_integer(kind.value_type)):
-        raise ValueError(f"{file}: the column `embedding` holds {kind}; lists of numbers are required")
+    with naming(file):
+        kind = check_lists(found.schema_arrow.field(column).type, label_of(column))
     dtype: np.dtype[np.generic] = np.dtype(kind.value_type.to_pandas_dtype())
     return dtype
 
 
-def _sizes(file: File, found: pyarrow.parquet.ParquetFile) -> tuple[list[int], int]:
+def _sizes(file: File, found: pyarrow.parquet.ParquetFile, column: str) -> tuple[list[int], int]:
     """Return the rows of each row group, and the length of the lists, by the footer."""
     import pyarrow
 
-    about, kind = found.metadata, found.schema_arrow.field(EMBEDDING).type
+    about, kind = found.metadata, found.schema_arrow.field(column).type
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     (leaf,) = [
-        number for number in range(about.num_columns) if about.schema.column(number).path.split(".")[0] == EMBEDDING
+        number
+        for number in range(about.num_columns)
+        if about.schema.column(number).path == column or about.schema.column(number).path.startswith(f"{column}.")
     ]
     rows = [int(group.num_rows) for group in groups]
     if pyarrow.types.is_fixed_size_list(kind):
@@ -167,5 +167,5 @@ def _sizes(file: File, found: pyarrow.parquet.ParquetFile) -> tuple[list[int], i
     numbers = sum(int(group.column(leaf).num_values) for group in groups)
     if sum(rows) and numbers % sum(rows):
         problem = f"{numbers} numbers in {sum(rows)} lists, which differ in length or are empty"
-        raise ValueError(f"{file}: the column `embedding` has {problem}; embed all with one model")
+        raise ValueError(f"{file}: {label_of(column)} has {problem}; embed all with one model")
     return rows, numbers // sum(rows) if sum(rows) else 0

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.data.query_log import QueryLog
 from unhub.data.relevance import Relevance
 from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
+from unhub.files.log_lines import FORMATS
+from unhub.files.logs import read_log
 from unhub.files.named_arrays import kind_of
 
 QRELS = ("qid", "iter", "docid", "grade")
@@ -43,13 +50,37 @@ def read_relevance(path: str | os.PathLike[str]) -> Relevance:
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
-    """Read a TREC run, `qid Q0 docid rank score tag` on a line; the score ranks, as in trec_eval, not the rank."""
+    """Read a TREC run, `qid Q0 docid rank score tag` on a line; the score ranks, as in trec_eval, not the rank.
+
+    A query log, as `read_log` reads it, is a run too: of a query that occurs several times, the last answer counts.
+    """
     path = Path(path)
-    columns = gather(path, split_lines(path, RUN, (0, 2, 4)), SCORED)
+    make = partial(Run.of_log, read_log(path)) if is_log(path) else partial(Run, *_scored(path))
     try:
-        return Run(*columns)
+        return make()
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _scored(path: Path) -> list[NDArray[np.generic]]:
+    return gather(path, split_lines(path, RUN, (0, 2, 4)), SCORED)
+
+
+def read_hits(path: str | os.PathLike[str]) -> QueryLog:
+    """Read what was returned: a query log, a TREC run, or what `unhub search -o hits.jsonl` wrote."""
+    return read_log(path) if is_log(Path(path)) else read_run(path).as_log
+
+
+def is_log(path: Path) -> bool:
+    """Return whether a folder or a file is read as a query log: by its name, unless it begins as a TREC run does."""
+    suffix = path.suffix.lower()
+    return path.is_dir() or (suffix in FORMATS and not (suffix in (".csv", ".tsv") and _is_run(path)))
+
+
+def _is_run(path: Path) -> bool:
+    with opened(path) as lines:
+        fields = next(lines, "").split()
+    return len(fields) == len(RUN) and fields[1] == RUN[1]
 
 
 def _is_qrels(path: Path) -> bool:

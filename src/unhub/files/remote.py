@@ -7,6 +7,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -27,6 +28,7 @@ PROTOCOLS: Mapping[str, str] = {
 WEB = ("https", "http")
 TIME_LIMIT_SECONDS = 60.0  # for one answer, of at most a piece
 ATTEMPTS = 3  # at a range of a file that was there
+ASKED_AT_ONCE = 16  # files: what each answers is small, and a wait
 BUFFER_BYTES = 1 << 20
 DENIED, NOT_FOUND = (401, 403), 404  # answers of a server
 
@@ -128,17 +130,21 @@ def suffix_of(url: str) -> str:
 
 
 def find_remote(url: str, suffixes: tuple[str, ...]) -> list[RemoteFile]:
-    """Return the files that an address names, sorted by name: one file, those of a folder, or those a pattern finds."""
+    """Return the files that an address names, sorted by name: one file, those of a folder, or those a pattern finds.
+
+    Sizes are those of the listing; only where it has none, which is so on the web, each file is asked for its own.
+    """
     filesystem = _filesystem(url.partition("://")[0], os.getpid())
     filesystem.invalidate_cache()  # files may have come since it was last looked at
     if has_pattern(url):
-        return [_file(one) for one in _listed(url, _ask(url, "glob", url))]
+        return _files(url, _ask(url, "glob", url, detail=True))
     if suffix_of(url) in suffixes:
         about = _ask(url, "info", url)
         if about["type"] != "directory":
-            return [_file(url)]
-    names = [one["name"] for one in _ask(url, "ls", url.rstrip("/") + "/", detail=True) if one["type"] == "file"]
-    return [_file(one) for one in _listed(url, names) if suffix_of(one) in suffixes]
+            return [_file(url, about)]
+    listed = {one["name"]: one for one in _ask(url, "ls", url.rstrip("/") + "/", detail=True)}
+    files = {name: about for name, about in listed.items() if about["type"] == "file" and suffix_of(name) in suffixes}
+    return _files(url, files)
 
 
 def has_pattern(text: str) -> bool:
@@ -147,13 +153,17 @@ def has_pattern(text: str) -> bool:
     return any(mark in text for mark in marks)
 
 
-def _listed(url: str, names: Any) -> list[str]:
+def _files(url: str, listed: Mapping[str, Mapping[str, Any]]) -> list[RemoteFile]:
+    """Return the files of a listing, sorted by name; those that must be asked, several at a time."""
     filesystem = _filesystem(url.partition("://")[0], os.getpid())
-    return sorted(str(filesystem.unstrip_protocol(name)) for name in names)
+    named = {str(filesystem.unstrip_protocol(name)): about for name, about in listed.items()}
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        return list(pool.map(lambda one: _file(one, named[one]), sorted(named)))
 
 
-def _file(url: str) -> RemoteFile:
-    size = _ask(url, "info", url).get("size")
+def _file(url: str, listed: Mapping[str, Any]) -> RemoteFile:
+    about = _ask(url, "info", url) if listed.get("size") is None else listed
+    size = about.get("size")
     if size is None:
         raise RemoteFailure(f"{shown(url)}: the server does not say how large the file is; download it")
     if url.startswith(WEB):

@@ -18,6 +18,7 @@ from unhub.files.corrections import (
     save_correction,
 )
 from unhub.files.models import MODEL, ModelManifest, load_model, read_model_manifest_of, save_model
+from unhub.files.version_folders import active_file, is_version_folder
 from unhub.layouts import Layout
 from unhub.model import Model
 
@@ -48,11 +49,12 @@ def load(path: str | os.PathLike[str], wanted: Literal["model"]) -> Model: ...
 @overload
 def load(path: str | os.PathLike[str], wanted: None = None) -> Any: ...  # only the file says which
 def load(path: str | os.PathLike[str], wanted: Literal["correction", "model"] | None = None) -> Correction | Model:
-    """Read a saved correction or model; `wanted` says which it must be.
+    """Read a saved correction or model; `wanted` says which it must be. Of a folder of `keep`, the active version.
 
     Any other file, and one that was truncated or changed, is a ValueError.
     """
-    manifest, tensors = read_container(Path(path))
+    path = _file_of(path)
+    manifest, tensors = read_container(path)
     if wanted == MODEL or (wanted is None and manifest.get(WHAT) == MODEL):
         return load_model(path, manifest, tensors)
     return load_correction(path, manifest, tensors)
@@ -70,7 +72,8 @@ def read_model_manifest(path: str | os.PathLike[str]) -> ModelManifest:
 
 def read_any_manifest(path: str | os.PathLike[str]) -> Manifest | ModelManifest:
     """Return what a saved correction or model says about itself, including which it is; the file is read once."""
-    manifest, tensors = read_container(Path(path))
+    path = _file_of(path)
+    manifest, tensors = read_container(path)
     if manifest.get(WHAT) == MODEL:
         return read_model_manifest_of(path, manifest, tensors)
     return read_correction_manifest(path, manifest, tensors)
@@ -79,3 +82,9 @@ def read_any_manifest(path: str | os.PathLike[str]) -> Manifest | ModelManifest:
 def is_model(path: str | os.PathLike[str]) -> bool:
     """Return whether a file that unhub saved is a model."""
     return read_container(Path(path))[0].get(WHAT) == MODEL
+
+
+def _file_of(path: str | os.PathLike[str]) -> Path:
+    """Return a saved file, which is that of the active version if a folder of versions is named."""
+    given = Path(path)
+    return active_file(given) if is_version_folder(given) else given

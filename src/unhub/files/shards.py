@@ -22,7 +22,8 @@ from unhub.files.named_arrays import split_name
 from unhub.files.npy_shards import MappedNpy, NpyPieces
 from unhub.files.numpy_files import FoundRows
 from unhub.files.pieces import PieceCache, PieceRows
-from unhub.files.remote import PROTOCOLS, RemoteFile, find_remote, is_remote, shown
+from unhub.files.remote import ASKED_AT_ONCE, PROTOCOLS, RemoteFile, find_remote, is_remote, shown
+from unhub.frames.frame_columns import NamedColumns
 
 File: TypeAlias = Path | RemoteFile
 Opener: TypeAlias = Callable[[File], Rows]
@@ -30,10 +31,9 @@ T = TypeVar("T")
 
 SUFFIXES = (".npy", ".parquet")
 NAMED = "*.npy or *.parquet"
-OPENED_AT_ONCE = 16  # remote files: their footers are small, and each is a wait
 
 
-def read_folder_of_shards(path: Path) -> FoundRows:
+def read_folder_of_shards(path: Path, name: str | None = None) -> FoundRows:
     """Read the .npy or .parquet files of a folder in the order of their names."""
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
     if not files:
@@ -41,15 +41,15 @@ def read_folder_of_shards(path: Path) -> FoundRows:
             f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
             "writes them, or if `unhub embed` finished it"
         )
-    return _read(files, str(path))
+    return _read(files, str(path), name)
 
 
-def read_pattern(pattern: str) -> FoundRows:
+def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
     """Read the files that a pattern such as `items/*.parquet` finds, in the order of their names."""
     files = found_by(Path(pattern))
     if not files:
         raise ValueError(f"{pattern}: finds no files")
-    return _read(files, pattern)
+    return _read(files, pattern, name)
 
 
 def found_by(path: Path) -> list[Path]:
@@ -58,43 +58,47 @@ def found_by(path: Path) -> list[Path]:
     Of `features.mat#name`, it is the file.
     """
     file = Path(split_name(str(path))[0])
-    return [file] if file.exists() else sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    return [file] if file.exists() else sorted(Path(name) for name in glob.glob(str(file), recursive=True))
 
 
-def read_remote(url: str) -> FoundRows:
+def read_remote(url: str, name: str | None = None) -> FoundRows:
     """Read a remote file, or those of a folder or of a pattern."""
     if not is_remote(url):
         raise unknown("path", url.partition("://")[0], PROTOCOLS, "protocols")
     files = find_remote(url, SUFFIXES)
     if not files:
         raise ValueError(f"{shown(url)}: finds no files named {NAMED}")
-    return _read(files, shown(url))
+    return _read(files, shown(url), name)
 
 
-def _read(files: Sequence[File], source: str) -> FoundRows:
+def _read(files: Sequence[File], source: str, name: str | None) -> FoundRows:
+    """Read these files; `name` is what stands behind their mark, as in `items/*.parquet#vector=clip,id=key`."""
     suffixes = {file.suffix.lower() for file in files}
     for file in files:
         if file.suffix.lower() not in SUFFIXES:
             raise ValueError(f"{file}: is not {NAMED}, of which several files can be read as one set")
     if len(suffixes) > 1:
         raise ValueError(f"{source}: finds both .npy and .parquet files; name one kind, such as {source}/*.npy")
-    opener = OPENERS[suffixes.pop()]()
+    if name is not None and suffixes == {".npy"}:
+        raise ValueError(f"{source}: finds .npy files, whose arrays have no names; leave out {name!r}")
+    named = NamedColumns.written(name, source)
+    opener = OPENERS[suffixes.pop()](named)
     shards = [shard for shard in zip(files, _each(opener, files), strict=True) if shard[1].shape[0]]
     if not shards:
         raise ValueError(f"{source}: holds no rows")
     _check_alike(shards)
-    return FoundRows(Stacked([rows for _, rows in shards]), lambda: _ids([file for file, _ in shards]))
+    return FoundRows(Stacked([rows for _, rows in shards]), lambda: _ids([file for file, _ in shards], named))
 
 
 def _each(function: Callable[[File], T], files: Sequence[File]) -> list[T]:
     """Apply a function to every file; to several at a time where each is a wait."""
     if isinstance(files[0], Path):
         return [function(file) for file in files]
-    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return list(pool.map(function, files))
 
 
-def _npy_opener() -> Opener:
+def _npy_opener(_: NamedColumns) -> Opener:
     cache = PieceCache()
 
     def open_npy(file: File) -> Rows:
@@ -103,19 +107,19 @@ def _npy_opener() -> Opener:
     return open_npy
 
 
-def _parquet_opener() -> Opener:
+def _parquet_opener(named: NamedColumns) -> Opener:
     from unhub.files.parquet_pieces import OpenFiles, ParquetPieces  # here: most files do not need it
 
     cache, open_files = PieceCache(), OpenFiles()
 
     def open_parquet(file: File) -> Rows:
         name = str(file.absolute()) if isinstance(file, Path) else file.url
-        return PieceRows(ParquetPieces(file, open_files), name, cache)
+        return PieceRows(ParquetPieces(file, open_files, named), name, cache)
 
     return open_parquet
 
 
-OPENERS: Mapping[str, Callable[[], Opener]] = {".npy": _npy_opener, ".parquet": _parquet_opener}
+OPENERS: Mapping[str, Callable[[NamedColumns], Opener]] = {".npy": _npy_opener, ".parquet": _parquet_opener}
 
 
 def _check_alike(shards: Sequence[tuple[File, Rows]]) -> None:
@@ -129,17 +133,17 @@ def _check_alike(shards: Sequence[tuple[File, Rows]]) -> None:
             raise ValueError(f"{file}: holds {other.dtype}, {first} {rows.dtype}; save all in one type")
 
 
-def _ids(files: Sequence[File]) -> NDArray[np.generic] | None:
+def _ids(files: Sequence[File], named: NamedColumns) -> NDArray[np.generic] | None:
     """Return the ids of all shards, or None if they have none."""
     if files[0].suffix.lower() != ".parquet":
         return None
     from unhub.files.parquet import read_parquet_ids
 
-    found = list(zip(files, _each(read_parquet_ids, files), strict=True))
+    found = list(zip(files, _each(lambda file: read_parquet_ids(file, named), files), strict=True))
     parts = []
     for file, ids in found:
         if (ids is None) != (found[0][1] is None):
-            which = ("no column `id`", "one") if ids is None else ("a column `id`", "none")
+            which = ("no column of ids", "one") if ids is None else ("a column of ids", "none")
             raise ValueError(f"{file}: has {which[0]}, and {files[0]} has {which[1]}; give all of them ids, or none")
         if ids is not None and ids.dtype.kind == "u":  # beside int64, numpy would make floats of them
             ids = as_ids(ids, len(ids), str(file))

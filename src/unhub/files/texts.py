@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from unhub.errors import naming_file
 from unhub.files import columns
 from unhub.files.columns import TABLES, read_columns
 from unhub.files.named_arrays import kind_of
+from unhub.files.picture_addresses import PLACE, addresses_of, is_web, paths_of
 
 LINES = ".txt"
 
@@ -79,13 +81,19 @@ def read_texts(path: str | os.PathLike[str], *, column: str = "text", id_column:
     return Texts(texts.astype(object), as_ids(ids, len(ids), str(path)), str(path))
 
 
-def find_pictures(path: str | os.PathLike[str], ids: Ids) -> dict[int | str, Path]:
-    """Return the path of each item's picture by id, where it has one.
+def find_pictures(path: str | os.PathLike[str], ids: Ids) -> Mapping[int | str, str | Path]:
+    """Return the path or the address of each item's picture by id, where it has one.
 
-    A folder holds files named by id, with or without a suffix. Anything else is read as texts are (see `read_texts`),
-    each a path, relative to the file that names it.
+    A folder holds files named by id, with or without a suffix. A template has {id} in it, such as `photos/{id}.jpg` or
+    `https://cdn.example/{id}.jpg`. Anything else is read as texts are (see `read_texts`), each an address, or a path,
+    relative to the file that names it.
     """
+    template = os.fspath(path)
+    if is_web(template):
+        return addresses_of(template, ids)
     path = Path(path)
+    if PLACE in template and not path.exists():
+        return paths_of(template, ids)
     if path.is_dir():
         # Whole names take precedence over stems: an id may hold a dot, such as `3.jpg`.
         stems = {file.stem: file for file in sorted(path.iterdir(), reverse=True)}
@@ -95,4 +103,8 @@ def find_pictures(path: str | os.PathLike[str], ids: Ids) -> dict[int | str, Pat
             raise ValueError(f"{path}: no file in this folder is named by the id of an item, such as {ids[0].item()!r}")
         return found
     texts = read_texts(path).where_known(ids)
-    return {name: path.parent / text for name, text in zip(ids.tolist(), texts, strict=True) if text}
+    return {
+        name: text if is_web(text) else path.parent / text
+        for name, text in zip(ids.tolist(), texts, strict=True)
+        if text
+    }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unhub import kernels
 from unhub.arrays import Float32, Float64, Kind, Span, spans
+from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
@@ -18,7 +19,7 @@ from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.similarity import Block, Dense, Dot, Similarity, steady_products
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
-from unhub.methods.method import Arrays, Method, Outcome, refused, require_count
+from unhub.methods.method import Arrays, Method, Outcome, bank_side, refused, require_count
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank
 MOST_BLOCK_ITEMS = 4096  # in a block, so that many queries can be compared with it
@@ -33,7 +34,7 @@ class GloballyCorrected(Method):
     so that no query is closer than itself; scores of a given matrix are compared as they are, in float32. By default
     counts are otherwise exact: each call computes the bank's scores again, block by block. With `quantiles`, each item
     keeps that many quantiles of its bank scores and counts are interpolated, with an error below
-    bank / (quantiles - 1).
+    bank / (quantiles - 1). Bank queries count by their weights, which must be whole numbers with `quantiles`.
     """
 
     name: ClassVar[str] = "gc"
@@ -50,46 +51,57 @@ class GloballyCorrected(Method):
     def keeps(self, mergeable: bool, given: bool) -> Declared:
         if self.quantiles is not None:
             return {"tables": Kept("float32", (ITEMS, self.quantiles)), "bank_size": Kept("int64", (1,), least=1)}
+        weights = {"bank_weights": Kept("float64", ("bank",), optional=True)}
         if given:
-            return {"bank_scores": Kept("float32", ("bank", ITEMS))}
-        return {"bank": Kept("float32", ("bank", "dimensions"))}
+            return {"bank_scores": Kept("float32", ("bank", ITEMS)), **weights}
+        return {"bank": Kept("float32", ("bank", "dimensions")), **weights}
 
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
         if self.quantiles is None:
+            weights = cast("Float64", arrays.get("bank_weights", np.ones(1)))
+            if not (weights > 0).all():
+                raise ValueError(f"the array bank_weights holds {weights.min():g}, expected weights above 0")
             return
-        size = int(cast("NDArray[np.int64]", arrays["bank_size"])[0])
-        if size != sizes.get("bank", size):
-            raise ValueError(f"the array bank_size holds {size}, but the bank has {sizes['bank']} queries")
+        size, whole = int(cast("NDArray[np.int64]", arrays["bank_size"])[0]), bank_side(sizes)
+        if size != sizes.get(whole, size):
+            raise ValueError(f"the array bank_size holds {size}, but the bank has {sizes[whole]} queries")
         tables = cast("Float32", arrays["tables"])
         if (tables[:, 1:] < tables[:, :-1]).any():
             raise ValueError("the array tables holds a row of quantiles that decreases, expected ascending ones")
 
     def solve(self, bank: Bank, workers: Workers) -> Outcome:
-        if bank.weights is not None:
-            raise ArgumentError("weights", "cannot be used with 'gc', which counts bank queries", "repeat the queries")
+        weights = None if bank.weights is None else np.array(bank.weights, np.float64)
         scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
-            tables = self._tables(scores, workers)
-            error = max(0, -(-(bank.size - 1) // (self.quantiles - 1)) - 1)
-            kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {bank.size}"
-            return Outcome(arrays={"tables": tables, "bank_size": np.array([bank.size], np.int64)}, kept=kept)
+            if weights is not None:
+                Weights(weights).check_whole()
+            tables, size = self._tables(scores, weights, bank.whole_weight, workers), bank.whole_weight
+            error = max(0, -(-(size - 1) // (self.quantiles - 1)) - 1)
+            kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {size}"
+            return Outcome(arrays={"tables": tables, "bank_size": np.array([size], np.int64)}, kept=kept)
+        weighed: dict[str, NDArray[np.generic]] = {} if weights is None else {"bank_weights": weights}
         if isinstance(scores, Dense):
             scores.check()
             copied = np.array(scores.matrix, np.float32)
-            return Outcome(arrays={"bank_scores": copied}, kept="a copy of the given matrix, in float32")
+            return Outcome(arrays={"bank_scores": copied, **weighed}, kept="a copy of the given matrix, in float32")
         rows = np.empty((bank.size, scores.width), np.float32)
         for span in spans(bank.size, 4096):
             rows[slice(*span)] = scores.queries(span)
-        return Outcome(arrays={"bank": rows}, kept="the bank; its scores are computed at each call")
+        return Outcome(arrays={"bank": rows, **weighed}, kept="the bank; its scores are computed at each call")
 
-    def _tables(self, similarity: Similarity, workers: Workers) -> Float32:
-        levels = _levels(similarity.shape[0], cast("int", self.quantiles))
+    def _tables(self, similarity: Similarity, weights: Float64 | None, size: int, workers: Workers) -> Float32:
+        levels = _levels(size, cast("int", self.quantiles))
         tables = np.empty((similarity.shape[1], len(levels)), np.float32)
         workers.total += similarity.shape[0] * similarity.shape[1]
 
         def fill(span: Span) -> None:
-            ordered = sorted_thresholds(similarity, span)
-            tables[slice(*span)] = ordered[:, levels]
+            if weights is None:
+                ordered = sorted_thresholds(similarity, span)
+                tables[slice(*span)] = ordered[:, levels]
+            else:  # a query of weight 3 has three levels
+                ordered, own = weighed_thresholds(similarity, span, weights)
+                for row, (values, ends) in enumerate(zip(ordered, np.cumsum(own, axis=1), strict=True)):
+                    tables[span[0] + row] = values[np.searchsorted(ends, levels, side="right")]
             workers.tick(ordered.size)
 
         workers.map(fill, spans(similarity.shape[1], _items_per_block(similarity.shape[0])))
@@ -109,7 +121,7 @@ class GloballyCorrected(Method):
         if self.quantiles is not None:
             size = int(cast("NDArray[np.int64]", fitted.arrays["bank_size"])[0])
             return Interpolated(cast("Float32", fitted.arrays["tables"]), size)
-        return Counted(self._similarity(fitted))
+        return Counted(self._similarity(fitted), cast("Float64 | None", fitted.arrays.get("bank_weights")))
 
     def _similarity(self, fitted: Rescore) -> Similarity:
         if "bank_scores" in fitted.arrays:
@@ -129,17 +141,33 @@ class Counted:
     """Exact counts, from the bank's sorted scores on a block of items, computed once for all queries."""
 
     similarity: Similarity
+    weights: Float64 | None = None
 
     def blocks(self) -> Iterator[Span]:
         return spans(self.similarity.shape[1], _items_per_block(self.similarity.shape[0]))
 
     def counter(self, span: Span) -> Callable[[Scores], Float64]:
+        if self.weights is not None:
+            return self._weighed(span, self.weights)
         thresholds = sorted_thresholds(self.similarity, span)
 
         def count(scores: Scores) -> Float64:
             counts = np.empty(scores.shape)
             for item, (bank, asked) in enumerate(zip(thresholds, _in_columns(scores), strict=True)):
                 counts[:, item] = len(bank) - np.searchsorted(bank, asked, side="right")
+            return counts
+
+        return count
+
+    def _weighed(self, span: Span, weights: Float64) -> Callable[[Scores], Float64]:
+        thresholds, own = weighed_thresholds(self.similarity, span, weights)
+        from_here = np.zeros((len(own), own.shape[1] + 1))  # what the bank queries from each place on weigh together
+        np.cumsum(own[:, ::-1], axis=1, out=from_here[:, -2::-1])
+
+        def count(scores: Scores) -> Float64:
+            counts = np.empty(scores.shape)
+            for item, (bank, left, asked) in enumerate(zip(thresholds, from_here, _in_columns(scores), strict=True)):
+                counts[:, item] = left[np.searchsorted(bank, asked, side="right")]
             return counts
 
         return count
@@ -207,13 +235,25 @@ class _ReadyQueries(_Steady):
 
 def sorted_thresholds(similarity: Similarity, span: Span) -> Float32:
     """Return the score below which a query is farther than each bank query, (items, bank queries), ascending."""
+    thresholds = _thresholds(similarity, span)
+    thresholds.sort(axis=1)
+    return thresholds
+
+
+def weighed_thresholds(similarity: Similarity, span: Span, weights: Float64) -> tuple[Float32, Float64]:
+    """Return the thresholds of `sorted_thresholds`, and the weight of the bank query of each."""
+    thresholds = _thresholds(similarity, span)
+    order = np.argsort(thresholds, axis=1)
+    return np.take_along_axis(thresholds, order, axis=1), weights[order]
+
+
+def _thresholds(similarity: Similarity, span: Span) -> Float32:
     items = similarity.items(span)
     thresholds = np.empty((len(items), similarity.shape[0]), np.float32)
     for start, stop in spans(similarity.shape[0], max(256, BLOCK_PRODUCTS // len(items))):
         part, queries = np.empty((len(items), stop - start), np.float32), similarity.queries((start, stop))
         similarity.items_by_queries(items, queries, part)
         np.subtract(part, similarity.rounding(items, queries), out=thresholds[:, start:stop])
-    thresholds.sort(axis=1)
     return thresholds
 
 

@@ -40,7 +40,7 @@ class Raw(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(np.zeros(bank.items))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         return Outcome(h)
 
 
@@ -61,7 +61,7 @@ class InvertedSoftmax(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau])
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         more = self.finish(new, stream([self], new, False, workers), False)
         return Outcome(added(h, more, self.tau))
 
@@ -106,23 +106,24 @@ class DynamicInvertedSoftmax(Method):
         arrays = gate(np.ascontiguousarray(best), np.ascontiguousarray(scores), bank.items)
         return Outcome(self.tau * streamed.queries.log_sums[1 / self.tau], arrays, _kept(k))
 
-    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers, places: NDArray[np.int64] | None = None) -> Outcome:
         outcome = self.finish(new, stream([self], new, False, workers), False)
         old = len(arrays["active"])
+        numbers = (np.arange(old + new.items) if places is None else places).astype(np.int32)
         known = cast("NDArray[np.int32]", arrays["best_items"])
-        places = cast("NDArray[np.int32]", outcome.arrays["best_items"])
+        found = cast("NDArray[np.int32]", outcome.arrays["best_items"])
         # A bank query without best items had no part in the fit, which was one within an error.
         took_part = (known >= 0).any(axis=1, keepdims=True)
         best = joined_best(
-            (known, cast("Float32", arrays["best_scores"])),
+            (np.where(known >= 0, numbers[known], -1), cast("Float32", arrays["best_scores"])),
             (
-                np.where((places >= 0) & took_part, places + np.int32(old), -1),
+                np.where((found >= 0) & took_part, numbers[old:][found], -1),
                 np.where(took_part, cast("Float32", outcome.arrays["best_scores"]), -np.inf).astype(np.float32),
             ),
         )
         return Outcome(outcome.h, gate(*best, old + new.items), outcome.kept)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         more = self.finish(new, stream([self], new, False, workers), False)
         best = np.concatenate([arrays["best_items"], more.arrays["best_items"]])
         scores = np.concatenate([arrays["best_scores"], more.arrays["best_scores"]])
@@ -166,7 +167,7 @@ def gate(best_items: NDArray[np.int32], best_scores: Float32, items: int) -> dic
 def joined_best(
     old: tuple[NDArray[np.int32], Float32], new: tuple[NDArray[np.int32], Float32]
 ) -> tuple[NDArray[np.int32], Float32]:
-    """Return each bank query's best items among two sets of candidates; the second has the higher positions."""
+    """Return each bank query's best items among two sets of candidates; of equal ones, that of the lowest position."""
     places, scores = np.concatenate([old[0], new[0]], axis=1), np.concatenate([old[1], new[1]], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : old[0].shape[1]]
+    order = np.lexsort((places, -scores), axis=1)[:, : old[0].shape[1]]
     return np.take_along_axis(places, order, axis=1), np.take_along_axis(scores, order, axis=1)

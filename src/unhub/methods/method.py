@@ -18,7 +18,7 @@ from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.workers import Workers
 from unhub.correction import Rescore, Scores
 from unhub.data.bank import Bank
-from unhub.data.kept_arrays import Declared, per_item
+from unhub.data.kept_arrays import BANK_WEIGHT, Declared, per_item
 from unhub.data.similarity import Similarity
 from unhub.errors import ArgumentError
 
@@ -152,19 +152,29 @@ class Method:
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
         """Raise a ValueError if declared arrays or sizes of sets contradict each other or a parameter.
 
-        sizes: the numbers of `items` and `bank` queries, as far as the file contains them.
+        sizes: the numbers of `items` and `bank` queries, as far as the file contains them, and the `bank weight` if
+        these have weights.
         """
 
-    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
-        """Return h of more items, given the same bank against them, and the arrays of old and new items."""
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers, places: NDArray[np.int64] | None = None) -> Outcome:
+        """Return h of more items, given the same bank against them, and the arrays of old and new items.
+
+        places: where each old and then each new item stands afterwards, by default one after the other.
+        """
         mergeable = any(name in arrays for name in ("top_values", "query_log_sums"))
         outcome = self.finish(new, stream([self], new, mergeable, workers), mergeable)
         rows = per_item(self.keeps(mergeable, given=False))
         both = {name: np.concatenate([arrays[name], outcome.arrays[name]]) for name in outcome.arrays if name in rows}
+        if places is not None:
+            order = np.argsort(places)
+            both = {name: array[order] for name, array in both.items()}
         return dataclasses.replace(outcome, arrays=both)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
-        """Return h over the `old` bank queries, known by h and arrays, and the new ones; and the arrays that change."""
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
+        """Return h over the old bank queries, known by h and arrays, and the new ones; and the arrays that change.
+
+        old: the sum of the weights of the old bank queries, which is their number if they have none.
+        """
         raise ArgumentError("correction", f"of {self.name!r} cannot be merged", "refit it on both banks")
 
     def removed(self, arrays: Arrays, stays: NDArray[np.int64], look_again: LookAgain) -> Arrays:
@@ -187,7 +197,10 @@ class Method:
         """Return an array that only a mergeable fit keeps."""
         if name not in arrays:
             raise ArgumentError(
-                "correction", f"of {self.name!r} does not keep what merging needs", "refit it as mergeable"
+                "correction",
+                f"of {self.name!r} does not keep what merging needs",
+                "fit again on the whole bank, which is the way with a bank folder or fractional weights; or, with "
+                "whole weights, fit as mergeable",
             )
         return arrays[name]
 
@@ -248,6 +261,11 @@ def require_count(method: Method, parameter: str, *, optional: bool = False) -> 
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     require(whole and value >= 1, method, parameter, "a whole number of at least 1")
     object.__setattr__(method, parameter, int(value))
+
+
+def bank_side(sizes: Mapping[str, int]) -> str:
+    """Return the name of the size that a k over bank queries must not exceed."""
+    return BANK_WEIGHT if BANK_WEIGHT in sizes else "bank"
 
 
 def check_k(method: Method, k: int, sizes: Mapping[str, int], of: str) -> None:

@@ -14,7 +14,17 @@ from unhub.compute.passes import Want, reduce
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
 from unhub.data.kept_arrays import ITEMS, Declared, Kept
-from unhub.methods.method import Arrays, Method, Outcome, Streamed, check_k, require_count, require_number, resolve_k
+from unhub.methods.method import (
+    Arrays,
+    Method,
+    Outcome,
+    Streamed,
+    bank_side,
+    check_k,
+    require_count,
+    require_number,
+    resolve_k,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class NearestNeighbourNormalisation(Method):
         return {"top_values": Kept("float32", (ITEMS, self.k or self.default_k))} if mergeable else {}
 
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
-        check_k(self, self.k or self.default_k, sizes, "bank")
+        check_k(self, self.k or self.default_k, sizes, bank_side(sizes))
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         k = self.k or self.default_k
@@ -51,7 +61,7 @@ class NearestNeighbourNormalisation(Method):
         arrays = {"top_values": np.ascontiguousarray(streamed.queries.top_values[:, :k])} if mergeable else {}
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays, _kept(k) if mergeable else "nothing")
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
         want = Want(top_values=min(kept.shape[1], new.whole_weight))
         more = reduce(new.queries, want, workers, weights=new.weights).top_values
@@ -91,12 +101,12 @@ class CrossDomainLocalScaling(Method):
         return self.as_mean.keeps(mergeable, given)
 
     def check(self, arrays: Arrays, sizes: Mapping[str, int]) -> None:
-        check_k(self, self.k or self.default_k, sizes, "bank")
+        check_k(self, self.k or self.default_k, sizes, bank_side(sizes))
 
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return self.as_mean.finish(bank, streamed, mergeable)
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         self.kept_for_merging(arrays, "top_values")
         return self.as_mean.merged(h, arrays, old, new, workers)
 
@@ -116,7 +126,7 @@ class DistributionNormalisation(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(self.weight * bank.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         more = self.weight * new.mean_scores()
         return Outcome((old * h + new.weight * more) / (old + new.weight))
 
@@ -131,5 +141,5 @@ class Centring(Method):
     def finish(self, bank: Bank, streamed: Streamed, mergeable: bool) -> Outcome:
         return Outcome(bank.mean_scores())
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         return DistributionNormalisation(weight=1.0).merged(h, arrays, old, new, workers)

@@ -100,13 +100,13 @@ class Balanced(Method):
         solution = balance_anywhere(self.columns(bank), more, workers, start=start, weights=bank.weights)
         return outcome(solution, bank.items, self.factor)
 
-    def extended(self, arrays: Arrays, new: Bank, workers: Workers) -> Outcome:
+    def extended(self, arrays: Arrays, new: Bank, workers: Workers, places: NDArray[np.int64] | None = None) -> Outcome:
         """Compute h from the old queries' alpha; columns keep their share of mass, so nothing else moves."""
         columns = int(cast("NDArray[np.int64]", arrays["columns"])[0])
         log_alpha = cast("Float64", arrays["log_alpha"])
         return Outcome(self.factor * column_potentials(new.queries, self.tau, log_alpha, columns, workers))
 
-    def merged(self, h: Float64, arrays: Arrays, old: int, new: Bank, workers: Workers) -> Outcome:
+    def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
         """Balance the new queries separately and average h by the number of queries: the old queries are not available.
 
         This is closer to a refit than iterations in which the old queries keep their alpha. log alpha is then shifted

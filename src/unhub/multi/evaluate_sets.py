@@ -8,7 +8,8 @@ from typing import TypeAlias, cast
 
 from unhub.arrays import Kind
 from unhub.combine import Combination, CombinationLike, Combining, as_combination
-from unhub.compute.workers import Progress, Workers
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.compute.workers import Workers
 from unhub.correction import Plan
 from unhub.data.captions import Captions
 from unhub.data.draws import DEFAULT_DRAWS, DEFAULT_SIZES, Draws, check_sizes
@@ -28,6 +29,7 @@ from unhub.multi.set_places import Cancelled, Streamed, place_sets
 Combine: TypeAlias = CombinationLike | Sequence[CombinationLike] | Mapping[str, CombinationLike]
 
 
+@shows_progress
 def evaluate_sets(
     texts: VectorsLike,
     items: VectorsLike,
@@ -43,7 +45,7 @@ def evaluate_sets(
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> SetEvaluation:
     """Search for each item with several of its texts at once, and measure how well each number of texts finds it.
 
@@ -59,6 +61,7 @@ def evaluate_sets(
     columns give, equals the value for a mean. For MdR and GM it differs: it is `mean_over_repetitions`, and the spread
     is about it. Intervals are 95% bootstrap intervals over the items.
     """
+    progress = called(progress)
     chosen = parse_measures(measures)
     check_whole(resamples, "resamples", 1)
     check_seed(seed)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from unhub.data.draws import Draws
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.pictures import Picture
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
+from unhub.html_tables import Table
 from unhub.multi.curves import curve
 from unhub.multi.scoring import Area, SetRow
 
 
 @dataclass(frozen=True, eq=False)
-class SetEvaluation:
+class SetEvaluation(Tabled):
     """A row for each size, combination and ranking, and areas under the curves.
 
     rankings: raw, then each correction by name. items: the size of the gallery. targets: how many items each size is
@@ -121,6 +122,6 @@ class SetEvaluation:
         """Draw the curve into a .png or .svg file; this needs matplotlib, the extra `plot`, and no display."""
         self.chart.save(path)
 
-    def __str__(self) -> str:
-        areas = ["", as_text(*self.area_cells())] if self.areas else []
-        return "\n".join([as_text(*self.cells()), *areas, *self.notes])
+    def shown(self) -> list[str | Table]:
+        areas: list[str | Table] = ["", self.area_cells()] if self.areas else []
+        return [self.cells(), *areas, *self.notes]

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from unhub.arrays import Ids
 from unhub.errors import ArgumentError, optional
+from unhub.files.picture_addresses import is_web, plain_host
 
 T = TypeVar("T")
 ByIdOrRow: TypeAlias = Mapping[int | str, T] | Mapping[int, T] | Mapping[str, T] | Sequence[T]
@@ -78,14 +79,23 @@ class Thumbnails:
 
     def __init__(self) -> None:
         self._made: dict[str, str | None] = {}
+        self._hosts: set[str] = set()
 
     @property
     def missing(self) -> list[str]:
         """The paths that could not be read as pictures."""
         return sorted(path for path, made in self._made.items() if made is None)
 
+    @property
+    def hosts(self) -> list[str]:
+        """Where pictures are that the page does not hold, but loads when it is opened."""
+        return sorted(self._hosts)
+
     def source(self, path: str) -> str | None:
-        """Return the picture as a data URI, or None if it cannot be read."""
+        """Return the picture as a data URI, or as it is if it is an address; None if it cannot be read."""
+        if is_web(path) and (host := plain_host(path)) is not None:
+            self._hosts.add(host)
+            return path
         if path not in self._made:
             self._made[path] = _data_uri(path)
         return self._made[path]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from unhub.arrays import Kind
 from unhub.atomic import replacing
-from unhub.compute.progress import Steps
-from unhub.compute.workers import Progress
+from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.vectors import VectorsLike
 from unhub.errors import check_seed, optional
@@ -20,8 +19,9 @@ from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.inputs import Corrections, EvaluationInputs
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import FORMS, MARKS, Picture
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
 from unhub.files.container import check_replaceable
+from unhub.html_tables import Table
 from unhub.matching import checked_once
 from unhub.reports import plots as charts
 from unhub.reports.findings import Findings
@@ -43,7 +43,7 @@ PAGE_MARK = b'<meta name="generator" content="unhub">'  # near the beginning of 
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Report(Tabled):
     """What a report says: the verdict, the findings, the studies and the pictures, and the page itself."""
 
     verdict: Verdict
@@ -81,10 +81,11 @@ class Report:
         ]
         return ["", *findings.names, CHANCE], [*rows, *hubness_rows(findings)]
 
-    def __str__(self) -> str:
-        return "\n".join([*self.verdict.sentences, "", as_text(*self.cells()), *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [*self.verdict.sentences, "", self.cells(), *self.notes]
 
 
+@shows_progress
 def report(
     items: VectorsLike,
     bank: VectorsLike,
@@ -104,7 +105,7 @@ def report(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Report:
     """Measure the raw and the corrected ranking and write one HTML page about them that opens offline.
 
@@ -114,6 +115,7 @@ def report(
     items to leave out of the ranking of each query, as in `evaluate`; `tune` cannot do that, so it needs corrections.
     figures: a folder for the charts, as PNG and SVG. command: how the report was made, to be shown on the page.
     """
+    progress = called(progress)
     target, chosen = check_replaceable(path, PAGE_MARK), parse_measures(measures)
     optional("matplotlib.figure", "plot", "a report")
     check_seed(seed)

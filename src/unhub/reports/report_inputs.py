@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from unhub.arrays import Kind, are_among, random_positions
+from unhub.arrays import Kind, random_positions
+from unhub.banks.known_queries import with_known_queries
+from unhub.banks.traffic import recur
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
 from unhub.data.relevance import Relevance, Truth
@@ -42,6 +44,11 @@ class ReportInputs:
         return Matched.of(self.bank, self.items, self.queries, self.similarity, self.threads)
 
     @functools.cached_property
+    def known(self) -> Matched:
+        """The same, where queries that are bank queries but for rounding are known as these."""
+        return with_known_queries(self.matched, self.threads)
+
+    @functools.cached_property
     def truth(self) -> Truth | None:
         """Which items answer which query, without excluded items; None without relevance."""
         if self.relevance is None:
@@ -54,8 +61,7 @@ class ReportInputs:
     @functools.cached_property
     def leaked(self) -> int:
         """How many queries are in the bank too."""
-        hashes = self.matched.hashes
-        return int(are_among(hashes["queries"], hashes["bank"]).sum())
+        return self.known.leaked
 
     @functools.cached_property
     def study_queries(self) -> Vectors:
@@ -116,7 +122,7 @@ def choose(inputs: ReportInputs, progress: Progress | None = None) -> Chosen:
     if inputs.exclusion is not None:
         problem = "cannot be used while a correction is chosen, since all items are ranked for that"
         raise ArgumentError("exclude", problem, "give the corrections to show")
-    if inputs.leaked == len(inputs.queries):
+    if inputs.leaked == len(inputs.queries) and not recur(inputs.known):
         problem = "are all in the bank, so they cannot be used to choose a correction"
         raise ArgumentError("queries", problem, "take them out of the bank, give other queries, or give a correction")
     items, bank, similarity, seed, threads = inputs.items, inputs.bank, inputs.similarity, inputs.seed, inputs.threads

@@ -1,4 +1,4 @@
-"""The page: everything a report shows, as one HTML file that loads nothing from the network."""
+"""The page: everything a report shows, as one HTML file that loads nothing but pictures that are given by address."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Page:
             self._similarities(),
             self._made(),
         ]
-        return page_of(self.title, sections)
+        return page_of(self.title, sections, self.shown.thumbnails.hosts)
 
     def _head(self) -> Markup:
         findings = self.findings
@@ -134,10 +134,12 @@ class Page:
         return section("How this report was made", tag("div", table([], rows, kind="facts"), kind="card"))
 
 
-def page_of(title: str, sections: Sequence[Markup]) -> str:
-    """Return the whole file of a page."""
+def page_of(title: str, sections: Sequence[Markup], hosts: Sequence[str] = ()) -> str:
+    """Return the whole file of a page, which loads nothing, except pictures from these hosts."""
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    page = Template(template).substitute(title=join(title), body="\n".join(sections))
+    page = Template(template).substitute(
+        title=join(title), body="\n".join(sections), hosts="".join(f" {host}" for host in hosts)
+    )
     # The name of a file need not be UTF-8, but a page is: what it cannot hold is shown as \udce9.
     return page.encode("utf-8", "backslashreplace").decode()
 

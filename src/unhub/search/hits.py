@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias, cast
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,19 @@ from unhub.arrays import Float64, Ids
 from unhub.correction import Scores
 from unhub.data.ids import no_id, positions_of
 from unhub.errors import ArgumentError
+from unhub.html_tables import as_html
+from unhub.search.hit_columns import Queries, columns, frame, ids_of, rows
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+from unhub.frames.frames import is_column
+
+SHOWN_HITS = 20  # in a notebook
 Id: TypeAlias = int | str
-Excluded: TypeAlias = Sequence[Id | Collection[Id] | None] | Ids
+GivenId: TypeAlias = Id | UUID
+Excluded: TypeAlias = Sequence[GivenId | Collection[GivenId] | None] | Ids
 Positions: TypeAlias = NDArray[np.int64]
 Ranked: TypeAlias = tuple[Scores, Positions]  # (queries, k) each, best first
 Rank: TypeAlias = Callable[[Positions, Float64, int, Positions | None], Ranked]  # queries, strengths, k, allowed items
@@ -25,11 +37,44 @@ Rank: TypeAlias = Callable[[Positions, Float64, int, Positions | None], Ranked] 
 class Hits(NamedTuple):
     """The ids and scores of the items found, (queries, k) each, best first.
 
-    An empty place has the score -inf and the id -1, or "" if ids are strings.
+    An empty place has the score -inf and the id -1, or "" if ids are strings. `to_pandas`, `to_polars`, `to_arrow` and
+    `to_dicts` make tables with the columns of `unhub search --format csv`: query, rank (1 is the best), id and score,
+    without empty places. They take the queries or their ids; without them, queries are numbered from 0.
     """
 
     ids: Ids
     scores: Scores
+
+    def to_dicts(self, queries: Queries = None) -> list[dict[str, int | str | float]]:
+        """Return a dict for each hit."""
+        return list(self._dicts(queries))
+
+    def _dicts(self, queries: Queries = None) -> Iterator[dict[str, int | str | float]]:
+        for one, found in rows(ids_of(queries, len(self.ids)), self.ids, self.scores):
+            for rank, (item, score) in enumerate(found, start=1):
+                yield {"query": one, "rank": rank, "id": item, "score": score}
+
+    def to_pandas(self, queries: Queries = None) -> pandas.DataFrame:
+        """Return a data frame of pandas."""
+        return frame("pandas", self._columns(queries))
+
+    def to_polars(self, queries: Queries = None) -> polars.DataFrame:
+        """Return a data frame of polars."""
+        made: polars.DataFrame = frame("polars", self._columns(queries))
+        return made
+
+    def to_arrow(self, queries: Queries = None) -> pyarrow.Table:
+        """Return a table of Arrow."""
+        return frame("pyarrow", self._columns(queries))
+
+    def _repr_html_(self) -> str:
+        shown = [list(map(str, one.values())) for one in islice(self._dicts(), SHOWN_HITS)]
+        more = int(np.isfinite(self.scores).sum()) - len(shown)
+        left = [f"and {more:,} more of {len(self.ids):,} queries"] if more else []
+        return as_html([(("query", "rank", "id", "score"), shown), *left])
+
+    def _columns(self, queries: Queries) -> Mapping[str, NDArray[np.generic]]:
+        return columns(ids_of(queries, len(self.ids)), self.ids, self.scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +89,17 @@ class Names:
         order = np.argsort(self.ids, kind="stable")
         return order, self.ids[order]
 
-    def positions(self, wanted: list[Id] | Ids, name: str) -> Positions:
+    def positions(self, wanted: object, name: str) -> Positions:
         """Return the positions of these ids; raise an error about the argument `name` if one is unknown."""
         order, ids = self._sorted
         return order[positions_of(wanted, ids, name)]
 
-    def several(self, wanted: Collection[Id] | Ids, name: str) -> Positions:
+    def several(self, wanted: Collection[GivenId] | Ids, name: str) -> Positions:
         """Return the positions of the ids of a collection, ascending, without repeats."""
         if isinstance(wanted, str) or not isinstance(wanted, Iterable):
             raise ArgumentError(name, f"must be a collection of ids, got {wanted!r}", "put a single id in a list")
-        return np.unique(self.positions(wanted if isinstance(wanted, np.ndarray) else list(wanted), name))
+        whole = isinstance(wanted, np.ndarray) or is_column(wanted)
+        return np.unique(self.positions(wanted if whole else list(wanted), name))
 
     def found(self, ids: Ids) -> Positions:
         """Return the positions of the ids that an index returned, -1 for an empty place; raise if one is unknown."""
@@ -143,7 +189,7 @@ def _filled(scores: Scores, places: Positions, banned: Positions, k: int, names:
     return Hits(cast("Ids", ids), all_scores)
 
 
-def listed(exclude: Excluded, count: int) -> tuple[list[Id], list[int]]:
+def listed(exclude: Excluded, count: int) -> tuple[list[GivenId], list[int]]:
     """Return the excluded ids, query by query, and how many each of `count` queries has."""
     text = isinstance(exclude, str) or not isinstance(exclude, Sized)
     if text or len(exclude) != count:
@@ -155,10 +201,10 @@ def listed(exclude: Excluded, count: int) -> tuple[list[Id], list[int]]:
     return [one for entry in entries for one in entry], [len(entry) for entry in entries]
 
 
-def _as_tuple(entry: Id | Collection[Id] | None, query: int) -> tuple[Id, ...]:
+def _as_tuple(entry: GivenId | Collection[GivenId] | None, query: int) -> tuple[GivenId, ...]:
     if entry is None:
         return ()
-    if isinstance(entry, str | int | np.integer):
+    if isinstance(entry, str | int | np.integer | UUID):
         return (entry,)
     if not isinstance(entry, Iterable):
         raise ArgumentError("exclude", f"must have an id, ids or None for each query, got {entry!r} for query {query}")

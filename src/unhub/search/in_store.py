@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from unhub.layouts import Layout, Metric
 from unhub.matching import vector_similarity
 from unhub.search.rerank import reranked
 from unhub.stores.store import LIVE, Correcting, Record, Store, Where
+
+PACKAGE = __name__.split(".")[0]
 
 UNIT_LENGTH = 1e-3  # how far from one a vector's length may be
 UNMEASURED_CANDIDATES = 1000  # nearest items that are corrected where deploy has not measured how many are needed
@@ -167,7 +170,15 @@ def warn_if_behind(store: Store) -> None:
     with suppress(ArgumentError):  # a source that is gone or may not be read is no hindrance to a search
         late = behind(store.source_of(now), now)
     if late is not None:
-        warnings.warn(f"{late.text}. {late.remedy}", stacklevel=3)
+        warnings.warn(f"{late.text}. {late.remedy}", stacklevel=_levels_to_caller())
+
+
+def _levels_to_caller() -> int:
+    """Return how far up the stack the first line outside of this package is, seen from the caller of this function."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).split(".")[0] == PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def plain_index(store: Store, correction: Bias, correcting: Correcting | None = None) -> StoreIndex:

@@ -12,6 +12,7 @@ from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.ids import no_id
 from unhub.data.vectors import check_range
 from unhub.errors import ArgumentError, check_whole
+from unhub.frames.uuids import without_uuids
 from unhub.search.hits import Hits, Names, Positions
 
 
@@ -31,7 +32,7 @@ def rerank(
             f"of {correction.spec!r} needs whole rows of similarities, not a few candidates",
             "use a correction that is one number per item, or search with a searcher",
         )
-    named = np.asarray(ids)
+    named = np.asarray(without_uuids(np.asarray(ids)))
     given = np.asarray(scores, np.float64)
     if named.ndim != 2 or given.shape != named.shape:
         problem = f"must be (queries, candidates), as ids are, got shape {given.shape} and {named.shape}"

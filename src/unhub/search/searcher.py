@@ -13,13 +13,15 @@ from numpy.typing import ArrayLike
 from unhub import upkeep
 from unhub.arrays import Float32, Float64, Ids
 from unhub.combine import CombinationLike, Sets, as_combination
+from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Bias, Correction, Rescore, check_correction, strengths
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors, with_others
 from unhub.errors import ArgumentError, check_whole
+from unhub.given_again import rows_named
 from unhub.indexes import Changeable, Index, InProcess, check_index, parse
 from unhub.matching import check_unweighed, in_fitted_order, locate, prepare_queries, vector_similarity
-from unhub.search.hits import Excluded, Hits, Id, Names, Positions, Rank, Ranked, Wanted, find_hits, listed
+from unhub.search.hits import Excluded, GivenId, Hits, Names, Positions, Rank, Ranked, Wanted, find_hits, listed
 from unhub.search.in_store import StoreIndex, index_of, warn_if_behind
 from unhub.search.mean_ranks import rank_by_mean_rank
 from unhub.search.whole_rows import CorrectedItems, rank_rows
@@ -28,13 +30,14 @@ from unhub.stores.store import Store, Where
 GATE_CANDIDATES = 10  # a quantised index may not rank the raw best first, but the scores of its candidates are exact
 
 
+@shows_progress
 def searcher(
     items: VectorsLike,
     correction: Correction,
     index: str | None = None,
     *,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Searcher:
     """Return a Searcher over the items a correction was fitted on, or over a store that holds them.
 
@@ -45,6 +48,7 @@ def searcher(
     Corrections that need whole rows of similarities (gc, dualdis, and the plans otn, l2n, hn) compute them exactly,
     with any index.
     """
+    progress = called(progress)
     check_correction(correction, "search with")
     if index is None and isinstance(items, Store):
         found = index_of(items, correction)
@@ -76,7 +80,7 @@ def searcher_over(index: Index, correction: Correction, *, threads: int | None =
 
 
 class Searcher:
-    """Items, a correction and an index. `add` and `remove` change it; do not search at the same time."""
+    """Items, a correction and an index. `add`, `remove` and `replace` change it; do not search at the same time."""
 
     def __init__(
         self,
@@ -141,14 +145,15 @@ class Searcher:
     def __repr__(self) -> str:
         return f"<Searcher {self._spec or type(self._index).__name__}: {self._correction.spec}, {len(self)} items>"
 
+    @shows_progress
     def search(
         self,
         queries: VectorsLike,
         k: int = 10,
         strength: ArrayLike = 1.0,
         exclude: Excluded | None = None,
-        among: Collection[Id] | Ids | None = None,
-        progress: Progress | None = None,
+        among: Collection[GivenId] | Ids | None = None,
+        progress: ProgressLike = None,
         *,
         where: Where = None,
     ) -> Hits:
@@ -159,10 +164,12 @@ class Searcher:
         uses the raw best of all items, and whole-row corrections use the whole row. `where` is a filter in the language
         of the engine, if a store is searched.
         """
+        progress = called(progress)
         ready = prepare_queries(queries, self._correction)
         wanted = self._wanted(len(ready), k, strength, exclude, among)
         return find_hits(self._within(where)._by_score(ready, progress), wanted, self._names.ids)
 
+    @shows_progress
     def search_sets(
         self,
         sets: Iterable[ArrayLike],
@@ -170,8 +177,8 @@ class Searcher:
         combine: CombinationLike = "sa",
         strength: ArrayLike = 1.0,
         exclude: Excluded | None = None,
-        among: Collection[Id] | Ids | None = None,
-        progress: Progress | None = None,
+        among: Collection[GivenId] | Ids | None = None,
+        progress: ProgressLike = None,
         *,
         where: Where = None,
     ) -> Hits:
@@ -182,6 +189,7 @@ class Searcher:
         weighs queries that its text tower encoded. All except `ra` search once with one vector per set, in any index;
         `ra` ranks all items for each query. The rest is as in `search`, with a set in place of a query.
         """
+        progress = called(progress)
         similarity = vector_similarity(self._correction)
         dimensions = cast("int", self._correction.source.dimensions)
         how = as_combination(combine, dimensions)
@@ -216,7 +224,7 @@ class Searcher:
         k: int,
         strength: ArrayLike,
         exclude: Excluded | None,
-        among: Collection[Id] | Ids | None,
+        among: Collection[GivenId] | Ids | None,
     ) -> Wanted:
         """Check and return what to find for `count` queries, or sets of queries."""
         places = check_whole(k, "k", 1)
@@ -335,7 +343,7 @@ class Searcher:
             self._index = self._indexed(self._rebuildable().stack(new), correction)
         self._hold(correction)
 
-    def remove(self, ids: Collection[Id] | Ids, correction: Correction | None = None) -> None:
+    def remove(self, ids: Collection[GivenId] | Ids, correction: Correction | None = None) -> None:
         """Drop items; without a `correction` of those that are left, `unhub.remove` makes one from the current one."""
         changeable = self._changeable("ids")
         positions = self._names.several(ids, "ids")
@@ -357,6 +365,28 @@ class Searcher:
             self._index.drop(positions)
         else:
             changeable.remove(self._names.ids[positions])
+        self._hold(correction)
+
+    def replace(self, changed: Vectors, correction: Correction) -> None:
+        """Put other contents into items held; `correction` is that of all of them, as `unhub.replace` returns it.
+
+        `changed` may also hold items that stay as they are. An index in this process is made again.
+        """
+        changeable = self._changeable("changed")
+        check_correction(correction, "replace items of")
+        if not np.array_equal(correction.ids, self._names.ids):
+            problem = f"covers other items than the {len(self)} held"
+            raise ArgumentError("correction", problem, "replace items of the correction that the searcher holds")
+        moved = np.flatnonzero(correction.item_hashes != self._correction.item_hashes)
+        new = rows_named(as_vectors(changed, "changed"), correction.ids[moved], "changed")
+        locate(new, correction, self._threads)
+        stays = np.delete(np.arange(len(self)), moved)
+        if isinstance(self._index, InProcess) or not self._same_biases(stays, correction, stays):
+            rows = with_others(self._rebuildable().rows, moved, new.rows)
+            self._index = self._indexed(Vectors(correction.ids, rows), correction)
+        elif len(moved):
+            changeable.remove(new.ids)
+            changeable.add(new, _bias(correction)[moved])
         self._hold(correction)
 
     def _changeable(self, argument: str) -> Changeable:
@@ -386,11 +416,11 @@ class Searcher:
         if not same or not np.array_equal(correction.item_hashes[: len(kept)], self._correction.item_hashes[kept]):
             raise ArgumentError("correction", f"does not begin with the {len(kept)} items that stay", remedy)
 
-    def _same_biases(self, kept: Positions, correction: Correction) -> bool:
-        """Return whether the index can stay as it is for these items."""
-        held = self._correction
+    def _same_biases(self, kept: Positions, correction: Correction, now: Positions | None = None) -> bool:
+        """Return whether the index can stay as it is for these items; now: their positions, by default the first."""
+        held, places = self._correction, np.arange(len(kept)) if now is None else now
         alike = (held.kind, held.source.similarity) == (correction.kind, correction.source.similarity)
-        return alike and np.array_equal(_bias(held)[kept], _bias(correction)[: len(kept)])
+        return alike and np.array_equal(_bias(held)[kept], _bias(correction)[places])
 
 
 def _one_kind(first: Ids, second: Ids) -> bool:

@@ -95,6 +95,10 @@ class NewItemsBody(_Body):
     texts: list[StrictStr] | None = None
 
 
+class ChangedItemsBody(NewItemsBody):
+    """Items to give other vectors; without texts they keep theirs."""
+
+
 class GoneItemsBody(_Body):
     """Items to remove."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from unhub.arrays import Ids
 from unhub.correction import Scores
+from unhub.files.picture_addresses import address_of
 from unhub.search.hits import Id
 from unhub.service.questions import Question, Reply
 from unhub.service.version import Version
@@ -45,7 +46,7 @@ class Describing:
     def image(self, one: Id) -> str | None:
         """Return the address of an item's picture, None if it has none."""
         if self.image_url is not None:
-            return self.image_url.replace("{id}", quote(str(one), safe=""))
+            return address_of(self.image_url, one)
         if self.has_picture is not None and self.has_picture(one):
             return f"/images/{quote(str(one), safe='')}"
         return None

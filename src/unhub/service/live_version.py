@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 import unhub
+from unhub.arrays import Float32, Ids
 from unhub.correction import Correction
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Gathered, Stacked, Vectors
 from unhub.errors import ArgumentError
-from unhub.matching import same_bank
+from unhub.files.kept_state import ITEMS
+from unhub.files.version_folders import CORRECTIONS, AboutVersion
+from unhub.given_again import same_bank
 from unhub.search.hits import Id
 from unhub.service.hit_lists import Json
 from unhub.service.kept.item_changes import ItemChange, KeptChanges
-from unhub.service.kept.versions import About, KeptCorrection, KeptVersions, now_because
+from unhub.service.kept.versions import KeptCorrection, KeptVersions
 from unhub.service.questions import check_vectors
 from unhub.service.version import Version, check_servable
 
 if TYPE_CHECKING:
-    from unhub.service.bodies import NewItemsBody
+    from unhub.service.bodies import ChangedItemsBody, NewItemsBody
     from unhub.service.served import Gallery, ServedSpace
-
-CORRECTIONS, ITEMS = "corrections", "items"
 
 
 class LiveVersion:
@@ -62,7 +63,7 @@ class LiveVersion:
         back = history.before[-1] if history is not None and history.before else None
         return {"active": active, "back": back, "versions": [one.to_dict(active) for one in self.versions]}
 
-    def offer(self, correction: Correction, about: About, bank: Vectors | None) -> str:
+    def offer(self, correction: Correction, about: AboutVersion, bank: Vectors | None) -> str:
         """Keep a correction as a version that can be activated, and return its name."""
         with self._lock:
             return self.versions.add(correction, about, bank).name
@@ -78,7 +79,9 @@ class LiveVersion:
         check_servable(correction)
         with self._lock:
             _check_items(correction, self.now)
-            made = self.versions.add(correction, replace(now_because(f"Uploaded: {correction.spec}."), offered=True))
+            made = self.versions.add(
+                correction, replace(AboutVersion.now(f"Uploaded: {correction.spec}."), offered=True)
+            )
             return made.to_dict(self.now.correction_name)
 
     def activate(self, name: str) -> Json:
@@ -99,18 +102,24 @@ class LiveVersion:
 
     def add_items(self, body: NewItemsBody) -> Json:
         """Add items; the correction is extended by them, which needs the bank that it was fitted on."""
-        if len(body.vectors) != len(body.ids):
-            problem = f"has {len(body.vectors)} rows, there are {len(body.ids)} ids"
-            raise ArgumentError("vectors", problem, "give one for each")
-        if body.texts is not None and len(body.texts) != len(body.ids):
-            raise ArgumentError("texts", f"has {len(body.texts)} texts, there are {len(body.ids)} ids")
         with self._lock:
             now = self.now
-            rows = check_vectors(body.vectors, now.gallery.held.dimensions, "vectors")
-            ids = as_ids(list(body.ids), len(body.ids), "ids")
+            ids, rows = _given_items(body, now.gallery)
             change = ItemChange(ids, rows, dict(zip(body.ids, body.texts or (), strict=False)))
             gallery = change.applied(now.gallery)
             return self._change(change, gallery, _extended(now.correction, Vectors(ids, rows), now.bank))
+
+    def replace_items(self, body: ChangedItemsBody) -> Json:
+        """Give items other vectors; those without a new text keep theirs."""
+        with self._lock:
+            now = self.now
+            ids, rows = _given_items(body, now.gallery)
+            texts = {one: now.gallery.texts[one] for one in body.ids if one in now.gallery.texts}
+            texts |= dict(zip(body.ids, body.texts or (), strict=False))
+            change = ItemChange(ids, rows, texts, gone=tuple(body.ids))
+            gallery = change.applied(now.gallery)
+            smaller = _reduced(now, body.ids)
+            return self._change(change, gallery, _extended(smaller, Vectors(ids, rows), now.bank))
 
     def remove_items(self, ids: Sequence[Id]) -> Json:
         """Remove items."""
@@ -133,7 +142,7 @@ class LiveVersion:
         given = self._space.correction
         if known is not None:
             return replace(known, correction=given)
-        return self.versions.add(given, now_because(f"The service was started with it: {given.spec}."))
+        return self.versions.add(given, AboutVersion.now(f"The service was started with it: {given.spec}."))
 
     def _begun(self, given: KeptCorrection) -> Version:
         """Return the version that was active, over the items as they were last."""
@@ -154,6 +163,17 @@ class LiveVersion:
         bank = self._space.bank if kept.bank is None else kept.bank
         correction = kept.correction if now is None else _adapted(kept.correction, gallery, bank)
         return Version.of(kept.name, gallery, correction, bank, self._space.index, self._space.threads)
+
+
+def _given_items(body: NewItemsBody | ChangedItemsBody, gallery: Gallery) -> tuple[Ids, Float32]:
+    """Return the ids and vectors that were sent, with a text for each or none."""
+    if len(body.vectors) != len(body.ids):
+        problem = f"has {len(body.vectors)} rows, there are {len(body.ids)} ids"
+        raise ArgumentError("vectors", problem, "give one for each")
+    if body.texts is not None and len(body.texts) != len(body.ids):
+        raise ArgumentError("texts", f"has {len(body.texts)} texts, there are {len(body.ids)} ids")
+    rows = check_vectors(body.vectors, gallery.held.dimensions, "vectors")
+    return as_ids(list(body.ids), len(body.ids), "ids"), rows
 
 
 def _loaded(content: bytes) -> Correction:
@@ -210,9 +230,9 @@ def _without(correction: Correction, gone: Sequence[Id], gallery: Gallery, bank:
         with suppress(ArgumentError):  # under an id there may have been another vector
             return unhub.remove(correction, np.array(gone), items=items, bank=bank)
     # Items that came later and are gone again are nowhere any more. A refit finds the same, up to one constant.
-    same_bank(cast("unhub.Bias", correction), bank, None)
+    queries = same_bank(cast("unhub.Bias", correction), bank).queries
     similarity = cast("unhub.arrays.Kind", correction.source.similarity)
-    return unhub.fit(gallery.held, bank, method=correction.spec, similarity=similarity)
+    return unhub.fit(gallery.held, queries, method=correction.spec, similarity=similarity)
 
 
 def _fitted_items(correction: Correction, gallery: Gallery) -> Vectors | None:

@@ -15,9 +15,9 @@ from unhub.arrays import Kind
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 from unhub.evaluation.hubness import Figures
+from unhub.files.version_folders import AboutVersion
 from unhub.methods import parse
 from unhub.service.hub_counts import HUB_PLACES, AskedQueries, count_hubs
-from unhub.service.kept.versions import About, now_because
 from unhub.service.limits import Refused
 from unhub.service.version import Version
 from unhub.stores.store import Store
@@ -61,7 +61,7 @@ class Refits:
 
     def __init__(
         self,
-        offer: Callable[[unhub.Bias, About, Vectors | None], str],
+        offer: Callable[[unhub.Bias, AboutVersion, Vectors | None], str],
         drop: Callable[[str], None],
         index: str | None,
         threads: int | None,
@@ -130,7 +130,7 @@ class Refits:
             tuning = self._tuned(task, methods, tick)
             best = cast("unhub.Bias", tuning.best)
             judged = {"reason": tuning.reason, "queries": tuning.judges, **self._hubness(task, best, tick)}
-            about = replace(now_because(f"Refitted on {task.said}: {best.spec}."), offered=True, judged=judged)
+            about = replace(AboutVersion.now(f"Refitted on {task.said}: {best.spec}."), offered=True, judged=judged)
             if not cancel.is_set():
                 name = self._offer(best, about, task.kept_bank)
                 if not self._put(RefitStatus("offered", 1.0, name, judged), cancel):
@@ -195,5 +195,5 @@ def _counted(version: Version, asked: AskedQueries, start: float, tick: Callable
 
 def stacked_bank(bank: Vectors, more: Vectors) -> Vectors:
     """Return the bank followed by logged queries, numbered anew: their ids may be the same."""
-    both = Vectors(np.arange(len(bank)), bank.rows)
-    return both.stack(Vectors(np.arange(len(bank), len(bank) + len(more)), more.rows))
+    both = Vectors(np.arange(len(bank)), bank.rows, bank.weights)
+    return both.stack(Vectors(np.arange(len(bank), len(bank) + len(more)), more.rows, more.weights))

@@ -21,20 +21,22 @@ import numpy as np
 
 import unhub
 from unhub.arrays import Float32, Ids, Kind
+from unhub.atomic import hold_folder
 from unhub.banks.distances import shift
 from unhub.banks.judging import BankReport, judge_bank
 from unhub.combine import CombinationLike
 from unhub.data.ids import is_integer, no_id
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError, unknown
+from unhub.files.kept_state import MARKS
 from unhub.search.hits import Id
 from unhub.search.in_store import live_record
 from unhub.service.background import Background, NotWanted
-from unhub.service.bodies import MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
+from unhub.service.bodies import ChangedItemsBody, MarkBody, NewItemsBody, QueryBody, RefitBody, RerankBody, SearchBody
 from unhub.service.hit_lists import Describing, Json, answer_of, short
 from unhub.service.hub_counts import AskedQueries, HubCounts, count_hubs
 from unhub.service.joining import Joiner
-from unhub.service.kept.log_writer import LogWriter, hold_folder
+from unhub.service.kept.log_writer import LogWriter
 from unhub.service.kept.marks import Marks
 from unhub.service.limits import MOST_IDS, Refused, ServiceLimits
 from unhub.service.live_version import LiveVersion
@@ -49,7 +51,6 @@ from unhub.stores.store import Store
 ENCODED_TOGETHER = 32  # texts
 NEIGHBOURS = 10  # of an item, on its page
 LONG_ANSWER = 100  # hits; to tell of more takes milliseconds
-MARKS = "marks"
 MOST_SCORE = float(np.finfo(np.float32).max) / 2  # of a candidate, so that a bias still fits
 LOOKED_SECONDS = 60  # for which a look at the queries of today is good
 FEWEST_TODAY = 50  # queries that can be compared with the bank
@@ -398,6 +399,14 @@ class Service:
         """Add items."""
         self.limits.check_count("ids", len(body.ids))
         done = self.live.add_items(body)
+        if self.space.pictures is not None:
+            self.space.pictures.forget()
+        return self._changed(done)
+
+    def replace_items(self, body: ChangedItemsBody) -> Json:
+        """Give items other vectors."""
+        self.limits.check_count("ids", len(body.ids))
+        done = self.live.replace_items(body)
         if self.space.pictures is not None:
             self.space.pictures.forget()
         return self._changed(done)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FRAME = (("#ffffff", 4.4), ("#111111", 1.8))  # colour and width: black inside white, visible on light and dark cells
 DASHES = (4, 2.4)  # lengths of a dash and a gap: two dashes and a gap fill the line of a legend
+MOST_LETTERS = 40  # of the names below bars, above which they are turned so as not to overlap
 TICK_DISTANCE_SHARE = 0.16  # of the axis: the smallest distance between two labelled settings
 
 
@@ -58,10 +59,20 @@ def bars(study: Study) -> Picture:
             errors = np.abs(np.stack([middle - low, high - middle]))
             style = {"ecolor": INKS["ink"], "elinewidth": 1, "capsize": 2.5}
             axes.bar(
-                places, middle, 0.92 * width, color=INKS[ink], label=study.label(name), yerr=errors, error_kw=style
+                places,
+                middle,
+                0.92 * width,
+                color=INKS[ink],
+                label=study.label(name),
+                yerr=errors if study.ranges else None,
+                error_kw=style,
             )
         _draw_raw(axes, study.raw)
-        axes.set_xticks(range(len(study.settings)), [str(one) for one in study.settings])
+        names = [str(one) for one in study.settings]
+        axes.set_xticks(range(len(names)), names)
+        if sum(map(len, names)) > MOST_LETTERS:
+            for one in axes.get_xticklabels():
+                one.set(rotation=40, ha="right", rotation_mode="anchor")
         axes.set_xlabel(study.parameter)
         axes.set_ylabel(_measured(study))
         draw_legend(axes)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from unhub.arrays import Kind, random_positions
-from unhub.compute.workers import Progress, Resources
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.compute.workers import Resources
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
 from unhub.data.vectors import VectorsLike
@@ -27,6 +28,7 @@ GALLERY_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 USUAL_NAMES = ("is", "nnn")  # of the usual methods, whose parameters differ from bank to bank
 
 
+@shows_progress
 def study_bank_size(
     items: VectorsLike,
     bank: VectorsLike,
@@ -42,7 +44,7 @@ def study_bank_size(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Study:
     """Fit on random parts of the bank, several of each size, and give their mean and standard deviation.
 
@@ -50,6 +52,7 @@ def study_bank_size(
     cut to it. bank_items: all are used at every size, since only the bank queries change. exclude: items to leave out
     of the ranking of each query, as in `evaluate`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, judge = inputs.gallery, inputs.judge
@@ -93,6 +96,7 @@ def study_bank_size(
     )
 
 
+@shows_progress
 def study_bank_source(
     items: VectorsLike,
     banks: Mapping[str, VectorsLike],
@@ -106,13 +110,14 @@ def study_bank_source(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Study:
     """Fit on each of several banks, given by name, and measure all of them on the same queries.
 
     methods: by default `is` at the spread of the similarities of each bank, and `nnn:k=32,alpha=0.5`.
     bank_items: the same for every bank. exclude: as in `evaluate`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, judge = inputs.gallery, inputs.judge
@@ -150,6 +155,7 @@ def study_bank_source(
     )
 
 
+@shows_progress
 def study_growth(
     items: VectorsLike,
     bank: VectorsLike,
@@ -164,7 +170,7 @@ def study_growth(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Study:
     """Let the gallery grow in random order, refit at each size, and measure the raw and the corrected rankings.
 
@@ -172,6 +178,7 @@ def study_growth(
     answers, so only the number of other items changes. bank_items: the same for every gallery. exclude: as in
     `evaluate`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, past = inputs.gallery, inputs.checked_bank(bank)

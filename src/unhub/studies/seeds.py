@@ -9,8 +9,7 @@ import numpy as np
 
 from unhub.arrays import Kind
 from unhub.banks.sampling import sample_bank
-from unhub.compute.progress import Steps
-from unhub.compute.workers import Progress
+from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.correction import Correction
 from unhub.data.relevance import RelevanceLike
 from unhub.data.runs import Run
@@ -21,8 +20,9 @@ from unhub.evaluation.excluding import ExcludeLike
 from unhub.evaluation.inputs import RAW, Corrections, name_corrections
 from unhub.evaluation.measures import Measure
 from unhub.evaluation.returned import check_names
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
 from unhub.fitting import fit
+from unhub.html_tables import Table
 from unhub.matching import checked_now, checked_once
 from unhub.methods import Method
 
@@ -59,7 +59,7 @@ class SeedRow:
 
 
 @dataclass(frozen=True, eq=False)
-class OverSeeds:
+class OverSeeds(Tabled):
     """A row for each ranking, raw first, over banks of `size` queries drawn with `seeds`.
 
     evaluation: the evaluation of each single bank.
@@ -123,10 +123,11 @@ class OverSeeds:
         ]
         return ["ranking", *measures, self.evaluation.measures[0].gain, *skewness], lines
 
-    def __str__(self) -> str:
-        return "\n".join([as_text(*self.cells()), *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [self.cells(), *self.notes]
 
 
+@shows_progress
 def over_seeds(
     queries: VectorsLike,
     items: VectorsLike,
@@ -145,13 +146,14 @@ def over_seeds(
     hubness_k: int | None = 10,
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> OverSeeds:
     """Fit methods on several random banks of `size` queries, and evaluate all of them in one pass.
 
     seeds: how many banks are drawn, with the seeds `seed`, `seed` + 1, ... corrections and runs are evaluated once.
     bank_items: all are used with every bank. exclude: as in `evaluate`.
     """
+    progress = called(progress)
     count, first = check_whole(seeds, "seeds", 2, ", to have a deviation"), check_seed(seed)
     drawn = tuple(range(first, first + count))
     past, gallery = checked_now(bank, "bank", similarity or "cosine", threads), checked_once(items, "items")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from unhub.arrays import Kind
-from unhub.compute.workers import Progress, Resources
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.compute.workers import Resources
 from unhub.data.relevance import RelevanceLike
 from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError
@@ -19,6 +20,7 @@ WITH_TEMPERATURE, DUAL = ("is", "sn"), "dbsn"
 SPREAD_MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)  # temperatures over the spread of the similarities
 
 
+@shows_progress
 def study_temperature(
     items: VectorsLike,
     bank: VectorsLike,
@@ -33,7 +35,7 @@ def study_temperature(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Study:
     """Try temperatures, by default from 0.25 to 4 times the spread of the similarities.
 
@@ -41,6 +43,7 @@ def study_temperature(
     example R@1, which needs relevance, or skewness, which does not. exclude: items to leave out of the ranking of each
     query, as in `evaluate`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, past, judge = inputs.gallery, inputs.checked_bank(bank), inputs.judge
@@ -77,6 +80,7 @@ def study_temperature(
     )
 
 
+@shows_progress
 def study_k_and_alpha(
     items: VectorsLike,
     bank: VectorsLike,
@@ -90,12 +94,13 @@ def study_k_and_alpha(
     similarity: Kind = "cosine",
     seed: int = 0,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Study:
     """Try every k with every alpha of `nnn`; by default k is from 1 to 512, up to the size of the bank.
 
     exclude: items to leave out of the ranking of each query, as in `evaluate`.
     """
+    progress = called(progress)
     resources = Resources(threads, progress=progress)
     inputs = StudyInputs(items, queries, relevance, measure, exclude, similarity, seed, resources)
     gallery, past, judge = inputs.gallery, inputs.checked_bank(bank), inputs.judge

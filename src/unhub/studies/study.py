@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.pictures import Picture
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
+from unhub.html_tables import Table
 from unhub.studies.charts import CHARTS
 
 QUERY_INTERVAL = "95% interval over the queries"
@@ -16,13 +17,13 @@ CHOSEN_HERE_NOTE = "The best was chosen on these same queries: measure it on oth
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Study(Tabled):
     """A value of the measure for each setting of a parameter: `lines[name][i]` is of `settings[i]`.
 
     raw: without a correction; None if it changes with the settings and is a line itself. falls: lower is better.
-    ranges: what an interval spans. chooses: whether to name the best setting. lines_of: what the lines differ in.
-    form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale. specs: the full specs of lines that
-    have short names. measured: the measure with its unit.
+    ranges: what an interval spans; empty without intervals. chooses: whether to name the best setting. lines_of: what
+    the lines differ in. form: how it is drawn, one of `curves`, `bars`, `grid`; log: on a log scale. specs: the full
+    specs of lines that have short names. measured: the measure with its unit.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Study:
 
     def _cell(self, value: Interval) -> str:
         # A grid has no room for intervals; `to_dict` has them.
-        return f"{value.value:.2f}" if self.form == "grid" else str(value)
+        return str(value) if self.ranges and self.form != "grid" else f"{value.value:.2f}"
 
     def to_dict(self) -> dict[str, object]:
         """Return the numbers as plain values for JSON."""
@@ -78,7 +79,7 @@ class Study:
             "parameter": self.parameter,
             "measure": self.measure,
             "lower_is_better": self.falls,
-            "intervals": self.ranges,
+            "intervals": self.ranges or None,
             "settings": list(self.settings),
             "raw": None if self.raw is None else self.raw.to_dict(),
             "lines": {name: [value.to_dict() for value in values] for name, values in self.lines.items()},
@@ -108,7 +109,8 @@ class Study:
         """The lines below the table: raw, the best setting if there is a choice, and what the figures are."""
         raw = [] if self.raw is None else [f"raw: {self.raw}"]
         best = [f"best: {self.best_words}"] if self.chooses else []
-        return [*raw, *best, f"In brackets: {self.ranges}.", *self._caution, *self.notes]
+        brackets = [f"In brackets: {self.ranges}."] if self.ranges else []
+        return [*raw, *best, *brackets, *self._caution, *self.notes]
 
     @property
     def best_words(self) -> str:
@@ -117,8 +119,8 @@ class Study:
         shown = show(self.settings)[self.settings.index(setting)]
         return f"{value}, {self.lines_of} {self.label(name)}, {self.parameter} {shown}"
 
-    def __str__(self) -> str:
-        return "\n".join([self.title, "", as_text(*self.cells()), *self.sentences])
+    def shown(self) -> list[str | Table]:
+        return [self.title, "", self.cells(), *self.sentences]
 
 
 def show(settings: Sequence[float | str]) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import are_among, random_positions
+from unhub.banks.traffic import recur
 from unhub.data.relevance import Truth
 from unhub.data.vectors import Vectors
 from unhub.evaluation.confidence import Interval
@@ -68,7 +69,9 @@ def _choosing_and_confirming(
     With labels they are different queries, with different first answers, unless there are few of either.
     """
     asking = np.arange(len(matched.hashes["queries"])) if truth is None else truth.answered
-    fresh = asking[~are_among(matched.hashes["queries"][asking], matched.hashes["bank"])]
+    fresh = asking
+    if not recur(matched):
+        fresh = asking[~are_among(matched.hashes["queries"][asking], matched.hashes["bank"])]
     asking = chance.permutation(fresh if len(fresh) else asking)
     if truth is not None and len(asking) >= FEWEST_APART:
         _, groups = np.unique(truth.groups[asking], return_inverse=True)

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from unhub.correction import Correction
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.hubness import Figures
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
+from unhub.html_tables import Table
 
 SHOWN_ROWS = 10  # settings in the printed table
 
@@ -28,7 +29,7 @@ class TriedSetting:
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning:
+class Tuning(Tabled):
     """The correction to use, `raw` if no gain is certain; everything that was tried; and why.
 
     table: sorted by the measure, best first; without labels by the transport cost J, lowest first, and the chosen
@@ -52,6 +53,11 @@ class Tuning:
     def out_of_time(self) -> bool:
         """Whether the time was up before any setting could be compared; then `best` is raw by default."""
         return not self.table and bool(self.left_out)
+
+    @property
+    def gains(self) -> bool:
+        """Whether a gain over raw is certain; if not, `best` is raw."""
+        return self.best.spec != "raw"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything except the correction, as plain values for JSON."""
@@ -94,7 +100,7 @@ class Tuning:
                 f"{row.spec} *" if row.spec == self.best.spec else row.spec,
                 *([f"{row.value:.2f}" if row.value is not None else ""] if labelled else []),
                 "" if row.transport is None else f"{row.transport:.5g}",
-                f"{row.figures.robin_hood:.3f}",
+                f"{row.figures.robin_hood:.1%}",
                 f"{row.figures.skewness:.2f}",
                 f"{row.figures.anti_hubs:.1%}",
                 f"{row.seconds:.2f}",
@@ -102,5 +108,5 @@ class Tuning:
             for row in shown
         ]
 
-    def __str__(self) -> str:
-        return "\n".join([as_text(*self.cells()), "", self.reason, *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [self.cells(), "", self.reason, *self.notes]

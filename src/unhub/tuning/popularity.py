@@ -21,6 +21,7 @@ STANDARD_ERRORS = 3.0
 FEWEST_COMPARED = 50  # queries and items: with fewer, popular items cannot be told from hubs
 MOST_COMPARED = 5000  # queries; their pairs with the same first item are compared, so all of them if all share one
 BLOCK_ROWS = 1024
+ROUNDING = 1e-9  # of a logarithm
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,23 @@ class Repeats:
     @property
     def uneven(self) -> bool:
         return self.share > self.most
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Whether what is asked most often asks for the items that most queries ask for.
+
+    correlation: over the items that come first for some query, of how many distinct queries these are and how often
+    each was asked, in logarithms. Hubs have many queries, but no more popular ones than others; popular items have
+    both.
+    """
+
+    correlation: float
+    items: int
+
+    @property
+    def uneven(self) -> bool:
+        return self.correlation > STANDARD_ERRORS / sqrt(self.items)
 
 
 def most_repeated(queries: int, items: int) -> float:
@@ -66,6 +84,21 @@ def repeats(queries: Vectors, firsts: NDArray[np.int32], items: int, kind: Kind)
             earlier = np.arange(len(group)) < np.arange(start, start + len(alike))[:, None]
             repeated += int((alike & earlier).any(axis=1).sum())
     return Repeats(repeated / len(firsts), most_repeated(len(firsts), items))
+
+
+def demand(firsts: NDArray[np.int32], counts: Float64) -> Demand | None:
+    """Compare how often distinct queries were asked with how many others reach the same item first.
+
+    firsts: the item each query reaches first, (queries,). counts: how often each was asked, or a power of that. None if
+    all were asked equally often, or too few items come first.
+    """
+    crowds = np.bincount(firsts)
+    reached = np.flatnonzero(crowds)
+    many = np.log(crowds[reached])
+    often = (np.bincount(firsts, np.log(counts)) / np.maximum(crowds, 1))[reached]
+    if len(reached) < FEWEST_COMPARED or min(np.ptp(many), np.ptp(often)) <= ROUNDING:
+        return None
+    return Demand(float(np.corrcoef(many, often)[0, 1]), len(reached))
 
 
 def cosine_of_means(first: Vectors, second: Vectors, kind: Kind) -> float:

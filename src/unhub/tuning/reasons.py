@@ -73,6 +73,13 @@ def by_transport(winner: str, fall: Fall, trials: Trials, by_queries: bool) -> s
             "from hubs"
         )
         remedy = "Labels can tell: give relevance with the queries."
+    elif fall.sure and fall.demand is not None and fall.demand.uneven:
+        why = (
+            f"{winner} does best, but what is asked most often asks for the items that most queries ask for "
+            f"(correlation {fall.demand.correlation:.2f} over {fall.demand.items:,} items), so these may be popular "
+            "rather than hubs, and a correction would push right answers down"
+        )
+        remedy = "Labels can tell: give relevance with the queries."
     elif fall.sure and fall.repeats is not None:
         why = (
             f"{winner} does best, but {100 * fall.repeats.share:.0f}% of the queries ask for the same as another one, "

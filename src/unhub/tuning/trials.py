@@ -71,8 +71,8 @@ class Round:
 class TrialResult:
     """How one candidate did.
 
-    values: of the measure's parts for each query, (parts, queries). costs: max over items of s - h for each query,
-    (queries of all rounds,), and sampled: h on some items; None if the ranking is not a bias.
+    values: of the measure's parts for each query of all rounds, (parts, queries). costs: max over items of s - h for
+    each of them, (queries,), and sampled: h on some items; None if the ranking is not a bias.
     """
 
     method: Method
@@ -167,7 +167,7 @@ class _Judging:
             tried.append(
                 TrialResult(
                     candidates[0].method,
-                    self._rounds[0].judges.values(placed[0][0][row], items),
+                    self._values(row, [shown for shown, _ in placed]),
                     figures_of(np.asarray(counts)),
                     self._costs(row, candidates, [open_ for _, open_ in placed]),
                     self._sampled(candidates),
@@ -184,6 +184,11 @@ class _Judging:
         opened = dict(zip(ungated, placed[len(group) :], strict=True))
         shown = placed[: len(group)]
         return shown, [opened.get(row, own) for row, own in enumerate(shown)]
+
+    def _values(self, row: int, placed: Sequence[list[Placed]]) -> Float64:
+        """Return the values of the measure's parts for each query of all rounds."""
+        pairs = zip(self._rounds, placed, strict=True)
+        return np.concatenate([one.judges.values(shown[row], len(one.sets.items)) for one, shown in pairs], axis=1)
 
     def _costs(self, row: int, candidates: Sequence[Candidate], placed: Sequence[list[Placed]]) -> Float64 | None:
         """Return the cost for each query of all rounds, by the correction without its gate.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from unhub.arrays import Float64, Kind, are_among, distinct, random_positions
 from unhub.banks.judging import FEWEST_QUERIES, judge_bank
+from unhub.banks.known_queries import with_known_queries
+from unhub.banks.repeats import equal_rows
+from unhub.banks.traffic import once, recur
 from unhub.compute.machines import on_machines
-from unhub.compute.progress import Clock, OutOfTime, seconds_of
-from unhub.compute.workers import Progress
+from unhub.compute.progress import Clock, OutOfTime, ProgressLike, called, seconds_of, shows_progress
 from unhub.data.copies import Copies
+from unhub.data.fingerprint import are_repeating, inspect
 from unhub.data.ragged import starts_of
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.similarity import Dense
@@ -32,14 +36,16 @@ from unhub.tuning.grid import ITEMS_SEEN, DataScale, candidates, name_methods, w
 from unhub.tuning.labelled import FEWEST_GROUPS, choose, gains
 from unhub.tuning.large import CONFIRMING_QUERIES, GallerySample, confirmation, sample
 from unhub.tuning.outcome import Tuning
-from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Repeats, cosine_of_means, repeats
+from unhub.tuning.popularity import FEWEST_COMPARED, MOST_COMPARED, Demand, Repeats, cosine_of_means, demand, repeats
 from unhub.tuning.reasons import TRANSPORT, by_labels, by_transport, too_short
+from unhub.tuning.recurring import halves, held_out, joined_note, with_repeats_joined
 from unhub.tuning.sight import temperatures
 from unhub.tuning.spread import spread
 from unhub.tuning.trials import Round, TrialQueries, Trials, compare, specs_of, try_all
 from unhub.tuning.unlabelled import Fall, objection
 
-STEPS_BESIDES_TRIALS = 6  # judging the bank, ranking by raw, fitting the chosen setting, the final check
+# Finding queries in the bank, judging the bank, ranking by raw twice, fitting the chosen setting, the final check.
+STEPS_BESIDES_TRIALS = 8
 STEPS_TO_CONFIRM = 3  # fitting raw and the chosen setting on the whole, and perhaps on half of the bank
 MOST_ITEMS = 100_000  # with more, settings are compared on a sample: see `large`
 MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compared on without labels
@@ -49,6 +55,7 @@ MOST_TRIAL_QUERIES = 20_000  # bank queries, or queries, that settings are compa
 SAME_KIND_COSINE = 0.95
 
 
+@shows_progress
 @on_machines
 def tune(
     items: VectorsLike,
@@ -68,7 +75,7 @@ def tune(
     device: str | None = None,
     precision: str | None = None,
     on: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Tuning:
     """Try many methods and settings on a bank and return the one to use, or `raw` if no gain is certain.
 
@@ -80,6 +87,7 @@ def tune(
     time: seconds, or a text such as "10m"; settings that do not fit into it are left out and listed.
     device, precision, on: where and how to multiply, as in `fit`; settings are compared in fp32.
     """
+    progress = called(progress)
     given: dict[str, object] = {"items": items, "bank": bank, "queries": queries}
     for name, value in given.items():
         if isinstance(value, Dense):
@@ -89,14 +97,18 @@ def tune(
     check_seed(seed)
     named, by = name_methods(methods, bank_items is not None), parse_measure(measure)
     clock = Clock(seconds_of(time), progress, threads, memory, device, precision)
-    matched = Matched.of(bank, items, queries, similarity, threads, bank_items)
-    whole, notes = matched, [*matched.notes]
+    plain = Matched.of(bank, items, queries, similarity, threads, bank_items)
+    joined, notes = with_repeats_joined(plain), [*plain.notes]
     # The temperatures change with the data, not their number.
-    scale = DataScale(1.0, len(whole.bank), len(cast("Vectors", whole.items)), True, tuple(map(float, ITEMS_SEEN)))
-    tried, rounds = candidates(named, scale), 2 if queries is None else 1
+    scale = DataScale(1.0, len(joined.bank), len(cast("Vectors", joined.items)), True, tuple(map(float, ITEMS_SEEN)))
+    tried = candidates(named, scale)
+    clock.plan(STEPS_BESIDES_TRIALS + 2 * count_steps(tried) + STEPS_TO_CONFIRM)  # at most
+    matched = whole = with_known_queries(joined, threads, clock.watch(limited=False))
+    rounds = 2 if queries is None or (whole.leaked > 0 and recur(whole)) else 1
     excluded = _exclusion(matched, exclude)
     part = None if excluded is not None or scale.items <= MOST_ITEMS else _sample(whole, relevance, tried, seed)
     clock.plan(STEPS_BESIDES_TRIALS + rounds * count_steps(tried) + (0 if part is None else STEPS_TO_CONFIRM))
+    clock.watch()  # the queries are known
     if part is not None:
         matched = part.matched
         notes.append(part.note)
@@ -104,13 +116,15 @@ def tune(
     if relevance is None or matched.queries is None:
         tuning = _without_labels(matched, sets, excluded, named, seed, clock, notes)
     else:
-        judged = _labelled_queries(matched, sets, relevance, by, excluded, notes)
-        tuning = _with_labels(sets, judged, named, by, seed, clock)
-        few = len(np.unique(judged.truth.groups)) < FEWEST_GROUPS
+        labelled = _labelled(matched, sets, relevance, by, excluded, seed, notes)
+        tuning = _with_labels(sets, labelled, named, by, seed, clock)
+        few = len(np.unique(labelled.groups)) < FEWEST_GROUPS
         if few and not tuning.out_of_time and any(parse(one).kind == "bias" for one in named):
             notes.append(f"{FEWEST_GROUPS} labelled items are needed to choose by labels; the choice was made without.")
             free = _without_labels(matched, sets, excluded, named, seed, clock, notes)
             tuning = dataclasses.replace(tuning, best=free.best, reason=free.reason)
+    if joined is not plain and tuning.table:
+        notes.append(joined_note(plain, joined))
     if part is not None:
         tuning = _confirmed(tuning, whole, part, relevance, by, seed, clock)
     clock.finish()
@@ -157,11 +171,13 @@ def _confirmed(
         fitted = fit_whole(within(winner, len(fitting)), half, clock, limited=False)
     else:
         asking = whole.only({"queries": part.confirming})
-        judges = _judges(asking, sets, None, seed, [])
+        (one, *_) = _judged_by_queries(asking, sets, None, seed, [])
         if relevance is not None:
-            answered = _labelled_queries(asking, sets, relevance, measure, None, [])
-            judges = answered if len(np.unique(answered.truth.groups)) >= FEWEST_GROUPS else judges
-        fitted = best = fit_whole(winner, sets, clock, limited=False)
+            answered = _labelled(asking, sets, relevance, measure, None, seed, [])
+            one = answered.rounds[0] if len(np.unique(answered.groups)) >= FEWEST_GROUPS else one
+        judges = one.judges
+        fitted = fit_whole(within(winner, len(one.sets.bank)), one.sets, clock, limited=False)
+        best = fitted if one.sets is sets else None
     trials = compare(fitted, Round(sets, judges), clock)
     labelled = judges.measure is not None
     if labelled:
@@ -208,9 +224,16 @@ def _own_items(asking: NDArray[np.uint64], items: NDArray[np.uint64]) -> LeftOut
 
 
 def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
-    """Return the queries that are not in the bank: a correction fitted on a query looks too good on it."""
+    """Return the queries that are not in the bank: a correction fitted on a query looks too good on it.
+
+    Where queries recur, as in a log, all may judge: what is fitted for those in the bank leaves them out.
+    """
     hashes = matched.hashes["queries"]
     fresh = np.flatnonzero(~are_among(hashes, matched.hashes["bank"]))
+    if len(fresh) < len(hashes) and recur(matched):
+        count = len(hashes) - len(fresh)
+        notes.append(f"{count:,} of {len(hashes):,} queries are in the bank, as in a log: no fit on them judged them.")
+        return np.arange(len(hashes))
     if len(fresh) == 0:
         raise ArgumentError("queries", "are all in the bank, so they cannot judge it", "give other queries, or none")
     if len(fresh) < len(hashes):
@@ -221,24 +244,33 @@ def _unseen(matched: Matched, notes: list[str]) -> NDArray[np.int64]:
 def _judging_queries(matched: Matched, seed: int, notes: list[str]) -> NDArray[np.int64]:
     """Return the positions of queries that judge without labels: each once, and at most MOST_TRIAL_QUERIES of them."""
     fresh = _unseen(matched, notes)
-    once = fresh[np.unique(matched.hashes["queries"][fresh], return_index=True)[1]]
-    if len(once) < len(fresh):
-        notes.append(f"{len(fresh) - len(once):,} queries repeat another one and were left out.")
-    if len(once) > MOST_TRIAL_QUERIES:
-        notes.append(f"{MOST_TRIAL_QUERIES:,} of {len(once):,} queries, drawn at random, were used.")
-        once = np.sort(once)[random_positions(len(once), MOST_TRIAL_QUERIES, seed)]
-    return np.sort(once)
+    each = fresh[once(matched.hashes["queries"][fresh])]
+    if len(each) < len(fresh):
+        notes.append(f"{len(fresh) - len(each):,} queries repeat another one and were left out.")
+    if len(each) > MOST_TRIAL_QUERIES:
+        notes.append(f"{MOST_TRIAL_QUERIES:,} of {len(each):,} queries, drawn at random, were used.")
+        each = each[random_positions(len(each), MOST_TRIAL_QUERIES, seed)]
+    return each
 
 
-def _labelled_queries(
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """The rounds that labelled queries judge, and the group of each query of all rounds; see `Truth.groups`."""
+
+    rounds: list[Round]
+    groups: NDArray[np.int64]
+
+
+def _labelled(
     matched: Matched,
     sets: FittingSets,
     relevance: RelevanceLike,
     measure: Measure,
     excluded: Exclusion | None,
+    seed: int,
     notes: list[str],
-) -> TrialQueries:
-    """Return the labelled queries that are not in the bank."""
+) -> _Labelled:
+    """Return what labelled queries judge; none of them judges a fit on itself."""
     queries = cast("Vectors", matched.queries)
     truth = as_relevance(relevance).against(queries.ids, sets.items.ids)
     left_out = _left_out(excluded, queries, sets)
@@ -254,18 +286,24 @@ def _labelled_queries(
         )
     if len(kept) < len(fresh):
         notes.append(f"{len(fresh) - len(kept):,} queries have no answer among the items and were left out.")
-    judges = queries.gather(kept)
-    return TrialQueries(judges, truth.gather(kept), measure, _left_out(excluded, judges, sets))
+    parts = held_out(sets, matched.hashes["bank"], matched.hashes["queries"], kept, seed)
+    rounds = []
+    for part, positions in parts:
+        judges = queries.gather(positions)
+        left_out = _left_out(excluded, judges, sets)
+        rounds.append(Round(part, TrialQueries(judges, truth.gather(positions), measure, left_out)))
+    return _Labelled(rounds, truth.gather(np.concatenate([positions for _, positions in parts])).groups)
 
 
 def _with_labels(
-    sets: FittingSets, judged: TrialQueries, named: Sequence[str], measure: Measure, seed: int, clock: Clock
+    sets: FittingSets, judged: _Labelled, named: Sequence[str], measure: Measure, seed: int, clock: Clock
 ) -> Tuning:
     """Choose by the measure, or without labels if that does better; keep it only if the gain is certain."""
-    trials = try_all(candidates(named, _scale(sets, seed, clock)), [Round(sets, judged)], clock, refits=0.5)
+    rounds, groups = judged.rounds, judged.groups
+    methods = _for_parts(candidates(named, _scale(sets, seed, clock)), sets, rounds, [])
+    trials = try_all(methods, rounds, clock, refits=0.5 * len(rounds))
     if len(trials.tried) < 2:
         return _nothing_tried(sets, clock, str(measure), too_short(clock), trials.left_out)
-    groups = judged.truth.groups
     free = trials.least_transport()
     choice = choose(trials.values, measure, groups, seed, free if _fall(trials, free).sure else None)
     values = summaries(measure, trials.values)
@@ -274,7 +312,7 @@ def _with_labels(
     best = fit_whole(winner if choice.sure else parse(RAW), sets, clock, limited=False)
     reason = by_labels(winner.spec, choice, measure, trials)
     table, left_out = trials.table(order, values), specs_of(trials.left_out)
-    return Tuning(best, table, reason, str(measure), choice.gain, len(judged.queries), left_out, clock.seconds)
+    return Tuning(best, table, reason, str(measure), choice.gain, len(groups), left_out, clock.seconds)
 
 
 def _without_labels(
@@ -297,12 +335,13 @@ def _without_labels(
         if against is not None:
             return _nothing_tried(sets, clock, TRANSPORT, against)
     if by_queries:
-        rounds = [Round(sets, _judges(matched, sets, excluded, seed, notes))]
+        rounds = _judged_by_queries(matched, sets, excluded, seed, notes)
     else:
         rounds = _crossed_halves(sets, matched.hashes["bank"], seed)
-        methods = _for_half(methods, sets, rounds, notes)
+    methods = _for_parts(methods, sets, rounds, notes)
     try:
         repeated = _repeats(matched, sets, excluded, seed, clock)
+        demanded = _demand(matched, sets, excluded, seed, clock)
         # The chosen setting is fitted again on the whole bank, and perhaps tried again, by the bank or the items.
         trials = try_all(methods, rounds, clock, refits=1.0 + 0.5 * len(rounds))
     except OutOfTime:
@@ -312,7 +351,7 @@ def _without_labels(
     order = np.argsort(np.array([one.transport for one in trials.tried], np.float64), kind="stable")
     row = trials.least_transport()
     winner = trials.tried[row].method
-    fall = dataclasses.replace(_fall(trials, row), repeats=repeated)
+    fall = dataclasses.replace(_fall(trials, row), repeats=repeated, demand=demanded)
     if not by_queries and fall.worthwhile:
         fall = dataclasses.replace(fall, stand_ins=_fall_of_items(winner, matched, sets, seed, clock))
     elif by_queries and row and not fall.sure and fall.queries >= FEWEST_QUERIES:
@@ -323,19 +362,21 @@ def _without_labels(
     return Tuning(best, trials.table(order), reason, TRANSPORT, None, judges, specs_of(trials.left_out), clock.seconds)
 
 
-def _judges(
+def _judged_by_queries(
     matched: Matched, sets: FittingSets, excluded: Exclusion | None, seed: int, notes: list[str]
-) -> TrialQueries:
-    """Return the queries that judge without labels; one that is an item does not find itself."""
-    positions = _judging_queries(matched, seed, notes)
-    queries = cast("Vectors", matched.queries).gather(positions)
-    if excluded is not None:
-        return TrialQueries.without_labels(queries, _left_out(excluded, queries, sets))
-    own = _own_items(matched.hashes["queries"][positions], matched.hashes["items"])
-    if own is not None:
-        count = int(np.count_nonzero(own.counts))
-        notes.append(f"{count:,} of {len(queries):,} queries are items, which were left out of their own rankings.")
-    return TrialQueries.without_labels(queries, own)
+) -> list[Round]:
+    """Return what queries judge without labels; one that is an item does not find itself."""
+    every, asking = _judging_queries(matched, seed, notes), matched.hashes["queries"]
+    rounds, items = [], 0
+    for part, positions in held_out(sets, matched.hashes["bank"], asking, every, seed):
+        queries = cast("Vectors", matched.queries).gather(positions)
+        left_out = _own(matched, positions, queries, sets, excluded)
+        if excluded is None and left_out is not None:
+            items += int(np.count_nonzero(left_out.counts))
+        rounds.append(Round(part, TrialQueries.without_labels(queries, left_out)))
+    if items:
+        notes.append(f"{items:,} of {len(every):,} queries are items, which were left out of their own rankings.")
+    return rounds
 
 
 def _biases(named: Sequence[str], notes: list[str]) -> list[str]:
@@ -379,23 +420,17 @@ def _crossed_halves(sets: FittingSets, hashes: NDArray[np.uint64], seed: int) ->
     ]
 
 
-def halves(hashes: NDArray[np.uint64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of two halves of the bank, at random, each in rising order; copies stay together."""
-    kinds, own = np.unique(hashes, return_inverse=True)
-    first = np.zeros(len(kinds), bool)
-    first[np.random.default_rng(seed).permutation(len(kinds))[: (len(kinds) + 1) // 2]] = True
-    return np.flatnonzero(first[own]), np.flatnonzero(~first[own])
-
-
 def _each_once(positions: NDArray[np.int64], hashes: NDArray[np.uint64], seed: int) -> NDArray[np.int64]:
     """Return the positions of different queries, at most half of MOST_TRIAL_QUERIES."""
-    once = np.sort(positions[np.unique(hashes[positions], return_index=True)[1]])
-    return once[random_positions(len(once), min(len(once), MOST_TRIAL_QUERIES // 2), seed)]
+    each = positions[once(hashes[positions])]
+    return each[random_positions(len(each), min(len(each), MOST_TRIAL_QUERIES // 2), seed)]
 
 
-def _for_half(methods: Sequence[Method], sets: FittingSets, rounds: Sequence[Round], notes: list[str]) -> list[Method]:
-    """Check methods against the whole bank, and return them as they can be tried on half of it."""
+def _for_parts(methods: list[Method], sets: FittingSets, rounds: Sequence[Round], notes: list[str]) -> list[Method]:
+    """Check methods against the whole bank, and return them as they can be tried on the parts that are fitted on."""
     least = min(len(one.sets.bank) for one in rounds)
+    if least == len(sets.bank):
+        return methods
     for method in methods:
         method.resolve(sets.similarities)
     tried = [within(method, least) for method in methods]
@@ -403,30 +438,68 @@ def _for_half(methods: Sequence[Method], sets: FittingSets, rounds: Sequence[Rou
     if cut:
         what = f"{cut[0][0].spec} was" if len(cut) == 1 else f"{len(cut)} settings with k over {least} were"
         how = cut[0][1].spec if len(cut) == 1 else f"k={least}"
-        notes.append(f"{what} tried as {how}, since settings are compared on half the bank.")
+        notes.append(f"{what} tried as {how}, since settings are compared on part of the bank.")
     return list(dict.fromkeys(tried))
 
 
 def _repeats(
     matched: Matched, sets: FittingSets, excluded: Exclusion | None, seed: int, clock: Clock
 ) -> Repeats | None:
-    """Return how many queries, as they were given, ask for the same as another; without queries, of the bank."""
+    """Return how many queries ask for the same as another; without queries, of the bank.
+
+    Of a log, distinct queries count: what was asked again in the same words is one query, in its joined bank too.
+    """
     name = "bank" if matched.queries is None else "queries"
-    asking = sets.bank if matched.queries is None else matched.queries
-    count = min(len(asking), len(sets.items), MOST_COMPARED)
+    asking, hashes = sets.bank if matched.queries is None else matched.queries, matched.hashes[name]
+    counted = once(hashes) if are_repeating(hashes) else np.arange(len(hashes))
+    count = min(len(counted), len(sets.items), MOST_COMPARED)
     if count < FEWEST_COMPARED:
         return None
-    positions = random_positions(len(asking), count, seed)
-    some, left_out = asking.gather(positions), None
-    if matched.queries is not None:
-        own = _own_items(matched.hashes[name][positions], matched.hashes["items"])
-        left_out = own if excluded is None else _left_out(excluded, some, sets)
-    (raw,) = TrialQueries.without_labels(some, left_out).place([raw_ranking(len(sets.items))], sets, clock)
-    firsts = raw.best[:, 0]
+    positions = counted[random_positions(len(counted), count, seed)]
+    some = asking.gather(positions)
+    firsts = _first_items(some, _own(matched, positions, some, sets, excluded), sets, clock)
     found = np.flatnonzero(firsts != NOBODY)
     if len(found) < FEWEST_COMPARED:
         return None
     return repeats(some.gather(found), firsts[found], len(sets.items), sets.kind)
+
+
+def _demand(matched: Matched, sets: FittingSets, excluded: Exclusion | None, seed: int, clock: Clock) -> Demand | None:
+    """Return whether popular queries ask for popular items: by the weights of the bank, or in queries of a log."""
+    asked = matched.counts if sets.bank.weights is None else sets.bank.weights
+    if asked is not None and np.ptp(asked) > 0:
+        positions = random_positions(len(sets.bank), min(len(sets.bank), MOST_COMPARED), seed)
+        some, left_out = sets.bank.gather(positions), None
+        counts = asked[positions]
+    elif matched.queries is not None and are_repeating(matched.hashes["queries"]):
+        groups = equal_rows(matched.hashes["queries"])
+        drawn = random_positions(len(groups.firsts), min(len(groups.firsts), MOST_COMPARED), seed)
+        positions, counts = groups.firsts[drawn], groups.counts[drawn]
+        some = matched.queries.gather(positions)
+        left_out = _own(matched, positions, some, sets, excluded)
+    else:
+        return None
+    firsts = _first_items(some, left_out, sets, clock)
+    found = firsts != NOBODY
+    return demand(firsts[found], counts[found])
+
+
+def _own(
+    matched: Matched, positions: NDArray[np.int64], some: Vectors, sets: FittingSets, excluded: Exclusion | None
+) -> LeftOut | None:
+    """Return the items that are not ranked for the queries at these positions; none for bank queries."""
+    if matched.queries is None:
+        return None
+    if excluded is not None:
+        return _left_out(excluded, some, sets)
+    # By its own numbers: a query that is known as a bank query has the hash of that.
+    return _own_items(inspect(some, "queries", sets.kind).hashes, matched.hashes["items"])
+
+
+def _first_items(asking: Vectors, left_out: LeftOut | None, sets: FittingSets, clock: Clock) -> NDArray[np.int32]:
+    """Return the item that each query reaches first by raw, or NOBODY."""
+    (raw,) = TrialQueries.without_labels(asking, left_out).place([raw_ranking(len(sets.items))], sets, clock)
+    return raw.best[:, 0]
 
 
 def _fall_of_bank(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from unhub.arrays import Float64
 from unhub.banks.judging import ADVICE, FEWEST_QUERIES, BankReport
 from unhub.evaluation.confidence import Interval
-from unhub.tuning.popularity import Repeats
+from unhub.tuning.popularity import Demand, Repeats
 
 # With one of these problems, bank queries that judge a correction fitted on others of the bank are too kind to it.
 HARMFUL_PROBLEMS = ("tiny", "thin")
@@ -19,7 +19,8 @@ class Fall:
     """How J changes from raw to the chosen ranking, and what speaks against the choice.
 
     repeats: None if there are too few queries or items to tell. bank: the fall that bank queries see by a ranking that
-    was not fitted on them. stand_ins: the fall that the items see, where they stand in for queries.
+    was not fitted on them. stand_ins: the fall that the items see, where they stand in for queries. demand: of a log;
+    None for distinct queries.
     """
 
     change: Interval
@@ -27,6 +28,7 @@ class Fall:
     repeats: Repeats | None = None
     bank: Fall | None = None
     stand_ins: Fall | None = None
+    demand: Demand | None = None
 
     @staticmethod
     def between(raw: Float64, chosen: Float64) -> Fall:
@@ -55,7 +57,7 @@ class Fall:
     @property
     def popular(self) -> bool:
         """Whether some items are asked for far more often than others, which makes them look like hubs."""
-        return self.repeats is not None and self.repeats.uneven
+        return bool((self.repeats and self.repeats.uneven) or (self.demand and self.demand.uneven))
 
     @property
     def worthwhile(self) -> bool:

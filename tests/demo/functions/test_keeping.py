@@ -11,7 +11,7 @@ import pytest
 
 import unhub
 from tests.function_code import write_project
-from tests.watching import in_silence
+from tests.silence import in_silence
 from unhub import kernels
 from unhub.demo.functions import keeping
 from unhub.demo.functions.code_files import find_code
@@ -132,7 +132,7 @@ def test_at_most_two_entries_stay_and_strays_go(project: Path, cache: Path) -> N
 
 PROGRAM = """
 import sys
-from tests.watching import in_silence
+from tests.silence import in_silence
 from unhub import kernels
 from unhub.demo.functions.opening import open_library
 with kernels.prefer("numpy"):

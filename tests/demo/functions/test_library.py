@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.function_code import write_project
-from tests.watching import in_silence
+from tests.silence import in_silence
 from unhub import kernels
 from unhub.demo import hubs
 from unhub.demo.functions.code_files import CodeFile, find_code

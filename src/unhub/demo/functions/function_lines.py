@@ -12,7 +12,8 @@ from unhub.demo.functions.library import Collection, Library, Questions
 from unhub.demo.hubs import HubQueries
 from unhub.demo.lines import paragraph, ranked_places, unknown_lines
 from unhub.evaluation.hubness import Hubs
-from unhub.evaluation.tables import counted, visible
+from unhub.evaluation.tables import counted
+from unhub.html_tables import visible
 
 NAMED_PACKAGES = 6  # in the first paragraph
 EXAMPLE_HITS = 4  # shown side by side

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from unhub.data.ids import is_integer
 from unhub.service.bodies import (
+    ChangedItemsBody,
     GoneItemsBody,
     MarkBody,
     NewItemsBody,
@@ -114,6 +115,11 @@ def item_routes(service: Service) -> APIRouter:
     async def add(body: NewItemsBody) -> Response:
         """Add items, with new ids; the correction is extended by them."""
         return JsonAnswer(await service.in_turn(service.add_items, body))
+
+    @routes.put("/v1/items")
+    async def change(body: ChangedItemsBody) -> Response:
+        """Give items other vectors, for example after embedding them again; the correction follows."""
+        return JsonAnswer(await service.in_turn(service.replace_items, body))
 
     @routes.delete("/v1/items")
     async def remove(body: GoneItemsBody) -> Response:

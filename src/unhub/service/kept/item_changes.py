@@ -21,7 +21,7 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class ItemChange:
-    """Items that were added, with their texts, and ids of items that were removed."""
+    """Items that were added, with their texts, and ids of items that were removed before: the same if replaced."""
 
     ids: Ids
     rows: Float32
@@ -30,9 +30,9 @@ class ItemChange:
 
     def applied(self, gallery: Gallery) -> Gallery:
         """Return the gallery after the change."""
-        if self.gone:
-            return gallery.without(self.gone)
-        return gallery.added(self.ids, self.rows, self.texts)
+        left = gallery.without(self.gone) if self.gone else gallery
+        after = left.added(self.ids, self.rows, self.texts) if len(self.ids) else left
+        return replace(after, revision=gallery.revision + 1)
 
 
 class GatheredChanges:

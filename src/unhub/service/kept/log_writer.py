@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from unhub.arrays import Float32
-from unhub.atomic import replacing
+from unhub.atomic import hold_folder, replacing
 from unhub.errors import ArgumentError
 from unhub.files.query_logs import (
     ABOUT,
@@ -25,8 +25,10 @@ from unhub.files.query_logs import (
     VECTORS,
     is_query_log,
     log_dimensions,
+    next_number,
     segments,
     whole_rows,
+    write_log_manifest,
 )
 from unhub.search.hits import Id
 
@@ -62,7 +64,7 @@ class LogWriter:
             undo.callback(os.close, self._lock)
             present = segments(folder)
             self._number = int(present[-1].stem) if present else 0
-            self._next_id = self._given = sum(whole_rows(path, dimensions) for path in present)
+            self._next_id = self._given = next_number(folder)
             undo.pop_all()
         self._files: tuple[IO[bytes], IO[bytes]] | None = None
         self._path, self._first = folder, self._next_id  # of the segment, and the id of its first row
@@ -235,23 +237,7 @@ def _prepare(folder: Path, dimensions: int, argument: str) -> None:
         if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise ArgumentError(argument, f"{folder} holds files that are not of a log", "name a new or empty folder")
         with replacing(folder / ABOUT) as path:
-            path.write_text(json.dumps({"query_log": LOG_FORMAT, "dimensions": dimensions}) + "\n", "utf-8")
+            write_log_manifest(path, {"query_log": LOG_FORMAT, "dimensions": dimensions})
     elif (held := log_dimensions(folder)) != dimensions:
         problem = f"{folder} holds queries of {held} dimensions, these have {dimensions}"
         raise ArgumentError(argument, problem, "name a new folder")
-
-
-def hold_folder(folder: Path, argument: str) -> int:
-    """Return a descriptor that holds the folder for this process, until it ends in whatever way; make the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        import fcntl
-    except ImportError:  # as on Windows, where two writers take care themselves
-        return descriptor
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise ArgumentError(argument, f"{folder} is in use by another service", "name another folder") from None
-    return descriptor

@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 
 from unhub.arrays import Float32
+from unhub.files.kept_state import QUERIES, RELEVANCE
 from unhub.search.hits import Id
 from unhub.service.kept.log_writer import LogWriter, write_all
 from unhub.service.limits import Refused
 
-QUERIES, RELEVANCE = "queries", "relevance.csv"
 HEAD = "query_id,item_id\n"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from unhub.bench.vector_source import SideVectors, Which
+from unhub.bench.sources.vector_source import SideVectors, Which
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import Side
 from unhub.embed.embed import Embedded, embed_images, embed_sounds, embed_texts, embed_videos

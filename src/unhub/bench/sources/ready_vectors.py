@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unhub.bench.vector_source import SideVectors, Which
+from unhub.bench.sources.vector_source import SideVectors, Which
 from unhub.compute.workers import Progress
 from unhub.data.relevance import places_of
 from unhub.data.vectors import Vectors, as_vectors

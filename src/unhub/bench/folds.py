@@ -1,0 +1,102 @@
+"""Folds: a test of several parts is measured on each of them, and a case is the mean over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, inf
+from typing import Any
+
+import numpy as np
+
+from unhub.bench.problems import TEST
+from unhub.bench.result_file import CASES, key_of
+from unhub.bench.sources.vector_source import SideVectors, VectorSource, Which
+from unhub.compute.workers import Progress
+from unhub.datasets.dataset import DataSet, Side
+
+AVERAGED = ("hubness", "distances")  # numbers by name
+
+
+@dataclass(frozen=True, eq=False)
+class FoldVectors:
+    """The vectors of a source where the test is one of the folds."""
+
+    source: VectorSource
+    fold: str
+
+    @property
+    def name(self) -> str:
+        """The model, as results and tables call it."""
+        return self.source.name
+
+    def has(self, part: str, which: Which, side: Side) -> bool:
+        """Say whether there are vectors of this side."""
+        return self.source.has(self._named(part), which, side)
+
+    def vectors(self, part: str, which: Which, side: Side, progress: Progress | None) -> SideVectors:
+        """Return the vectors of a side, and notes on those that have none."""
+        return self.source.vectors(self._named(part), which, side, progress)
+
+    def _named(self, part: str) -> str:
+        return self.fold if part == TEST else part
+
+
+def folds_of(data: DataSet) -> list[str]:
+    """Return the parts that are folds of the test; one alone is the test itself."""
+    return [name for name in data.parts if name.partition("-")[0] == TEST]
+
+
+def of_fold(data: DataSet, fold: str) -> DataSet:
+    """Return the data set with one fold as its test; the others are in no part and in no bank."""
+    others = {name: part for name, part in data.parts.items() if name not in folds_of(data)}
+    test = {TEST: data.parts[fold]}
+    return replace(data, parts={**others, **test}, banks={**data.banks, **test})
+
+
+def mean_cases(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the cases that every fold has, each as the mean over the folds."""
+    by_key = [{key_of(case): case for case in content[CASES]} for content in contents]
+    return [mean_case([cases[key] for cases in by_key]) for key in by_key[0] if all(key in cases for cases in by_key)]
+
+
+def mean_case(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean of one case over the folds; they share no query, so their intervals are independent."""
+    averages = {name: _mean_numbers([case[name] for case in cases]) for name in AVERAGED if cases[0].get(name)}
+    return {
+        **cases[0],
+        "inputs": " | ".join(case["inputs"] for case in cases),
+        "values": _means([case["values"] for case in cases]),
+        "gains": _means([case["gains"] for case in cases]),
+        **averages,
+        "notes": list(dict.fromkeys(note for case in cases for note in case.get("notes", ()))),
+        "seconds": round(sum(case.get("seconds", 0.0) for case in cases), 3),
+        "folds": len(cases),
+    }
+
+
+def mean_interval(intervals: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Return the mean of independent values; the distance to each end is the root of the sum of squares over n."""
+    values = [one["value"] or 0.0 for one in intervals]
+    mean, ends = float(np.mean(values)), []
+    for name, sign in (("low", -1), ("high", 1)):
+        known = [one[name] for one in intervals]
+        apart = [inf if end is None else end - value for end, value in zip(known, values, strict=True)]
+        far = hypot(*apart) / len(values)
+        ends.append(mean + sign * far if far < inf else None)
+    return {"value": mean, "low": ends[0], "high": ends[1]}
+
+
+def _means(several: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, float | None]]:
+    return {name: mean_interval([one[name] for one in several]) for name in several[0]}
+
+
+def _mean_numbers(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean of each number; what is no number, or absent in a fold, is that of the first."""
+    first = several[0]
+    return {
+        name: float(np.mean([one[name] for one in several]))
+        if isinstance(value, float) or (isinstance(value, int) and len({one[name] for one in several}) > 1)
+        else value
+        for name, value in first.items()
+    }

@@ -1,0 +1,1 @@
+"""Where vectors come from: ready files or an encoder."""

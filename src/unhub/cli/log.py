@@ -1,0 +1,93 @@
+"""`unhub log`: a bank folder that follows query logs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from unhub.cli.display import echo_json, progress
+from unhub.cli.folding import show_words, tell
+from unhub.cli.options import Json, Quiet
+from unhub.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from unhub.logs.bank_folder import AddedLog
+
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIELD=NAME", help="The name of a column, for example text=q; repeatable."),
+]
+
+
+def add(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="A .jsonl, .csv, .tsv or .parquet file, or a folder of a log.")
+    ],
+    bank: Annotated[Path, typer.Option(metavar="DIR", help="The bank folder; it is made if it is absent.")],
+    window: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long queries stay, for example 90d (default: as before).")
+    ] = None,
+    half_life: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="After which time a query counts half, such as 30d (default: as before)."),
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Encoder of texts, as in `unhub embed --model`.")
+    ] = None,
+    near: Annotated[
+        float | None, typer.Option(metavar="COSINE", help="From this cosine on, two queries are the same one.")
+    ] = None,
+    temper: Annotated[
+        float | None, typer.Option(metavar="POWER", help="A query asked n times has weight n ** POWER.")
+    ] = None,
+    column: Columns = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Add what is new in a query log to a bank folder; the same file twice changes nothing."""
+    from unhub.logs.bank_folder import add_log
+
+    with progress("log add", quiet) as advance:
+        added = add_log(
+            log,
+            bank,
+            window=window,
+            half_life=half_life,
+            encoder=encoder,
+            near=near,
+            temper=temper,
+            columns=columns_in(column),
+            skip_bad=skip_bad,
+            progress=advance,
+        )
+    if as_json:
+        echo_json({**dataclasses.asdict(added), "folder": str(added.folder)})
+    elif not quiet:
+        _show(added)
+
+
+def columns_in(given: list[str] | None) -> dict[str, str]:
+    """Return the columns that were named, by field."""
+    named = {}
+    for one in given or ():
+        field, equals, name = one.partition("=")
+        if not equals or not name:
+            raise ArgumentError("--column", f"must be FIELD=NAME, got {one!r}", "write it as text=q")
+        named[field] = name
+    return named
+
+
+def _show(added: AddedLog) -> None:
+    facts = [
+        ("new queries", f"{added.added:,}"),
+        ("files", f"{added.files:,}, {added.known:,} of them without anything new"),
+        ("too old", f"{added.expired:,}"),
+        ("texts embedded", f"{added.embedded:,}"),
+        ("in the bank", f"{added.queries:,} queries, {added.distinct:,} different"),
+    ]
+    show_words((("bank", str(added.folder)), facts))
+    tell(*added.notes)

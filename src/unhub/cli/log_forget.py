@@ -1,0 +1,112 @@
+"""`unhub log forget`: a person's queries leave logs, banks and corrections."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unhub.cli.display import echo_json, progress
+from unhub.cli.errors import argument
+from unhub.cli.folding import show_words, tell
+from unhub.cli.inputs import GivenPath, read_given, read_optional
+from unhub.cli.log import Columns, columns_in
+from unhub.cli.options import VECTORS, Json, Quiet, Threads, vectors
+
+if TYPE_CHECKING:
+    from unhub.data.vectors import Vectors
+    from unhub.logs.forgetting import Forgotten
+
+MOST_SHOWN = 10  # ids; --json prints them all
+
+
+def forget(
+    query_ids: Annotated[
+        str, typer.Option(metavar="FILE|IDS", help="Ids of the queries: a file with one per line, or a,b,c.")
+    ],
+    bank: Annotated[Path | None, typer.Option(metavar="DIR", help="The bank folder.")] = None,
+    log: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="LOG", help="A file or a folder of a log, which loses the lines; repeatable."),
+    ] = None,
+    correction: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE|DIR", help="A saved correction, or a folder of .unhub files; repeatable."),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of `unhub serve --state`: versions and marks.")
+    ] = None,
+    items: Annotated[Path | None, vectors(f"The items of the corrections: {VECTORS}.")] = None,
+    bank_items: Annotated[Path | None, vectors("The bank items of the corrections, if they use them.")] = None,
+    other_bank: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Another bank that corrections were fitted on, as it was; repeatable."),
+    ] = None,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Fit corrections whose bank is not at hand on the bank folder.")
+    ] = False,
+    column: Columns = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave lines in the logs whose id cannot be read.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Remove queries from logs, a bank folder, corrections and what a service keeps, all or nothing."""
+    from unhub.logs.forgetting import forget_queries
+
+    with progress("log forget", quiet) as advance:
+        forgotten = forget_queries(
+            _ids(query_ids),
+            bank=bank,
+            logs=log or (),
+            corrections=correction or (),
+            state=state,
+            items=read_optional(items, "--items"),
+            bank_items=read_optional(bank_items, "--bank-items"),
+            other_banks=_other_banks(other_bank or ()),
+            refit=refit,
+            columns=columns_in(column),
+            skip_bad=skip_bad,
+            dry_run=dry_run,
+            threads=threads,
+            progress=advance,
+        )
+    if as_json:
+        echo_json(dataclasses.asdict(forgotten))
+    elif not quiet:
+        _show(forgotten)
+
+
+def _other_banks(paths: Sequence[str]) -> dict[str, Vectors]:
+    """Read other banks, each once, however it is spelt."""
+    once = {os.path.realpath(path): path for path in reversed(paths)}
+    return {path: read_given(GivenPath(path), "--other-bank") for path in reversed(once.values())}
+
+
+def _ids(given: str) -> list[str]:
+    """Return the ids in a file, or those that were typed."""
+    from unhub import files
+
+    if not Path(given).is_file():
+        return [one.strip() for one in given.split(",") if one.strip()]
+    with argument("--query-ids"):
+        return [str(one) for one in files.read_ids(given, text=True)]
+
+
+def _show(forgotten: Forgotten) -> None:
+    would = "would go" if forgotten.dry_run else "gone"
+    found = "" if forgotten.completed else f", {forgotten.queries - len(forgotten.missing):,} of them found"
+    facts = [(f"{would} from {place}", f"{count:,}") for place, count in forgotten.removed.items()]
+    facts += [("would be fitted again" if forgotten.dry_run else "fitted again", path) for path in forgotten.refitted]
+    show_words((("queries to forget", f"{forgotten.queries:,}{found}"), facts))
+    if missing := forgotten.missing:
+        more = f" and {len(missing) - MOST_SHOWN:,} more" if len(missing) > MOST_SHOWN else ""
+        tell(f"Found nowhere: {', '.join(missing[:MOST_SHOWN])}{more}.")
+    tell(*forgotten.notes)

@@ -1,0 +1,94 @@
+"""`unhub watch`: hubness day by day, of what production returned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unhub.cli.display import echo_json, progress
+from unhub.cli.errors import NO, argument
+from unhub.cli.folding import show, tell
+from unhub.cli.inputs import check_outputs, read_gallery, read_logged, read_optional
+from unhub.cli.options import (
+    CompareAsFitted,
+    ItemIds,
+    ItemsCount,
+    Json,
+    OptionalBank,
+    OptionalItems,
+    Quiet,
+    Seed,
+    Threads,
+    whole_number,
+)
+
+
+def watch(
+    hits: Annotated[
+        Path,
+        typer.Option(metavar="LOG", help="What was returned: a query log, a TREC run, or hits of `unhub search -o`."),
+    ],
+    history: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .jsonl file to which each new day is added.")
+    ] = None,
+    correction: Annotated[Path | None, typer.Option(help="A file written by `unhub fit`; it names the items.")] = None,
+    items: OptionalItems = None,
+    item_ids: ItemIds = None,
+    items_count: ItemsCount = None,
+    bank: OptionalBank = None,
+    k: Annotated[int, whole_number(1, "-k", help="Number of first places that count.")] = 10,
+    max_skewness: Annotated[
+        float | None, typer.Option(help="Alarm if the skewness is more than this over that of chance.")
+    ] = None,
+    min_coverage: Annotated[
+        float | None, typer.Option(help="Alarm if less than this share of what chance would find is found.")
+    ] = None,
+    prometheus: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file to write for Prometheus' textfile collector.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="An .html page, or a .png or .svg picture.")
+    ] = None,
+    similarity: CompareAsFitted = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Watch the hubness of what was returned, day by day; exit code 3 is an alarm. No vectors or labels are needed."""
+    from unhub import files
+    from unhub.watching.watch import watch as watch_hits
+
+    outputs = [("--prometheus", prometheus), ("--output", output)]
+    check_outputs(outputs, True, hits, history, correction, items, item_ids, bank)
+    with argument("--correction"):
+        fitted = None if correction is None else files.load(correction, "correction")
+    gallery = read_gallery(items, item_ids, items_count, fitted)
+    log, past = read_logged(hits), read_optional(bank, "--bank")
+    with progress("watch", quiet) as advance:
+        found = watch_hits(
+            log,
+            items=gallery,
+            correction=fitted,
+            bank=past,
+            history=history,
+            k=k,
+            max_skewness=max_skewness,
+            min_coverage=min_coverage,
+            prometheus=prometheus,
+            path=output,
+            similarity=None if similarity is None else similarity.value,
+            seed=seed,
+            threads=threads,
+            progress=advance,
+        )
+    if as_json:
+        echo_json(found.to_dict())
+    elif not quiet:
+        show(found.cells())
+        tell("", *found.sentences, *(f"ALARM: {one}" for one in found.alarms), *found.notes)
+        tell(*(f"wrote {path}" for _, path in outputs if path is not None))
+    if found.alarms:
+        raise typer.Exit(NO)

@@ -1,0 +1,183 @@
+"""Lines of log files that are removed: found by the ids of their queries, and left out of a new file."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from unhub.arrays import Float32
+from unhub.files.joint_change import JointChange
+from unhub.files.log_lines import FORMATS, LIVE, LogLine, ends_in_line, line_end, whole_span
+from unhub.files.log_values import SERVED, LogColumns, Wrong, as_id, logged_vector
+from unhub.files.logs import LogFile, LogReading
+from unhub.files.parquet import opened
+from unhub.files.query_logs import map_segment, whole_rows
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(eq=False)
+class FoundLines:
+    """Lines of one file that are to go. read: what was known of the file when it was read.
+
+    places: their numbers among all lines of a segment, or rows of a table, from 0. spans: their bytes in a file of
+    lines, in order. ids: how often each id occurs. vectors: those of the lines that have one.
+    """
+
+    file: LogFile
+    read: os.stat_result
+    places: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    ids: Counter[str] = field(default_factory=Counter)
+    vectors: list[Float32] = field(default_factory=list)
+    named: bool = False  # whether any line has an id
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the file is one of lines, to which others may append."""
+        return self.file.path.suffix.lower() in LIVE
+
+    @property
+    def spans_are_bytes(self) -> bool:
+        """Whether the lines are known by their bytes, as those of a table are not."""
+        return self.grows or self.file.dimensions is not None
+
+    def bytes_kept(self, stop: int) -> int:
+        """Return how many of the first bytes of the file stay."""
+        return stop - sum(min(end, stop) - start for start, end in self.spans if start < stop)
+
+    def row_kept(self) -> bytes:
+        """Return the first row of a segment that stays, as it is on disk; nothing for other files."""
+        rows = _rows_of(self.file)
+        gone = {*self.places}
+        first = next((row for row in range(len(rows)) if row not in gone), None)
+        return b"" if first is None else rows[first].tobytes()
+
+
+def find_lines(file: LogFile, query_ids: Collection[str], reading: LogReading) -> FoundLines:
+    """Find the lines of these queries; lines whose id cannot be read are added to the bad ones of the reading."""
+    path = file.path
+    found = FoundLines(file, path.stat())
+    columns = reading.columns if file.dimensions is None else SERVED
+    rows = _rows_of(file)
+    last: tuple[LogLine, Wrong] | None = None
+    for place, line in enumerate(_lines(file, columns)):
+        if last is not None:
+            reading.bad.add(path, *last)
+            last = None
+        if file.dimensions is not None and place >= len(rows):
+            break
+        try:
+            _look(found, place, line, query_ids, columns, rows)
+        except Wrong as why:
+            last = line, why
+    if last is not None and found.grows and not ends_in_line(path, found.read.st_size):
+        reading.bad.torn.append(str(path))
+    elif last is not None:
+        reading.bad.add(path, *last)
+    return found
+
+
+def _lines(file: LogFile, columns: LogColumns) -> Iterator[LogLine]:
+    if file.dimensions is not None and not len(_rows_of(file)):
+        return iter(())
+    return FORMATS[file.path.suffix.lower()](file.path, whole_span(file.path), columns)
+
+
+def _look(
+    found: FoundLines, place: int, line: LogLine, query_ids: Collection[str], columns: LogColumns, rows: Float32
+) -> None:
+    if isinstance(line.content, Wrong):
+        raise line.content
+    keys = columns.found_in(line.content)
+    value = line.content[keys["query_id"]] if "query_id" in keys else None
+    if value is None or value == "":
+        return
+    found.named = True
+    query_id = as_id(value)
+    if query_id not in query_ids:
+        return
+    found.ids[query_id] += 1
+    found.places.append(place)
+    found.spans.append((line.start, line.stop))
+    if len(rows):
+        found.vectors.append(np.array(rows[place]))
+    elif "vector" in keys and (vector := logged_vector(line.content[keys["vector"]])) is not None:
+        found.vectors.append(vector)
+
+
+def remove_lines(change: JointChange, found: FoundLines) -> Path | None:
+    """Write the file without these lines, to take its place; return the new one, None if nothing is left of it."""
+    path, file = found.file.path, found.file
+    if file.dimensions is not None:
+        return _remove_rows(change, found)
+    with change.replacing(path, read=found.read, grows=found.grows) as new:
+        if found.grows:
+            write_without(path, new, found.spans)
+        else:
+            _write_table_without(path, new, found.places)
+    return new
+
+
+def _remove_rows(change: JointChange, found: FoundLines) -> Path | None:
+    """Write a segment of `unhub serve --log` anew; rows without a line, which a killed writer left, go too."""
+    path, rows = found.file.path, _rows_of(found.file)
+    stays = np.setdiff1d(np.arange(len(rows)), found.places)
+    if not len(stays):
+        change.delete(path)
+        change.delete(found.file.rows_path)
+        return None
+    write_rows(change, found.file.rows_path, rows, stays)
+    with change.replacing(path) as new:
+        write_without(path, new, [*found.spans, (line_end(path, len(rows)), found.read.st_size)])
+    return new
+
+
+def write_rows(change: JointChange, path: Path, rows: Float32, stays: Sequence[int] | np.ndarray) -> None:
+    """Write some rows of a segment, to take its place."""
+    with change.replacing(path) as new, new.open("wb") as file:
+        for row in stays:
+            file.write(rows[row].tobytes())
+
+
+def write_without(path: Path, new: Path, spans: Sequence[tuple[int, int]]) -> None:
+    """Copy a file without these bytes, which are in order."""
+    with path.open("rb") as source, new.open("wb") as file:
+        for start, stop in zip([0, *(stop for _, stop in spans)], [*(start for start, _ in spans), None], strict=True):
+            source.seek(start)
+            left = (os.fstat(source.fileno()).st_size if stop is None else stop) - start
+            while left > 0 and (chunk := source.read(min(CHUNK_BYTES, left))):
+                file.write(chunk)
+                left -= len(chunk)
+
+
+def _write_table_without(path: Path, new: Path, places: Sequence[int]) -> None:
+    """Copy a Parquet file without these rows, one group of rows at a time."""
+    import pyarrow
+    import pyarrow.parquet
+
+    gone, first = np.array(places), 0
+    with opened(path) as file:
+        codec = file.metadata.row_group(0).column(0).compression
+        with pyarrow.parquet.ParquetWriter(new, file.schema_arrow, compression=codec) as writer:
+            for group in range(file.metadata.num_row_groups):
+                table = file.read_row_group(group, use_threads=False)
+                kept = ~np.isin(np.arange(first, first + len(table)), gone)
+                first += len(table)
+                if kept.any():
+                    writer.write_table(table.filter(pyarrow.array(kept)))
+
+
+def _rows_of(file: LogFile) -> Float32:
+    """Map the rows of a segment that have a line; no rows for another file."""
+    if file.dimensions is None or not (count := whole_rows(file.rows_path, file.dimensions)):
+        return np.empty((0, file.dimensions or 1), np.float32)
+    return map_segment(file.rows_path, count, file.dimensions)

@@ -1,0 +1,193 @@
+"""The one reader of query logs: files of lines, Parquet tables, folders of them, and of `unhub serve --log`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from unhub.arrays import Float32
+from unhub.data.query_log import QueryLog, join_logs
+from unhub.data.vectors import Rows
+from unhub.errors import naming_file
+from unhub.files.log_lines import FORMATS, LIVE, BadLines, LogLine, Span, ends_in_line, whole_span
+from unhub.files.log_values import SERVED, Gathering, LogColumns, TimeUnit, Wrong, check_directed
+from unhub.files.named_arrays import kind_of
+from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segment, segments, whole_rows
+
+PIECE_QUERIES = 1 << 13  # logged queries held as Python objects at a time
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of a log: of lines or a table, or a segment of `unhub serve --log`, which has rows beside the lines."""
+
+    path: Path
+    dimensions: int | None = None  # of a segment
+
+    @property
+    def rows_path(self) -> Path:
+        """The file of the rows of a segment."""
+        return self.path.with_suffix(".vectors")
+
+
+@dataclass
+class LogReading:
+    """How a log is read: its columns, whether bad lines are left out, and which there were.
+
+    as_bank: whether the queries are for a bank, which takes no vector of zeros; searches under dot product may log one.
+    """
+
+    columns: LogColumns = field(default_factory=LogColumns)
+    skip_bad: bool = False
+    as_bank: bool = False
+    bad: BadLines = field(default_factory=BadLines)
+
+
+@naming_file()
+def read_log(
+    path: str | os.PathLike[str],
+    *,
+    query_id: str | None = None,
+    text: str | None = None,
+    vector: str | None = None,
+    time: str | None = None,
+    returned: str | None = None,
+    clicked: str | None = None,
+    position: str | None = None,
+    variant: str | None = None,
+    user: str | None = None,
+    time_unit: TimeUnit | None = None,
+    skip_bad: bool = False,
+) -> QueryLog:
+    """Read a query log: a .jsonl, .csv, .tsv or .parquet file, a folder of such files, or of `unhub serve --log`.
+
+    A line is a query. The arguments up to `user` name its columns; left out, these names are looked for: query_id,
+    qid, id; query, text, query_text; vector, embedding, query_vector; time, timestamp, ts; ids, returned, results,
+    hits; clicked, click, clicks; click_position, position, positions; variant, arm; user, user_id, session, session_id.
+    Which item ids were returned, best first, and which were clicked are lists; in .csv and .tsv these, and vectors, are
+    JSON or separated by spaces. The place of a click counts from 1, and is looked up among what was returned where the
+    log does not say it.
+
+    time_unit: "s", "ms" or "us", of times that are numbers since 1970. Left out, numbers below 1e11 are seconds, below
+    1e14 milliseconds, and microseconds above. Other times are ISO 8601, in UTC where they name no zone.
+
+    skip_bad: leave out lines that cannot be read, and say so in `notes`; else they are an error that names them. The
+    last line of a file that ends within it, as a live log may, is always left out and noted.
+
+    Files of a folder are read in the order of their names, also in folders inside it. Vectors of `unhub serve --log`
+    stay on disk, mapped; the version that answered is the variant. Of lines with `query` and `hits` alone, as
+    `unhub search -o hits.jsonl` writes them, `query` is the id.
+    """
+    columns = LogColumns(query_id, text, vector, time, returned, clicked, position, variant, user, time_unit)
+    reading = LogReading(columns, skip_bad)
+    pieces = [piece for file in log_files(path) for piece in log_pieces(file, reading)]
+    reading.bad.check(skip_bad)
+    if not pieces:
+        raise ValueError(f"{path}: is a log without a query yet")
+    try:
+        return replace(join_logs(pieces), notes=reading.bad.notes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def log_files(path: str | os.PathLike[str]) -> list[LogFile]:
+    """Return the files of a log, in the order in which they are read."""
+    path = Path(path)
+    if path.is_dir():
+        found = _in_folder(path)
+        if not found and not is_query_log(path):
+            raise ValueError(f"{path}: holds no log; {', '.join(FORMATS)} files are read")
+        return found
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"{path}: logs are read from {', '.join(FORMATS)} files and folders, not from {kind_of(path)}")
+    path.stat()  # a missing file is a FileNotFoundError
+    return [LogFile(path)]
+
+
+def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> Iterator[QueryLog]:
+    """Yield the queries of a file, some at a time; its bad lines are added to those of the reading.
+
+    A span is read up to its end, whatever the file holds after it. Without one, a last line that is cut off is left
+    out. Nothing is raised for bad lines: whoever has read everything asks `reading.bad`.
+    """
+    if file.dimensions is not None:
+        yield from _segment_pieces(file, reading, span)
+        return
+    path, suffix = file.path, file.path.suffix.lower()
+    live = span is None and suffix in LIVE and not ends_in_line(path, path.stat().st_size)
+    gathering = Gathering(reading.columns, split_lists=suffix in (".csv", ".tsv"), as_bank=reading.as_bank)
+    waiting: tuple[LogLine, Wrong] | None = None  # a bad line, which is torn if nothing follows
+    for line in FORMATS[suffix](path, span or whole_span(path), reading.columns):
+        if waiting is not None:
+            reading.bad.add(path, *waiting)
+            waiting = None
+        try:
+            if isinstance(line.content, Wrong):
+                raise line.content
+            gathering.add(line.content)
+        except Wrong as why:
+            waiting = line, why
+        if len(gathering) == PIECE_QUERIES:
+            yield gathering.take()
+    if waiting is not None and live and (gathering.split_lists or isinstance(waiting[0].content, Wrong)):
+        reading.bad.torn.append(str(path))
+    elif waiting is not None:
+        reading.bad.add(path, *waiting)
+    if len(gathering):
+        yield gathering.take()
+    if name := gathering.missing():
+        raise ValueError(f"{path}: no line has the column `{name}`")
+
+
+def _segment_pieces(file: LogFile, reading: LogReading, span: Span | None) -> Iterator[QueryLog]:
+    """Yield the queries of a segment of `unhub serve --log`, whose rows stay mapped."""
+    assert file.dimensions is not None
+    count = whole_rows(file.rows_path, file.dimensions)
+    if not count:
+        return
+    rows = map_segment(file.rows_path, count, file.dimensions)
+    gathering = Gathering(SERVED, split_lists=False)
+    kept: list[int] = []
+    for line in FORMATS[LINES](file.path, span or whole_span(file.path), SERVED):
+        if line.number > count:
+            break
+        try:
+            if isinstance(line.content, Wrong):
+                raise line.content
+            if reading.as_bank:
+                check_directed(rows[line.number - 1])
+            gathering.add(line.content)
+            kept.append(line.number - 1)
+        except Wrong as why:
+            reading.bad.add(file.path, line, why)
+        if len(gathering) == PIECE_QUERIES:
+            yield replace(gathering.take(), vectors=_some(rows, kept))
+            kept = []
+    if kept:
+        yield replace(gathering.take(), vectors=_some(rows, kept))
+
+
+def _some(rows: Float32, kept: Sequence[int]) -> Rows:
+    """Return these rows, without a copy where they follow each other."""
+    if kept[-1] - kept[0] == len(kept) - 1:
+        return rows[kept[0] : kept[-1] + 1]
+    return np.array(rows[np.array(kept)])
+
+
+def _in_folder(folder: Path) -> list[LogFile]:
+    if is_query_log(folder):
+        dimensions = log_dimensions(folder)
+        return [LogFile(path.with_suffix(LINES), dimensions) for path in segments(folder)]
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", "_")):
+            continue
+        if path.is_dir():
+            found += _in_folder(path)
+        elif path.suffix.lower() in FORMATS:
+            found.append(LogFile(path))
+    return found

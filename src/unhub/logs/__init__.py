@@ -1,0 +1,1 @@
+"""Logs: bank folders that follow query logs, labels from clicks, and queries that are forgotten."""

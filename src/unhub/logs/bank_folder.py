@@ -1,0 +1,251 @@
+"""A bank folder that follows query logs: only what is new is added, old queries go, repeats are joined and weighed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unhub.atomic import hold_folder
+from unhub.banks.repeats import NEAR, TEMPER
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.data.query_log import QueryLog
+from unhub.embed.encoder import Encoder
+from unhub.errors import ArgumentError, unknown
+from unhub.files.bank_folders import (
+    KEY_BYTES,
+    NO_TIME,
+    BankManifest,
+    BankSegment,
+    BankSettings,
+    is_bank_folder,
+    read_bank_manifest,
+)
+from unhub.files.log_values import NAMES, LogColumns, TimeUnit
+from unhub.files.logs import LogReading, log_files, log_pieces
+from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, read_segments
+from unhub.logs.durations import Duration, as_seconds, as_written
+from unhub.logs.known_files import new_part
+from unhub.logs.text_rows import TextRows, text_key
+
+FORGOTTEN_NOTE = "{:,} logged queries were left out: they are to be forgotten."
+CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
+
+
+@dataclass(frozen=True)
+class AddedLog:
+    """What `add_log` did: how many logged queries are new, how many are in the folder, and how many differ.
+
+    files: how many were read; known: how many of them held nothing new. expired: queries outside of the window, which
+    were dropped or not added. embedded: texts that the encoder had to embed. forgotten: queries that were left out, as
+    `forget_queries` was told to forget them.
+    """
+
+    folder: Path
+    files: int
+    known: int
+    added: int
+    expired: int
+    embedded: int
+    queries: int
+    distinct: int
+    forgotten: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return self.known < self.files or self.expired > 0
+
+
+@shows_progress
+def add_log(
+    log: str | os.PathLike[str],
+    bank: str | os.PathLike[str],
+    *,
+    window: Duration | None = None,
+    half_life: Duration | None = None,
+    encoder: str | os.PathLike[str] | Encoder | None = None,
+    near: float | None = None,
+    temper: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    time_unit: TimeUnit | None = None,
+    skip_bad: bool = False,
+    progress: ProgressLike = None,
+) -> AddedLog:
+    """Add what is new in a query log to a bank folder, which is made if it is absent, and weigh its queries anew.
+
+    `read_vectors` reads the folder as a bank: each query once, with its weight. What was added before is known by its
+    content: the same file adds nothing, whatever its name, and a file that grew adds its new lines.
+
+    window: how long queries stay, such as "90d" or a timedelta. half_life: after which time a query counts half. Both
+    run from the newest query of the folder, not from today. A bare number, which has no unit, is an error. near,
+    temper: how repeats are joined, as in `join_repeats`. What is left out stays as it was in the folder; at first it is
+    no window, no half-life, and the defaults of `join_repeats`.
+
+    encoder: embeds the texts of a log without vectors; a text that is in the folder already is not embedded again. A
+    folder keeps to one encoder and loads it by its name if none is given.
+
+    columns: names of columns that are not found by themselves, by field, for example {"text": "q"}. time_unit and
+    skip_bad are those of `read_log`; a vector of zeros, which has no direction to compare queries by, is a bad line
+    too. The folder is changed whole or not at all; two writers at a time are an error.
+    """
+    progress = called(progress)
+    reading = LogReading(log_columns(columns, time_unit), skip_bad, as_bank=True)
+    folder = Path(bank)
+    found = log_files(log)
+    with holding(folder):
+        before = read_bank_manifest(folder) if is_bank_folder(folder) else None
+        settings = _settings(before, window, half_life, near, temper)
+        sources = [*before["sources"]] if before else []
+        fresh = []
+        for file in found:
+            part = new_part(file, sources)
+            if part.torn:
+                reading.bad.torn.append(str(file.path))
+            if not part.is_empty:
+                fresh.append((file, part))
+                sources.append(part.source)
+        logs = [piece for file, part in fresh for piece in log_pieces(file, reading, part.span)]
+        reading.bad.check(skip_bad)
+        forgotten = [] if before is None else before.get("forgotten", [])
+        wanted = [one for one in (not_forgotten(log, forgotten) for log in logs) if len(one)]
+        left_out = sum(map(len, logs)) - sum(map(len, wanted))
+        held = [] if before is None else read_segments(folder, before)
+        texts = TextRows(before, held, encoder)
+        new = [_segment(one, texts) for one in wanted]
+        _check_widths(folder, [*held, *new])
+        check_times([*held, *new], settings)
+        _check_clock(new)
+        if before is None and not new:
+            raise ValueError(f"{log}: is a log without a query yet")
+        plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
+        unchanged = before is not None and not fresh and settings == before["settings"]
+        outcome = _unchanged(plan, held) if unchanged else plan.commit(held, new, progress)
+    return AddedLog(
+        folder,
+        files=len(found),
+        known=len(found) - len(fresh),
+        added=sum(map(len, new)),
+        expired=outcome.expired,
+        embedded=texts.embedded,
+        queries=outcome.queries,
+        distinct=outcome.distinct,
+        forgotten=left_out,
+        notes=(*reading.bad.notes, *([FORGOTTEN_NOTE.format(left_out)] if left_out else [])),
+    )
+
+
+@contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Hold a bank folder, so that nobody else writes to it."""
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError("bank", f"{folder} is a file", "name a folder")
+    others = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+    if others and not is_bank_folder(folder):
+        raise ArgumentError("bank", f"{folder} holds files that are not of a bank folder", "name a new folder")
+    lock = hold_folder(folder, "bank", "another writer")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def query_key(query_id: str) -> str:
+    """Return the key by which a forgotten query is known."""
+    return hashlib.blake2b(query_id.encode(), digest_size=KEY_BYTES).hexdigest()
+
+
+def not_forgotten(log: QueryLog, forgotten: Sequence[str]) -> QueryLog:
+    """Return the queries of a log that are not to be forgotten."""
+    if log.query_ids is None or not forgotten:
+        return log
+    keys = {*forgotten}
+    stays = np.array([query_key(str(one)) not in keys for one in log.query_ids])
+    return log if stays.all() else log.gather(np.flatnonzero(stays))
+
+
+def log_columns(columns: Mapping[str, str] | None, time_unit: TimeUnit | None) -> LogColumns:
+    """Return the columns of a log by these names."""
+    for name in columns or {}:
+        if name not in NAMES:
+            raise unknown("columns", name, NAMES, "fields of a log")
+    return LogColumns(**(columns or {}), time_unit=time_unit)
+
+
+def _settings(
+    before: BankManifest | None,
+    window: Duration | None,
+    half_life: Duration | None,
+    near: float | None,
+    temper: float | None,
+) -> BankSettings:
+    settings: BankSettings = (
+        before["settings"] if before else {"window": None, "half_life": None, "near": NEAR, "temper": TEMPER}
+    )
+    settings = {**settings}
+    if window is not None:
+        settings["window"] = as_seconds(window, "window")
+    if half_life is not None:
+        settings["half_life"] = as_seconds(half_life, "half_life")
+    if near is not None:
+        settings["near"] = float(near)
+    if temper is not None:
+        settings["temper"] = float(temper)
+    return settings
+
+
+def _segment(log: QueryLog, texts: TextRows) -> BankSegment:
+    count = len(log)
+    keys = np.zeros((count, KEY_BYTES), np.uint8)
+    if log.vectors is not None:
+        texts.of_vectors()
+        rows = np.array(log.vectors[:], np.float32)
+    elif log.texts is not None:
+        asked = [str(one) for one in log.texts]
+        keys = np.array([[*text_key(one)] for one in asked], np.uint8)
+        rows = texts.rows(asked, keys)
+    else:
+        raise ArgumentError("log", "has neither vectors nor texts of queries", "name the column, or log them")
+    times = np.full(count, NO_TIME) if log.times is None else log.times.view(np.int64).copy()
+    names = np.zeros(count, "U1") if log.query_ids is None else log.query_ids.astype(np.str_)
+    return BankSegment(rows, times, names, keys)
+
+
+def _check_widths(folder: Path, segments: Sequence[BankSegment]) -> None:
+    widths = {one.rows.shape[1] for one in segments}
+    if len(widths) > 1:
+        raise ArgumentError(
+            "log", f"has vectors of other dimensions than {folder}: {sorted(widths)}", "keep a folder for each model"
+        )
+
+
+def _unchanged(plan: BankPlan, held: Sequence[BankSegment]) -> Committed:
+    from unhub.files.readers import read_vectors
+
+    total = sum(map(len, held))
+    return Committed(total, len(read_vectors(plan.folder)) if total else 0, 0)
+
+
+def check_times(segments: Sequence[BankSegment], settings: BankSettings) -> None:
+    """Raise if ages matter and a query has no time."""
+    for name in ("window", "half_life"):
+        seconds = settings[name]
+        if seconds is not None and any((one.times == NO_TIME).any() for one in segments):
+            raise ArgumentError(
+                name, f"is {as_written(seconds)}, and the log has queries without a time", "leave it out, or log times"
+            )
+
+
+def _check_clock(new: Sequence[BankSegment]) -> None:
+    """Raise if a query is of days to come: ages run from the newest query, so it would make all others too old."""
+    newest = max((int(one.times.max()) for one in new if len(one)), default=NO_TIME)
+    if newest > (time.time() + CLOCK_SECONDS) * MICROSECONDS:
+        day = np.datetime64(newest, "us").astype("datetime64[D]")
+        raise ArgumentError("log", f"has a query of {day}, which is to come", "mend its time, or give the time unit")

@@ -1,0 +1,154 @@
+"""Forgetting: a person's queries leave bank folders, logs, what a service keeps, and corrections, all or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unhub.compute.progress import ProgressLike, called, shows_progress
+from unhub.data.vectors import Rows, VectorsLike, as_vectors
+from unhub.errors import ArgumentError
+from unhub.files.joint_change import JointChange, check_finished, finish
+from unhub.files.kept_state import added_rows, find_marks, leftovers
+from unhub.files.log_removal import FoundLines, find_lines
+from unhub.files.logs import LogReading
+from unhub.logs.bank_folder import log_columns
+from unhub.logs.forgetting_places import ForgettingPlaces
+from unhub.logs.forgetting_plan import ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
+from unhub.logs.forgotten_banks import BankRefits, ItemPool, LosingBank
+from unhub.logs.forgotten_rows import ForgottenRows
+from unhub.logs.losing_folder import LosingFolder
+
+COMPLETED = "An earlier command that was cut off is completed now; it may have removed queries of these ids already."
+UNSURE = "{} was fitted on {:,} queries that are nowhere at hand; those that were found nowhere may be among them."
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What `forget_queries` removed, or would remove in a dry run.
+
+    queries: how many ids were given; missing: those that were found nowhere. removed: how many queries went, by the
+    file or folder. refitted: the corrections that were fitted again. completed: whether an earlier call that was cut
+    off was completed first; nobody can tell then which ids it had found, and missing is empty.
+    """
+
+    queries: int
+    missing: tuple[str, ...]
+    removed: Mapping[str, int]
+    refitted: tuple[str, ...]
+    dry_run: bool
+    notes: tuple[str, ...] = ()
+    completed: bool = False
+
+
+@shows_progress
+def forget_queries(
+    query_ids: Iterable[str | int],
+    *,
+    bank: str | os.PathLike[str] | None = None,
+    logs: Sequence[str | os.PathLike[str]] = (),
+    corrections: Sequence[str | os.PathLike[str]] = (),
+    state: str | os.PathLike[str] | None = None,
+    items: VectorsLike | None = None,
+    bank_items: VectorsLike | None = None,
+    other_banks: Mapping[str, VectorsLike] | None = None,
+    refit: bool = False,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+    progress: ProgressLike = None,
+) -> Forgotten:
+    """Remove queries, by their ids in the logs, from everything that is named, and fit corrections again without them.
+
+    bank: a bank folder; it never takes these ids again. logs: files and folders, as `add_log` takes them, which lose
+    the lines with these ids. state: the folder of `unhub serve --state`: its versions, their banks, and the marks.
+    corrections: files, and folders of .unhub files. Name all places in one call: where rows have no id, as in the bank
+    of a refit or in a correction, they are found by comparing them with the forgotten rows of the bank folder and logs.
+
+    items: those that the corrections were fitted on, in any order; bank_items: those of a dual method. A correction
+    that knows one of the queries is fitted again on the others, from the bank folder, logs of a service, what versions
+    keep, and other_banks, by name, which are not changed themselves. If some of these are not at hand it is an error,
+    unless `refit` says to fit it on the bank folder as it is then.
+
+    columns: as in `add_log`. skip_bad: leave lines in the logs whose id cannot be read; else they are an error. A
+    folder that a service or another writer uses is an error too. dry_run: change nothing, and return what would go.
+
+    All or nothing: after a kill everything is as it was, or the same call finishes.
+    """
+    progress = called(progress)
+    wanted = frozenset(str(one) for one in query_ids)
+    if not wanted:
+        raise ArgumentError("query_ids", "is empty", "name the queries to forget")
+    if "" in wanted:
+        raise ArgumentError("query_ids", "holds an empty id", "leave it out: it names no query")
+    kept_in = None if state is None else Path(state)
+    places = ForgettingPlaces(None if bank is None else Path(bank), _paths(logs), _paths(corrections), kept_in)
+    reading = LogReading(log_columns(columns, None), skip_bad)
+    with places.held():
+        completed = False
+        for folder in places.looked_in:
+            if dry_run:
+                check_finished(folder)
+            else:
+                completed |= finish(folder)
+        left = [path for folder in places.version_folders for path in leftovers(folder, places.is_of_service(folder))]
+        losing = None if places.bank is None else LosingFolder.read(places.bank, wanted)
+        found = [find_lines(file, wanted, reading) for file in places.files]
+        if reading.bad.count and not skip_bad:
+            raise ValueError(f"{reading.bad.told}. Mend the log, or leave such lines in it: skip_bad=True (--skip-bad)")
+        rows = ForgottenRows(
+            () if losing is None else losing.gone_rows, (row for lines in found for row in lines.vectors)
+        )
+        own = kept_banks(places.version_folders, rows)
+        named = {name: as_vectors(one, "other_banks") for name, one in (other_banks or {}).items()}
+        others = [LosingBank.of_rows(name, one, rows.stays_in(one)) for name, one in named.items()]
+        refits = BankRefits(
+            rows,
+            ItemPool([*([] if items is None else [as_vectors(items, "items").rows]), *_added(kept_in)]),
+            [*(one.bank for one in own), *logs_as_banks(places.log_folders, found), *others],
+            None if losing is None else losing.as_bank(progress),
+            None if losing is None else losing.logged(),
+            refit,
+            bank_items,
+            threads,
+            progress,
+        )
+        marks = None if kept_in is None else find_marks(kept_in, rows.are_among)
+        saved = saved_corrections(places.saved, left)
+        plan = ForgettingPlan.of(losing, [one for one in found if len(one)], own, marks, saved, refits, left)
+        if not dry_run:
+            with JointChange(places.folders) as change:
+                plan.write(change, progress)
+                change.commit()
+    ids = {one for lines in found for one in lines.ids} | (set() if losing is None else {*losing.gone_ids})
+    missing = tuple(sorted(wanted - ids))
+    refitted = tuple(str(one.path) for one in plan.refitted)
+    notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others)]
+    if missing:
+        notes += [UNSURE.format(one.path, count) for one in saved if (count := refits.absent(one.correction))]
+    told = () if completed else missing
+    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed)
+
+
+def _paths(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    return tuple(map(Path, [given] if isinstance(given, str | os.PathLike) else given))
+
+
+def _added(state: Path | None) -> list[Rows]:
+    return [] if state is None else added_rows(state)
+
+
+def _notes(reading: LogReading, found: Sequence[FoundLines], others: Sequence[LosingBank]) -> Iterator[str]:
+    if reading.bad.count:
+        yield f"{reading.bad.count:,} lines cannot be read and are still there: {reading.bad.told}."
+    for path in reading.bad.torn:
+        yield f"The last line of {path} is cut off and is still there; look whether it is to be forgotten."
+    for lines in found:
+        if not lines.named and lines.read.st_size:
+            yield f"{lines.file.path} has no ids of queries: nothing was looked for in it."
+    for one in others:
+        if one.touched(len(one.before)):
+            yield f"{one.name} holds forgotten queries and was not changed: make it anew."

@@ -1,0 +1,191 @@
+"""What forgetting changes: found before anything is written, then written as one joint change."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unhub.atomic import strays
+from unhub.compute.workers import Progress
+from unhub.correction import Bias, Correction
+from unhub.data.vectors import Vectors
+from unhub.files.bank_folders import LogSource
+from unhub.files.container import WHAT, read_container
+from unhub.files.corrections import as_correction_manifest, load_correction, save_correction
+from unhub.files.joint_change import JointChange
+from unhub.files.kept_state import FoundMarks, read_kept_bank, remove_marks, write_kept_bank
+from unhub.files.log_removal import FoundLines, remove_lines
+from unhub.files.models import MODEL
+from unhub.files.query_logs import (
+    ABOUT,
+    next_number,
+    read_log_manifest,
+    read_query_log,
+    whole_rows,
+    write_log_manifest,
+)
+from unhub.files.version_folders import names_in
+from unhub.layouts import Layout, layout_of
+from unhub.logs.forgotten_banks import BankRefits, LosingBank
+from unhub.logs.forgotten_rows import ForgottenRows
+from unhub.logs.known_files import new_part, source_of
+from unhub.logs.losing_folder import LosingFolder
+
+
+@dataclass(frozen=True, eq=False)
+class SavedCorrection:
+    """A correction in a file, with the layout that was saved along."""
+
+    path: Path
+    correction: Correction
+    layout: Layout | None
+
+
+@dataclass(frozen=True, eq=False)
+class RefittedCorrection(SavedCorrection):
+    """A correction that must be fitted again, on this bank."""
+
+    bank: Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class KeptBank:
+    """The bank that a service kept with a version, and what it loses."""
+
+    version: Path
+    bank: LosingBank
+    lost: int
+
+
+@dataclass(frozen=True, eq=False)
+class ForgettingPlan:
+    """All that changes."""
+
+    folder: LosingFolder | None
+    lines: Sequence[FoundLines]
+    kept: Sequence[KeptBank]
+    marks: FoundMarks | None
+    refitted: Sequence[RefittedCorrection]
+    refits: BankRefits
+    left: Sequence[Path]  # by killed writers
+
+    @staticmethod
+    def of(
+        folder: LosingFolder | None,
+        lines: Sequence[FoundLines],
+        kept: Sequence[KeptBank],
+        marks: FoundMarks | None,
+        saved: Sequence[SavedCorrection],
+        refits: BankRefits,
+        left: Sequence[Path],
+    ) -> ForgettingPlan:
+        """Find out which corrections must be fitted again; raise if one cannot be."""
+        banks = [(one, refits.bank_of(one.correction, one.path)) for one in saved]
+        again = [
+            RefittedCorrection(one.path, one.correction, one.layout, bank) for one, bank in banks if bank is not None
+        ]
+        beside = [stray for one in saved for stray in strays(Path(os.path.realpath(one.path)))]
+        return ForgettingPlan(folder, lines, kept, marks, again, refits, [*dict.fromkeys([*left, *beside])])
+
+    @property
+    def removed(self) -> dict[str, int]:
+        """How many queries go, by the file or folder."""
+        counts = {} if self.folder is None else {str(self.folder.path): len(self.folder)}
+        counts |= {str(one.file.path): len(one) for one in self.lines}
+        counts |= {one.bank.name: one.lost for one in self.kept}
+        if self.marks is not None:
+            counts[str(self.marks.folder)] = len(self.marks)
+        return {name: count for name, count in counts.items() if count}
+
+    def write(self, change: JointChange, progress: Progress | None) -> None:
+        """Write everything anew beside what it replaces."""
+        sources = [source for one in self.lines if (source := self._written(change, one)) is not None]
+        for folder in dict.fromkeys(one.file.path.parent for one in self.lines if one.file.dimensions is not None):
+            with change.replacing(folder / ABOUT) as new:
+                write_log_manifest(new, {**read_log_manifest(folder), "next": next_number(folder)})
+        if self.marks is not None:
+            remove_marks(change, self.marks)
+        for kept in self.kept:
+            left = kept.bank.left(len(kept.bank.before)) if kept.lost else None
+            if left is not None:
+                write_kept_bank(kept.version, left, change.replacing)
+        for one in self.refitted:
+            self._fit_again(change, one)
+        if self.folder is not None:
+            self.folder.write(change, sources, progress)
+        for path in self.left:
+            change.delete(path)
+
+    def _written(self, change: JointChange, lines: FoundLines) -> LogSource | None:
+        """Write a log file without some lines; return what the bank folder is to know of it, as it knew the old one."""
+        old = None if self.folder is None else new_part(lines.file, self.folder.manifest["sources"])
+        new = remove_lines(change, lines)
+        if old is None or new is None:
+            return None
+        if not lines.spans_are_bytes:
+            return source_of(new, new.stat().st_size, b"") if old.is_empty else None
+        stop = lines.bytes_kept(old.span.start)
+        return source_of(new, stop, lines.row_kept()) if stop else None
+
+    def _fit_again(self, change: JointChange, one: RefittedCorrection) -> None:
+        made = self.refits.again(one.correction, one.bank, one.path)
+        layout = one.layout
+        if layout is not None and isinstance(made, Bias):
+            items = self.refits.pool.items_of(made, one.path)
+            layout = dataclasses.replace(
+                layout_of(items, made, made.bias, layout.shape, layout.engine), strength=layout.strength
+            )
+        with change.replacing(one.path) as new:
+            save_correction(made, new, overwrite=True, layout=layout)
+
+
+def kept_banks(folders: Sequence[Path], rows: ForgottenRows) -> list[KeptBank]:
+    """Return the banks that a service kept with its versions."""
+    found = []
+    for version in (folder / f"{name}.unhub" for folder in folders for name in names_in(folder)):
+        bank = read_kept_bank(version)
+        if bank is not None:
+            stays, name = rows.stays_in(bank), f"the bank of {version}"
+            found.append(KeptBank(version, LosingBank.of_rows(name, bank, stays), int((~stays).sum())))
+    return found
+
+
+def logs_as_banks(folders: Sequence[Path], found: Sequence[FoundLines]) -> list[LosingBank]:
+    """Return the logs of services as banks, which grow: a correction may be fitted on their first rows."""
+    banks = []
+    for folder in folders:
+        masks = []
+        for one in found:
+            if one.file.path.parent == folder and one.file.dimensions is not None:
+                mask = np.ones(whole_rows(one.file.rows_path, one.file.dimensions), bool)
+                mask[one.places] = False
+                masks.append(mask)
+        if sum(map(len, masks)):
+            rows = read_query_log(folder).rows
+            bank = Vectors(np.arange(rows.shape[0]), rows)
+            banks.append(LosingBank.of_rows(str(folder), bank, np.concatenate(masks), grows=True))
+    return banks
+
+
+def saved_corrections(paths: Sequence[Path], left: Collection[Path]) -> list[SavedCorrection]:
+    """Read corrections: files, and those in folders; but models in folders, and what killed writers left."""
+    inside: dict[str, tuple[Path, Path]] = {}
+    for given in paths:
+        for path in sorted(given.glob("*.unhub")) if given.is_dir() else [given]:
+            inside.setdefault(os.path.realpath(path), (path, given))
+    found = []
+    for path, given in inside.values():
+        if path in left:
+            continue
+        manifest, tensors = read_container(path)
+        if manifest.get(WHAT) == MODEL and given.is_dir():
+            continue
+        told = as_correction_manifest(manifest, path)
+        layout = Layout.from_json(told["layout"]) if "layout" in told else None
+        found.append(SavedCorrection(path, load_correction(path, manifest, tensors), layout))
+    return found

@@ -1,0 +1,113 @@
+"""Log files that a bank folder knows by their content: which bytes of a file are new, whatever its name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from unhub.files.bank_folders import LogSource
+from unhub.files.log_lines import LIVE, Span, ends_in_line, line_end
+from unhub.files.logs import LogFile
+from unhub.files.query_logs import ROW_TYPE, whole_rows
+
+CHUNK_BYTES = 1 << 20
+JSON_LINES = (".jsonl", ".ndjson")
+
+
+class NewPart(NamedTuple):
+    """What a file has that the bank does not: a span, and the source to note once it is added; torn: a line is cut."""
+
+    span: Span
+    source: LogSource
+    torn: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything in the file is known."""
+        return self.span.start >= self.span.stop
+
+
+def new_part(file: LogFile, sources: Sequence[LogSource]) -> NewPart:
+    """Find the longest beginning of a file that was added before, and return what comes after it.
+
+    A table that does not grow line by line is known as a whole or not at all.
+    """
+    stop, torn = _whole_bytes(file)
+    grows = file.dimensions is not None or file.path.suffix.lower() in LIVE
+    wanted = sorted({one["bytes"] for one in sources if one["bytes"] < stop and grows} | {stop})
+    known = {(one["bytes"], one["digest"]): one for one in sources}
+    found = Span(0, stop)
+    digest = _begun(file)
+    lines = done = 0
+    with file.path.open("rb") as stream:
+        for end in wanted:
+            while done < end and (chunk := stream.read(min(CHUNK_BYTES, end - done))):
+                digest.update(chunk)
+                lines += chunk.count(b"\n")
+                done += len(chunk)
+            if (done, digest.hexdigest()) in known:
+                found = Span(done, stop, lines)
+    source: LogSource = {"bytes": done, "lines": lines, "digest": digest.hexdigest()}
+    return NewPart(found, source, torn)
+
+
+def source_of(path: Path, stop: int, first_row: bytes) -> LogSource:
+    """Return what to note of the first bytes of a file; first_row: of a segment, else nothing."""
+    digest, lines, left = hashlib.blake2b(first_row, digest_size=16), 0, stop
+    with path.open("rb") as stream:
+        while left > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
+            digest.update(chunk)
+            lines += chunk.count(b"\n")
+            left -= len(chunk)
+    return {"bytes": stop - left, "lines": lines, "digest": digest.hexdigest()}
+
+
+def _begun(file: LogFile) -> hashlib.blake2b:
+    """Return a hash that has begun with the first row of a segment: its lines do not tell what was asked."""
+    digest = hashlib.blake2b(digest_size=16)
+    if file.dimensions is not None and file.rows_path.is_file():
+        with file.rows_path.open("rb") as stream:
+            digest.update(stream.read(file.dimensions * ROW_TYPE.itemsize))
+    return digest
+
+
+def _whole_bytes(file: LogFile) -> tuple[int, bool]:
+    """Return how many bytes of a file are whole lines, and whether a part of a line follows.
+
+    The last line of JSON may lack its end; that of a table of texts may go on, so that it waits for its end.
+    """
+    path, size = file.path, file.path.stat().st_size
+    if file.dimensions is not None:
+        return line_end(path, whole_rows(file.rows_path, file.dimensions)), False
+    if path.suffix.lower() not in LIVE or ends_in_line(path, size):
+        return size, False
+    last = _last_line_start(path, size)
+    if path.suffix.lower() in JSON_LINES and _is_json(path, last):
+        return size, False
+    return last, True
+
+
+def _last_line_start(path: Path, size: int) -> int:
+    with path.open("rb") as stream:
+        end = size
+        while end > 0:
+            start = max(0, end - CHUNK_BYTES)
+            stream.seek(start)
+            at = stream.read(end - start).rfind(b"\n")
+            if at >= 0:
+                return start + at + 1
+            end = start
+    return 0
+
+
+def _is_json(path: Path, start: int) -> bool:
+    import json
+
+    with path.open("rb") as stream:
+        stream.seek(start)
+        try:
+            return isinstance(json.loads(stream.read().decode()), dict)
+        except (ValueError, RecursionError):
+            return False

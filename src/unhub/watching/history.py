@@ -1,0 +1,102 @@
+"""The history: a file of JSON lines, one for each period, that only grows and counts nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from unhub.atomic import check_target, replacing
+from unhub.data.ids import read_lines
+from unhub.files.declared import Natural, as_declared, parse_json
+from unhub.watching.periods import Period
+from unhub.watching.samples import WATCHED
+
+FORMAT = 1
+PARTS = ("low", "high", "chance")  # of a range, beside its value
+
+
+class LineHead(TypedDict):
+    """What every line has beside the period: the version of the format."""
+
+    unhub_watch: Natural
+
+
+@dataclass(frozen=True)
+class WatchHistory:
+    """The lines of a history, in the order of the file. A later line of a day stands in place of an earlier one."""
+
+    lines: tuple[Period, ...] = ()
+
+    @property
+    def periods(self) -> tuple[Period, ...]:
+        """The line that counts of each period, in order of time."""
+        return tuple(sorted({one.period: one for one in self.lines}.values(), key=lambda one: one.period))
+
+    def knows(self, name: str | None, content: str) -> bool:
+        """Return whether this content was watched before, of a log with times for the same day."""
+        return any(
+            one.content == content and (not one.dated if name is None else one.period == name) for one in self.lines
+        )
+
+    def fuller(self, name: str | None, logged: int) -> Period | None:
+        """Return the line of this day if it counts more queries than a new one would, else None."""
+        there = next((one for one in self.periods if one.dated and one.period == name), None)
+        return there if there is not None and there.logged > logged else None
+
+    def grown(self, new: Sequence[Period]) -> WatchHistory:
+        """Return the history with more lines."""
+        return WatchHistory((*self.lines, *new))
+
+
+def read_history(path: str | os.PathLike[str]) -> WatchHistory:
+    """Read a history; a file that is absent or empty is one without lines."""
+    target = check_target(path)
+    if not target.exists() or not target.stat().st_size:
+        return WatchHistory()
+    return WatchHistory(
+        tuple(_parsed(target, number, line) for number, line in enumerate(read_lines(target), start=1) if line)
+    )
+
+
+def append(path: str | os.PathLike[str], new: Sequence[Period]) -> None:
+    """Add lines to a history, all or none; what is there stays as it is, byte for byte."""
+    target = check_target(path)
+    before = target.read_bytes() if target.exists() else b""
+    ended = before if not before or before.endswith(b"\n") else before + b"\n"
+    lines = "".join(json.dumps(_flat(one)) + "\n" for one in new)
+    with replacing(path) as temporary:
+        temporary.write_bytes(ended + lines.encode())
+
+
+def _flat(one: Period) -> dict[str, object]:
+    """Return a period as a line: each range as four numbers, so that a table of the lines has plain columns."""
+    told: dict[str, object] = {"unhub_watch": FORMAT}
+    for name, value in asdict(one).items():
+        if name in WATCHED:
+            told |= {name if part == "value" else f"{name}_{part}": number for part, number in value.items()}
+        else:
+            told[name] = value
+    return told
+
+
+def _nested(told: dict[str, object]) -> dict[str, object]:
+    """Return a line with its ranges put together again."""
+    parts = {name: {"value": name} | {part: f"{name}_{part}" for part in PARTS} for name in WATCHED}
+    return told | {name: {part: told[key] for part, key in keys.items() if key in told} for name, keys in parts.items()}
+
+
+def _parsed(path: Path, number: int, line: str) -> Period:
+    try:
+        told = parse_json(line)
+        head: LineHead = as_declared(told, LineHead, "it")
+        if head["unhub_watch"] > FORMAT:
+            newer = f"(format {head['unhub_watch']}, this one reads up to {FORMAT})"
+            raise ValueError(f"written by a newer unhub {newer}: upgrade unhub")
+        found: Period = as_declared(_nested(told), Period, "it")
+    except ValueError as error:
+        raise ValueError(f"{path}:{number}: is not a line of `unhub watch` ({error})") from None
+    return found

@@ -1,0 +1,169 @@
+"""Watch: what production returned, day by day, beside what chance alone would give; and whether to raise an alarm."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+from unhub.arrays import Ids, Kind
+from unhub.atomic import holding, replacing
+from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
+from unhub.compute.workers import Progress
+from unhub.correction import Correction
+from unhub.data.query_log import QueryLog
+from unhub.data.runs import Answers, Run
+from unhub.data.vectors import VectorsLike, as_vectors
+from unhub.errors import ArgumentError, check_seed, check_whole, optional
+from unhub.evaluation.hubness import NUMBER_UNKNOWN, as_log, gallery_of
+from unhub.evaluation.pictures import FORMS, MARKS
+from unhub.files.container import check_replaceable
+from unhub.files.relevance_files import read_hits
+from unhub.methods.method import as_number
+from unhub.reports.report import PAGE_MARK
+from unhub.watching.drifting import BankSample
+from unhub.watching.history import WatchHistory, append, read_history
+from unhub.watching.periods import Period, content_of, days_of, period_of
+from unhub.watching.prometheus import PROMETHEUS_MARK, prometheus_text
+from unhub.watching.samples import sampled
+from unhub.watching.watch_page import page_of_watch, picture_of
+from unhub.watching.watched import AlarmLimits, Watch
+
+PAGE_SUFFIXES = (".html", ".htm")
+
+
+@shows_progress
+def watch(
+    hits: str | os.PathLike[str] | QueryLog | Run,
+    *,
+    items: VectorsLike | Ids | int | None = None,
+    correction: Correction | None = None,
+    bank: VectorsLike | None = None,
+    history: str | os.PathLike[str] | None = None,
+    k: int = 10,
+    max_skewness: float | None = None,
+    min_coverage: float | None = None,
+    prometheus: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    similarity: Kind | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: ProgressLike = None,
+) -> Watch:
+    """Measure the hubness of what was returned, by day, without vectors or labels.
+
+    hits: a query log, a run, or the path of one: a log as `read_log` reads it, a TREC run, or hits of `unhub search`.
+    items: all items, their ids or how many there are; left out, the correction names them. Without either, the items
+    that were returned are taken for all, and a note says so.
+
+    history: a .jsonl file with a line for each day, to which days that are new or fuller are added; trends are over all
+    of it. A log without times is one period. k: how many first places count.
+
+    max_skewness: how much the skewness of the last day may exceed what chance gives. min_coverage: how many items it
+    must find, as a share of what chance would find. Beyond them there is an alarm; days with under 50 different queries
+    are not judged.
+
+    bank: past queries; if the log holds vectors, says whether queries drift away from it. prometheus: a file to write
+    for the textfile collector. path: an .html page, or a .png or .svg picture. similarity: how vectors are compared; as
+    the correction was fitted, else by cosine.
+    """
+    progress = called(progress)
+    check_seed(seed)
+    k = check_whole(k, "k", 1)
+    limits = AlarmLimits(_limit(max_skewness, "max_skewness"), _limit(min_coverage, "min_coverage"))
+    gallery = gallery_of(items, correction)
+    if gallery is None and limits.any:
+        name = "max_skewness" if limits.max_skewness is not None else "min_coverage"
+        problem = "needs the number of all items, of which the log names only those returned"
+        raise ArgumentError(name, problem, "give items, or a correction that names them")
+    form = None if path is None else _form(path)
+    if path is not None and history is None and prometheus is None:
+        _check_plots()  # else what is kept comes first, and a page that cannot be drawn after it
+    if prometheus is not None:
+        check_replaceable(prometheus, PROMETHEUS_MARK)
+    log = as_log(hits) if isinstance(hits, QueryLog | Run) else read_hits(hits)
+    past = None
+    if bank is not None:
+        known = None if correction is None else correction.source.similarity
+        kind: Kind = similarity or ("cosine" if known is None or known == "given" else known)
+        past = BankSample.of(as_vectors(bank, "bank"), kind, seed, threads)
+    with nullcontext() if history is None else holding(history, "history", "another `unhub watch`"):
+        before = WatchHistory() if history is None else read_history(history)
+        new, notes = _new_periods(log, gallery, k, before, past, seed, progress)
+        if history is not None and new:
+            append(history, new)
+    after = before.grown(new)
+    unknown = () if gallery is not None else (NUMBER_UNKNOWN.format(items=after.periods[-1].items),)
+    found = Watch(after.periods, new, limits, (*log.notes, *unknown, *notes))
+    if prometheus is not None:
+        _write(prometheus, prometheus_text(found))
+    if path is not None:
+        _check_plots()
+        _write(path, page_of_watch(found) if form is None else picture_of(found).to_bytes(form))
+    return found
+
+
+def _new_periods(
+    log: QueryLog,
+    gallery: Ids | int | None,
+    k: int,
+    before: WatchHistory,
+    past: BankSample | None,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[tuple[Period, ...], tuple[str, ...]]:
+    """Return the periods of a log that the history does not know yet, and notes."""
+    days = [*days_of(log)]
+    steps = Steps(progress, 2 * len(days))
+    new: list[Period] = []
+    notes: list[str] = []
+    for name, rows in days:
+        part = log.gather(rows)
+        answers = Answers.of(part, gallery, k)
+        where = "" if name is None else f"{name}: "
+        notes += [f"{where}{note}" for note in answers.notes]
+        content = content_of(answers)
+        measuring, comparing = steps.next(), steps.next()
+        if before.knows(name, content):
+            continue
+        if (fuller := before.fuller(name, answers.traffic)) is not None:
+            notes.append(
+                f"{name}: the history counts {fuller.logged:,} queries, the log {answers.traffic:,}; the history stays "
+                "as it is. Give all of a day at once."
+            )
+            continue
+        figures = sampled(answers, seed=seed, progress=measuring)
+        drift = None if past is None else past.drift(part, answers, comparing)
+        new.append(period_of(name, content, answers, figures, drift))
+    return tuple(new), tuple(notes)
+
+
+def _limit(value: float | None, name: str) -> float | None:
+    if value is None:
+        return None
+    number = as_number(value)
+    if number is None or not 0 <= number < float("inf"):
+        raise ArgumentError(name, f"must be a finite number of at least 0, got {value!r}")
+    if name == "min_coverage" and number > 1:
+        raise ArgumentError(name, f"must be a share from 0 to 1, got {value!r}")
+    return number
+
+
+def _form(path: str | os.PathLike[str]) -> str | None:
+    """Return the format of the picture that a file's name asks for, None for a page; raise if it cannot be written."""
+    suffix = Path(path).suffix.lower()
+    form = suffix.removeprefix(".")
+    if suffix not in PAGE_SUFFIXES and form not in FORMS:
+        raise ArgumentError("path", f"is {os.fspath(path)}", "end it in .html for a page, .png or .svg for a picture")
+    check_replaceable(path, PAGE_MARK if suffix in PAGE_SUFFIXES else MARKS[form])
+    return None if suffix in PAGE_SUFFIXES else form
+
+
+def _check_plots() -> None:
+    """Raise an ImportError if there is nothing to draw with."""
+    optional("matplotlib.figure", "plot", "the page or picture")
+
+
+def _write(path: str | os.PathLike[str], content: bytes) -> None:
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)

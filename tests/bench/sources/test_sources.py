@@ -1,0 +1,62 @@
+"""Where vectors come from: one source, ready rows by order or by id, and an encoder's work that is done once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.bench.tiny_sets import part_of, tiny, write_vectors
+from tests.tiny_encoders import Toy
+from unhub.bench.sources.choose_source import known_banks, source_of
+from unhub.bench.sources.encoder_vectors import EncoderVectors
+from unhub.bench.sources.ready_vectors import ReadyVectors
+from unhub.bench.sources.vector_source import digest_of
+from unhub.errors import ArgumentError
+
+pytestmark = pytest.mark.once
+
+
+def test_one_source_is_chosen_by_what_is_given(tmp_path: Path) -> None:
+    ready = write_vectors(tmp_path / "mine", tiny())
+    by_files = source_of(tiny(), tmp_path, None, ready, "CLIP", None)
+    by_encoder = source_of(tiny(), tmp_path, Toy(), None, None, None)
+    assert isinstance(by_files, ReadyVectors)
+    assert isinstance(by_encoder, EncoderVectors)
+    assert (by_files.name, by_encoder.name) == ("CLIP", "toy")
+    for encoder, files in ((None, None), (Toy(), ready)):
+        with pytest.raises(ArgumentError, match="give one of encoder and embeddings"):
+            source_of(tiny(), tmp_path, encoder, files, None, None)
+
+
+def test_an_encoder_that_cannot_be_loaded_is_called_the_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"^encoder 'nowhere/at-all' cannot be loaded"):
+        source_of(tiny(), tmp_path, "nowhere/at-all", None, None, "cpu")
+
+
+def test_the_training_part_of_another_data_set_is_a_bank_by_its_name() -> None:
+    other = replace(tiny(), name="other", parts={"train": part_of("other", 6)})
+    assert [*known_banks(tiny(), [other]).banks] == [*tiny().banks, "other/train"]
+
+
+def test_rows_have_the_ids_of_the_data_set_and_an_encoder_embeds_once(tmp_path: Path) -> None:
+    ready = ReadyVectors.of(write_vectors(tmp_path / "mine", tiny()), None)
+    rows, notes = ready.vectors("test", "items", tiny().items, None)
+    assert rows.ids.tolist() == tiny().items.ids.tolist()
+    assert notes == ()
+    toy = Toy()
+    source = EncoderVectors(toy, tmp_path / "embedded", "tiny-official", "toy")
+    first, _ = source.vectors("test", "queries", tiny().queries, None)
+    assert toy.calls == len(tiny().queries)
+    again, _ = source.vectors("test", "queries", tiny().queries, None)
+    assert toy.calls == len(tiny().queries)
+    np.testing.assert_array_equal(first.block(0, len(first)), again.block(0, len(again)))
+
+
+def test_a_digest_differs_by_ids_and_by_rows() -> None:
+    ids, others = np.array(["a", "b"]), np.array(["a", "c"])
+    one = unhub.Vectors(ids, np.eye(2))
+    assert digest_of(one) == digest_of(unhub.Vectors(ids, np.eye(2)))
+    changed = (unhub.Vectors(others, np.eye(2)), unhub.Vectors(ids, 2 * np.eye(2)))
+    assert len({digest_of(one), digest_of(one, None), *map(digest_of, changed)}) == 4

@@ -1,0 +1,68 @@
+"""Logs of what was returned on the command line: `hubs --hits` and `eval --run`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command import fail, succeed, write_fitted, write_inputs
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    lines = [
+        {
+            "query_id": row,
+            "query": f"text {row}",
+            "ids": [f"[red] {item}.jpg" for item in (row, 39)],
+            "clicked": clicked,
+        }
+        for row, clicked in enumerate([["[red] 39.jpg"], [], ["[red] 2.jpg"]])
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return write_inputs(tmp_path)
+
+
+def test_hubs_of_a_log_need_no_vectors(folder: Path) -> None:
+    out = json.loads(succeed(folder, "hubs", "--hits", "log.jsonl", "--item-ids", "names.txt", "--json"))
+    assert (out["before"]["items"], out["before"]["queries"]) == (40, 3)
+    assert out["before"]["anti_hubs"] == 36 / 40
+    assert out["before"]["chance"]["anti_hubs"] == pytest.approx((1 - 2 / 40) ** 3)
+    assert (out["hubs"][0]["id"], out["hubs"][0]["before"]) == ("[red] 39.jpg", 3)
+    assert out["query_texts"][0] == ["text 0", "text 1", "text 2"]
+    told = succeed(folder, "hubs", "--hits", "log.jsonl", "--items-count", "40")
+    assert "Chance alone leaves 85.7% of the items out with this few queries" in told
+
+
+def test_what_search_wrote_is_counted_against_its_correction(folder: Path) -> None:
+    write_fitted(folder)
+    search = ("search", "--items", "items.npy", "--item-ids", "names.txt", "--correction", "fitted.unhub")
+    succeed(folder, *search, "--queries", "queries.npy", "-k", "4", "-o", "hits.jsonl", "--quiet")
+    out = json.loads(succeed(folder, "hubs", "--hits", "hits.jsonl", "--correction", "fitted.unhub", "--json"))
+    assert (out["before"]["items"], out["before"]["k"], out["before"]["queries"]) == (40, 4, 3)
+
+
+def test_a_log_is_a_run_and_its_clicks_are_labels(folder: Path) -> None:
+    evaluate = ("eval", "--items", "items.npy", "--item-ids", "names.txt", "--queries", "queries.npy")
+    out = json.loads(succeed(folder, *evaluate, "--run", "log.jsonl", "--measures", "R@1,R@2", "--json"))
+    log = out["rankings"][1]
+    assert {name: one["value"] for name, one in log["values"].items()} == {"R@1": 50.0, "R@2": 100.0}
+    assert "favour the ranking of the log" in out["labels"][0]
+    (folder / "truth.csv").write_text("query_id,item_id\n1,[red] 1.jpg\n")
+    given = succeed(folder, *evaluate, "--run", "log.jsonl", "--relevance", "truth.csv", "--measures", "R@1", "--json")
+    assert json.loads(given)["rankings"][1]["values"]["R@1"]["value"] == 100.0
+    assert "labels" not in json.loads(given)
+
+
+def test_mistakes_are_one_line(folder: Path) -> None:
+    assert fail(folder, "hubs", "--items", "items.npy") == (
+        "--queries is missing; give it, or a log of what was returned as --hits"
+    )
+    assert "--device has no effect" in fail(folder, "hubs", "--hits", "log.jsonl", "--device", "cpu")
+    assert "--items-count is 2, but 4 different" in fail(folder, "hubs", "--hits", "log.jsonl", "--items-count", "2")
+    assert "--items-count has no effect" in fail(
+        folder, "hubs", "--items", "items.npy", "--queries", "queries.npy", "--items-count", "9"
+    )
+    assert "--relevance is missing" in fail(folder, "eval", "--items", "items.npy", "--queries", "queries.npy")

@@ -1,0 +1,320 @@
+"""Bank folders: what a log adds, what is known, what is too old, and what a killed writer leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import unhub
+from tests.command import fail, succeed
+from tests.tiny_encoders import Toy
+from unhub.atomic import hold_folder
+from unhub.errors import ArgumentError
+from unhub.service.kept.log_writer import LogWriter
+
+pytestmark = pytest.mark.once
+
+DAY = 86_400
+START = 1_700_000_000
+ROWS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+def line(row: int, day: float, **more: object) -> dict[str, object]:
+    return {"query_id": f"q{row}-{day}", "vector": ROWS[row].tolist(), "ts": START + day * DAY, **more}
+
+
+def write(path: Path, *lines: Mapping[str, object], mode: str = "w") -> Path:
+    with path.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(one) + "\n" for one in lines)
+    return path
+
+
+def weights_by_row(bank: Path) -> dict[int, float]:
+    held = unhub.read_vectors(bank)
+    assert held.weights is not None
+    rows = np.asarray(held.rows[:])
+    place = [int(np.flatnonzero((row == ROWS).all(axis=1))[0]) for row in rows]
+    return dict(zip(place, held.weights.tolist(), strict=True))
+
+
+def state(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.name != ".lock"}
+
+
+def test_weights_are_aged_counts_to_a_power(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.jsonl", line(0, 0), line(0, 30), line(1, 60), line(0, 60))
+    added = unhub.add_log(log, tmp_path / "bank", half_life="30d", temper=0.5)
+    assert (added.added, added.queries, added.distinct, added.known) == (4, 4, 2, 0)
+    # Ages run from the newest query, day 60: 1/4 + 1/2 + 1 for row 0, and 1 for row 1.
+    assert weights_by_row(tmp_path / "bank") == pytest.approx({0: 1.75**0.5, 1: 1.0})
+
+
+def test_without_a_half_life_every_query_counts_the_same(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.jsonl", line(0, 0), line(0, 300), line(1, 60))
+    unhub.add_log(log, tmp_path / "bank", temper=1)
+    assert weights_by_row(tmp_path / "bank") == {0: 2.0, 1: 1.0}
+
+
+def test_the_same_content_twice_changes_no_byte(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0), line(1, 1)), tmp_path / "bank"
+    unhub.add_log(log, bank)
+    before = state(bank)
+    again = unhub.add_log(log, bank)
+    assert (again.added, again.known, again.queries, again.distinct) == (0, 1, 2, 2)
+    log.rename(tmp_path / "renamed.jsonl")
+    assert unhub.add_log(tmp_path / "renamed.jsonl", bank).added == 0
+    assert state(bank) == before
+
+
+def test_a_file_that_grew_adds_its_new_lines(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0)), tmp_path / "bank"
+    unhub.add_log(log, bank, temper=1)
+    write(log, line(0, 1), line(2, 1), mode="a")
+    with log.open("a") as file:
+        file.write('{"query_id": "torn')
+    grown = unhub.add_log(log, bank)
+    assert (grown.added, grown.queries) == (2, 3)
+    assert grown.notes == (f"The last line of {log} is cut off; it was left out.",)
+    assert weights_by_row(bank) == {0: 2.0, 2: 1.0}
+    log.write_text(log.read_text().removesuffix('{"query_id": "torn'))
+    assert unhub.add_log(log, bank).added == 0
+    write(tmp_path / "other.jsonl", line(1, 9))
+    assert unhub.add_log(tmp_path / "other.jsonl", bank).added == 1
+
+
+def test_a_table_of_texts_that_grew_waits_for_the_end_of_its_line(tmp_path: Path) -> None:
+    log, bank = tmp_path / "a.csv", tmp_path / "bank"
+    log.write_text("vector,ts\n1 2,5\n3 4,6")
+    assert unhub.add_log(log, bank).added == 1
+    log.write_text("vector,ts\n1 2,5\n3 4,67\n")
+    assert unhub.add_log(log, bank).added == 1
+
+
+def test_two_files_with_one_content_count_once(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        write(tmp_path / "log" / name, line(0, 0))
+    added = unhub.add_log(tmp_path / "log", tmp_path / "bank")
+    assert (added.files, added.known, added.added) == (2, 1, 1)
+
+
+def test_queries_outside_of_the_window_go(tmp_path: Path) -> None:
+    bank = tmp_path / "bank"
+    unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0), line(1, 50)), bank, window="90d")
+    added = unhub.add_log(write(tmp_path / "b.jsonl", line(2, 100)), bank)
+    assert (added.expired, added.queries) == (1, 2)
+    assert set(weights_by_row(bank)) == {1, 2}
+    gone = ROWS[0].tobytes()
+    assert all(gone not in content for content in state(bank).values())
+    late = unhub.add_log(write(tmp_path / "c.jsonl", line(3, 1)), bank)
+    assert (late.expired, late.queries) == (1, 2)
+    assert unhub.add_log(tmp_path / "c.jsonl", bank).known == 1
+
+
+def test_a_duration_may_be_a_timedelta(tmp_path: Path) -> None:
+    log = write(tmp_path / "a.jsonl", line(0, 0), line(1, 60), line(2, 90))
+    unhub.add_log(log, tmp_path / "bank", window=timedelta(days=40), half_life=timedelta(days=30), temper=1)
+    assert weights_by_row(tmp_path / "bank") == pytest.approx({1: 0.5, 2: 1.0})
+
+
+def test_near_queries_are_joined_as_asked(tmp_path: Path) -> None:
+    close = (ROWS[0] * 1.0001 + 1e-5).tolist()
+    log = write(tmp_path / "a.jsonl", line(0, 0), line(0, 0), {**line(1, 0), "vector": close})
+    assert unhub.add_log(log, tmp_path / "joined").distinct == 1
+    assert unhub.add_log(log, tmp_path / "apart", near=1).distinct == 2
+    assert unhub.add_log(log, tmp_path / "apart", near=0.99).distinct == 1  # joined anew, nothing added
+
+
+def test_the_log_of_a_service_is_added_as_it_grows(tmp_path: Path) -> None:
+    for part in (ROWS[:2], ROWS[2:5]):
+        writer = LogWriter(tmp_path / "log", 4)
+        for row in part:
+            writer.append(row[None], [1, 2], "v1")
+        writer.close()
+        assert unhub.add_log(tmp_path / "log", tmp_path / "bank").added == len(part)
+    assert set(weights_by_row(tmp_path / "bank")) == {0, 1, 2, 3, 4}
+
+
+def test_the_log_of_a_service_is_added_while_it_writes(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "log", 4)
+    for count, row in enumerate((0, 1, 2), 1):
+        writer.append(ROWS[row][None], [1], "v1")
+        writer.flush()
+        with rows_written_in(tmp_path / "log").open("ab") as file:  # the row of a query whose line is not there yet
+            file.write(ROWS[5].tobytes())
+            file.flush()
+            added = unhub.add_log(tmp_path / "log", tmp_path / "bank")
+            file.truncate(count * ROWS[row].nbytes)
+        assert (added.added, added.queries) == (1, count)
+    writer.close()
+    assert unhub.add_log(tmp_path / "log", tmp_path / "bank").added == 0
+    assert set(weights_by_row(tmp_path / "bank")) == {0, 1, 2}
+
+
+def rows_written_in(log: Path) -> Path:
+    """Return the file of rows that is being written."""
+    return max(log.glob("*.vectors"))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "service"])
+def test_a_vector_of_zeros_is_a_bad_line_of_a_bank(tmp_path: Path, kind: str) -> None:
+    rows = [ROWS[0], np.zeros(4, np.float32), ROWS[1]]
+    log, named = tmp_path / f"a.{kind}", {"jsonl": 2, "csv": 3, "parquet": 1, "service": 2}[kind]
+    if kind == "jsonl":
+        write(log, *({"vector": row.tolist()} for row in rows))
+    elif kind == "csv":
+        log.write_text("\n".join(["vector", *(" ".join(map(str, row.tolist())) for row in rows), ""]))
+    elif kind == "parquet":
+        pq.write_table(pa.table({"vector": [row.tolist() for row in rows]}), log)
+    else:
+        writer = LogWriter(log, 4)
+        for row in rows:
+            writer.append(row[None], [1], "v1")
+        writer.close()
+    with pytest.raises(ValueError, match=rf":{named}: the (line|row) has a vector of zeros.*--skip-bad"):
+        unhub.add_log(log, tmp_path / "bank")
+    added = unhub.add_log(log, tmp_path / "bank", skip_bad=True)
+    assert added.added == 2 and added.notes[0].startswith("1 bad line left out")
+    assert set(weights_by_row(tmp_path / "bank")) == {0, 1}
+    assert len(unhub.read_log(log)) == 3  # a search under dot product may have logged it
+
+
+def test_texts_are_embedded_once(tmp_path: Path) -> None:
+    toy, bank = Toy(), tmp_path / "bank"
+    texts = ["a dog", "a cat", "a dog"]
+    log = write(tmp_path / "a.jsonl", *({"query": text, "ts": START} for text in texts))
+    assert unhub.add_log(log, bank, encoder=toy).embedded == 2
+    more = write(tmp_path / "b.jsonl", {"query": "a cat", "ts": START}, {"query": "a cow", "ts": START})
+    added = unhub.add_log(more, bank, encoder=toy)
+    assert (added.embedded, added.distinct, toy.calls) == (1, 3, 3)
+    assert np.array_equal(np.asarray(unhub.read_vectors(bank).rows[:])[:2], Toy().texts(texts[:2]))
+    content = b"".join(state(bank).values())
+    assert b"a dog" not in content  # only a key of it
+    with pytest.raises(ArgumentError, match="encoder is other, the folder holds texts embedded by toy"):
+        unhub.add_log(write(tmp_path / "c.jsonl", {"query": "new", "ts": 1}), bank, encoder=Toy("other"))
+    with pytest.raises(ArgumentError, match="bank holds texts embedded by toy, and the log has vectors"):
+        unhub.add_log(write(tmp_path / "d.jsonl", line(0, 0)), bank)
+    with pytest.raises(ArgumentError, match="encoder is missing"):
+        unhub.add_log(log, tmp_path / "another")
+
+
+def test_what_does_not_fit_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    bank = tmp_path / "bank"
+    unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0)), bank)
+    before = state(bank)
+    cases: list[tuple[str, list[dict[str, object]], str, dict[str, Any]]] = [
+        ("short", [{"vector": [1, 2], "ts": 5}], "vectors of other dimensions", {}),
+        ("text", [{"query": "a", "ts": 5}], "holds vectors of a log", {}),
+        ("bare", [{"ids": [1]}], "neither vectors nor texts", {}),
+        (
+            "timeless",
+            [{"vector": [1, 2, 3, 4]}],
+            "half_life is 30d, and",
+            {"half_life": "30d"},
+        ),
+        ("to come", [line(1, 0), line(2, 40_000)], "log has a query of 2133-05-21, which is to come; mend", {}),
+        ("bad", [{"vector": "x"}], "bad.jsonl:1", {}),
+        ("fine", [line(1, 0)], "window must be a duration above 0, got 'soon'", {"window": "soon"}),
+        ("fine", [line(1, 0)], "window must be a duration above 0, got 90; write it as 90d, 12h", {"window": 90}),
+        ("fine", [line(1, 0)], "half_life must be a duration above 0, got 1.5; write", {"half_life": 1.5}),
+        ("fine", [line(1, 0)], "columns 'tex' is unknown; did you mean 'text'", {"columns": {"tex": "q"}}),
+        ("fine", [line(1, 0)], "temper must be", {"temper": -1}),
+    ]
+    for name, lines, problem, options in cases:
+        with pytest.raises(ValueError, match=problem):
+            unhub.add_log(write(tmp_path / f"{name}.jsonl", *lines), bank, **options)
+        assert state(bank) == before
+    with pytest.raises(ArgumentError, match="holds files that are not of a bank folder"):
+        unhub.add_log(tmp_path / "a.jsonl", tmp_path)
+
+
+def test_two_writers_are_an_error(tmp_path: Path) -> None:
+    bank = tmp_path / "bank"
+    log = write(tmp_path / "a.jsonl", line(0, 0))
+    lock = hold_folder(bank, "bank")
+    with pytest.raises(ArgumentError, match=r"bank .* is in use by another writer; wait"):
+        unhub.add_log(log, bank)
+    os.close(lock)
+    assert unhub.add_log(log, bank).added == 1
+
+
+KILLED = """
+import os, signal, sys
+import unhub, unhub.atomic
+left, replace = int(sys.argv[3]), os.replace
+def kill(*paths):
+    global left
+    left -= 1
+    if left == 0: os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+    if left == -1: os.kill(os.getpid(), signal.SIGKILL)
+os.replace = kill
+unhub.add_log(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_a_killed_writer_leaves_the_old_state_or_the_new(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.jsonl", line(0, 0)), write(tmp_path / "b.jsonl", line(1, 1))
+    seen = set()
+    for moment in (1, 2, 3, 4, 5):  # at each of the four files of a change, and not at all
+        bank = tmp_path / f"bank{moment}"
+        unhub.add_log(first, bank, temper=1)
+        child = [sys.executable, "-c", KILLED, str(second), str(bank), str(moment)]
+        killed = subprocess.run(child, env={**os.environ, "UNHUB_NO_NUMBA": "1"})  # which takes long to import
+        assert killed.returncode == (0 if moment == 5 else -signal.SIGKILL)
+        found = frozenset(weights_by_row(bank))
+        assert found in ({0}, {0, 1})
+        seen.add(found)
+        assert unhub.add_log(second, bank).queries == 2
+        assert set(weights_by_row(bank)) == {0, 1}
+        assert len(state(bank)) == 5  # nothing is left of what was not finished
+    assert len(seen) == 2
+
+
+def test_a_bank_folder_is_a_bank_wherever_one_is_taken(tmp_path: Path) -> None:
+    items = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+    np.save(tmp_path / "items.npy", items)
+    log, bank = write(tmp_path / "a.jsonl", *(line(row % 5, row) for row in range(12))), tmp_path / "bank"
+    told = succeed(tmp_path, "log", "add", str(log), "--bank", str(bank), "--half-life", "10d", "--temper", "1")
+    assert "12 queries, 5 different" in " ".join(told.split())
+    held = unhub.read_vectors(bank)
+    succeed(
+        tmp_path,
+        "fit",
+        "--items",
+        str(tmp_path / "items.npy"),
+        "--bank",
+        str(bank),
+        "--method",
+        "is",
+        "-o",
+        str(tmp_path / "c"),
+    )
+    expected = unhub.fit(items, held, method="is")
+    found = unhub.load(tmp_path / "c")
+    assert isinstance(found, unhub.Bias) and isinstance(expected, unhub.Bias)
+    assert np.allclose(found.bias, expected.bias)
+    assert "tiny" in succeed(tmp_path, "bank", "--items", str(tmp_path / "items.npy"), "--bank", str(bank), "--quiet")
+    told = json.loads(succeed(tmp_path, "log", "add", str(log), "--bank", str(bank), "--json"))
+    assert told["added"] == 0 and told["known"] == 1
+    assert "--window must be a duration" in fail(tmp_path, "log", "add", str(log), "--bank", str(bank), "--window", "x")
+
+
+@pytest.mark.parametrize("name", ["bank.json", "000001.npz", "000002.rows.npy"])
+def test_a_damaged_bank_folder_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
+    bank = tmp_path / "bank"
+    unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0), line(1, 1)), bank)
+    (bank / name).write_bytes((bank / name).read_bytes()[:20])
+    more = write(tmp_path / "b.jsonl", line(2, 0))
+    with pytest.raises(ValueError, match=name):
+        unhub.add_log(more, bank) if name.endswith("npz") else unhub.read_vectors(bank)

@@ -1,0 +1,499 @@
+"""Forgetting queries: gone from every file, the rest is as if they had never been asked, and all or nothing."""
+
+import json
+import os
+import shutil
+import signal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unhub
+from tests.command import fail, succeed
+from tests.files.test_kill import start
+from tests.logs.test_bank_folder import ROWS, START, line, weights_by_row, write
+from tests.tiny_encoders import Toy
+from unhub.atomic import hold_folder
+from unhub.data.fingerprint import inspect
+from unhub.data.vectors import Vectors
+from unhub.errors import ArgumentError
+from unhub.files.joint_change import PLAN
+from unhub.files.version_folders import AboutVersion
+from unhub.logs.text_rows import text_key
+from unhub.service.kept.item_changes import ItemChange, KeptChanges
+from unhub.service.kept.log_writer import LogWriter
+from unhub.service.kept.marks import Marks
+from unhub.service.kept.versions import KeptVersions
+
+pytestmark = pytest.mark.once
+
+ITEMS = np.random.default_rng(1).normal(size=(7, 4)).astype(np.float32)
+
+
+def contents(folder: Path) -> bytes:
+    """Return all bytes below a folder, temporary files too."""
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def asked(row: int, name: str, day: float = 0) -> dict[str, object]:
+    return {**line(row, day), "query_id": name}
+
+
+def biases(path: Path) -> tuple[np.ndarray, float]:
+    found = unhub.load(path, "correction")
+    assert isinstance(found, unhub.Bias)
+    return found.bias, found.offset
+
+
+def test_queries_go_from_the_bank_and_the_log_and_the_correction_is_that_of_the_rest(tmp_path: Path) -> None:
+    log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    write(log, asked(0, "ann1"), asked(0, "bob1"), asked(1, "ann2"), asked(2, "bob2"), asked(3, "bob3"))
+    unhub.add_log(log, bank, temper=1)
+    unhub.save(unhub.fit(ITEMS, unhub.read_vectors(bank), method="nnn", k=2, mergeable=True), saved)
+    done = unhub.forget_queries(["ann1", "ann2", "zoe"], bank=bank, logs=[log], corrections=[saved], items=ITEMS)
+    assert done.removed == {str(bank): 2, str(log): 2}
+    assert (done.queries, done.missing, done.refitted) == (3, ("zoe",), (str(saved),))
+    assert weights_by_row(bank) == {0: 1.0, 2: 1.0, 3: 1.0}  # the row that bob asked too has bob's count
+    assert ROWS[1].tobytes() not in contents(tmp_path) and b"ann" not in contents(tmp_path)
+    again = unhub.fit(ITEMS, Vectors(np.arange(3), ROWS[[0, 2, 3]]), method="nnn", k=2, mergeable=True)
+    assert isinstance(again, unhub.Bias)
+    assert np.allclose(biases(saved)[0], again.bias, atol=1e-7) and biases(saved)[1] == pytest.approx(again.offset)
+    assert "top_values" in unhub.load(saved).arrays
+    # Once more there is nothing to do, and nothing is done.
+    before = contents(tmp_path)
+    once_more = unhub.forget_queries(["ann1", "ann2"], bank=bank, logs=[log], corrections=[saved], items=ITEMS)
+    assert (once_more.removed, once_more.refitted, once_more.missing) == ({}, (), ("ann1", "ann2"))
+    assert contents(tmp_path) == before
+
+
+def test_a_log_that_was_forgotten_from_stays_known_and_so_does_the_copy_before_it(tmp_path: Path) -> None:
+    log, bank, copy = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "copy.jsonl"
+    write(log, asked(0, "ann"), asked(1, "bob"))
+    unhub.add_log(log, bank)
+    write(log, asked(2, "ann", 1), asked(3, "eve", 1), mode="a")  # not added yet
+    shutil.copy(log, copy)
+    unhub.forget_queries(["ann"], bank=bank, logs=[log])
+    added = unhub.add_log(log, bank)
+    assert (added.added, added.queries, set(weights_by_row(bank))) == (1, 2, {1, 3})
+    late = unhub.add_log(copy, bank)  # with its lines of ann, of which one was never added
+    assert (late.added, late.forgotten) == (1, 1)
+    assert late.notes == ("1 logged queries were left out: they are to be forgotten.",)
+    assert set(weights_by_row(bank)) == {1, 3}
+    assert unhub.add_log(copy, bank).added == 0
+
+
+def test_every_kind_of_file_loses_its_lines_and_keeps_the_others(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    days = tmp_path / "log" / "2026-01-01"
+    days.mkdir(parents=True)
+    (days / "a.csv").write_bytes(b'\xef\xbb\xbfqid,query,ts\r\nx1,"a\nb",1\r\n\r\nx2,"c, d",2\r\nx1,e,3\r\nx3,f,4')
+    (days / "b.tsv").write_text("qid\tquery\nx2\ta\nx1\tb\n")
+    table = pa.table({"qid": ["x1", "x2", "x1", "x4"], "query": ["a", "b", "c", "d"], "more": [1, 2, 3, 4]})
+    pq.write_table(table, days / "c.parquet", row_group_size=3, compression="zstd")
+    done = unhub.forget_queries(["x1"], logs=[tmp_path / "log"])
+    assert sorted(done.removed.values()) == [1, 2, 2]
+    assert (days / "a.csv").read_bytes() == b'\xef\xbb\xbfqid,query,ts\r\n\r\nx2,"c, d",2\r\nx3,f,4'
+    assert (days / "b.tsv").read_text() == "qid\tquery\nx2\ta\n"
+    left = pq.read_table(days / "c.parquet")
+    assert left.to_pylist() == [{"qid": "x2", "query": "b", "more": 2}, {"qid": "x4", "query": "d", "more": 4}]
+    assert left.schema == table.schema
+    assert pq.ParquetFile(days / "c.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_tables_stay_known_too(tmp_path: Path, name: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    log, bank = tmp_path / name, tmp_path / "bank"
+    if name.endswith("csv"):
+        log.write_text("qid,vector\nx,1 2\ny,3 4\nz,5 6\n")
+    else:
+        pq.write_table(pa.table({"qid": ["x", "y", "z"], "vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}), log)
+    unhub.add_log(log, bank)
+    unhub.forget_queries(["x"], bank=bank, logs=[log])
+    assert unhub.add_log(log, bank).added == 0
+    assert np.array_equal(unhub.read_vectors(bank).rows[:], [[3, 4], [5, 6]])
+
+
+def test_texts_are_gone_with_their_keys(tmp_path: Path) -> None:
+    log, bank = tmp_path / "a.jsonl", tmp_path / "bank"
+    write(log, *({"id": name, "query": text, "ts": START} for name, text in (("x", "a dog"), ("y", "a cat"))))
+    unhub.add_log(log, bank, encoder=Toy())
+    unhub.forget_queries(["x"], bank=bank, logs=[log])
+    left = contents(tmp_path)
+    assert text_key("a dog") not in left and b"a dog" not in left
+    assert text_key("a cat") in left and b"a cat" in left
+
+
+def served(folder: Path, *parts: list[int]) -> Path:
+    """Log these rows as services that were started one after the other."""
+    for part in parts:
+        writer = LogWriter(folder, 4)
+        for row in part:
+            writer.append(ROWS[row][None], [1], "v1")
+        writer.close()
+    return folder
+
+
+def test_the_log_of_a_service_loses_rows_and_numbers_go_on(tmp_path: Path) -> None:
+    log, bank = served(tmp_path / "log", [0, 1], [2], [3, 4]), tmp_path / "bank"
+    unhub.add_log(log, bank, temper=1)
+    assert unhub.forget_queries([0, 2, 4], bank=bank, logs=[log]).missing == ()
+    left = unhub.read_log(log)
+    assert left.query_ids is not None and left.query_ids.tolist() == [1, 3]
+    assert left.vectors is not None and np.array_equal(np.asarray(left.vectors[:]), ROWS[[1, 3]])
+    assert sorted(path.name for path in log.glob("0*")) == [
+        "000001.jsonl",
+        "000001.vectors",
+        "000003.jsonl",
+        "000003.vectors",
+    ]
+    served(log, [5])  # not 4 again, which was forgotten
+    assert unhub.read_log(log).query_ids.tolist() == [1, 3, 5]  # type: ignore[union-attr]
+    assert unhub.add_log(log, bank).added == 1
+    assert set(weights_by_row(bank)) == {1, 3, 5}
+
+
+def test_a_correction_of_a_log_is_fitted_on_what_is_left_of_the_rows_it_saw(tmp_path: Path) -> None:
+    log, saved = served(tmp_path / "log", [0, 1, 2]), tmp_path / "c.unhub"
+    unhub.save(unhub.fit(ITEMS, unhub.read_vectors(log), method="is"), saved)
+    served(log, [3])
+    assert unhub.forget_queries([3], logs=[log], corrections=[saved], dry_run=True).refitted == ()
+    unhub.forget_queries([1], logs=[log], corrections=[saved], items=ITEMS)
+    expected = unhub.fit(ITEMS, ROWS[[0, 2]], method="is")
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(saved)[0], expected.bias, atol=1e-7)
+
+
+def kept_state(folder: Path, refit_bank: list[int]) -> Path:
+    """Make what a service keeps: a version of its start, one that was refitted, and two marks."""
+    versions = KeptVersions(folder / "corrections")
+    first = versions.add(unhub.fit(ITEMS, ROWS[:3], method="is"), AboutVersion.now("started"))
+    bank = Vectors(np.arange(len(refit_bank)), ROWS[refit_bank])
+    versions.add(unhub.fit(ITEMS[::-1].copy(), bank, method="dn"), AboutVersion.now("refitted"), bank)
+    versions.activate(first.name)
+    marks = Marks(folder / "marks", 4)
+    for row, item in ((4, 5), (1, 6)):
+        marks.add(ROWS[row][None], item, "v1")
+    marks.close()
+    return folder
+
+
+def test_versions_their_banks_and_marks_of_a_service_lose_the_queries(tmp_path: Path) -> None:
+    log, kept = served(tmp_path / "log", [4, 1, 4, 5]), kept_state(tmp_path / "state", [4, 1, 4, 5])
+    (kept / "corrections" / "v9.bank.npy").write_bytes(ROWS[4].tobytes())  # a killed service left it
+    done = unhub.forget_queries([0, 3], logs=[log], state=kept, items=ITEMS)
+    second = kept / "corrections" / "v2.unhub"
+    assert done.refitted == (str(second),)
+    assert done.removed == {
+        str(log / "000001.jsonl"): 2,
+        f"the bank of {second}": 2,
+        str(kept / "marks"): 1,
+    }
+    versions = KeptVersions(kept / "corrections")
+    assert versions.history is not None and versions.history.active == "v1"
+    bank = versions["v2"].bank
+    assert bank is not None and np.array_equal(np.asarray(bank.rows[:]), ROWS[[4, 1]])  # another person asked row 4 too
+    expected = unhub.fit(ITEMS[::-1].copy(), ROWS[[4, 1]], method="dn")
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(second)[0], expected.bias, atol=1e-7)
+    assert np.array_equal(unhub.read_vectors(kept / "marks" / "queries").rows[:], ROWS[[1]])
+    assert (kept / "marks" / "relevance.csv").read_text() == "query_id,item_id\n0,6\n"
+    assert not (kept / "corrections" / "v9.bank.npy").exists()
+    marks = Marks(kept / "marks", 4)
+    assert marks.add(ROWS[2][None], 3, "v1") == 2
+    marks.close()
+    assert (kept / "marks" / "relevance.csv").read_text() == "query_id,item_id\n0,6\n1,3\n"
+
+
+def test_a_folder_of_versions_loses_them_in_every_version(tmp_path: Path) -> None:
+    log, kept = served(tmp_path / "log", [0, 1, 2]), tmp_path / "kept"
+    for method in ("is", "dn"):
+        unhub.keep(unhub.fit(ITEMS, ROWS[:3], method=method), kept)
+    lock = hold_folder(kept, "folder")
+    with pytest.raises(ArgumentError, match="kept is in use by another writer"):
+        unhub.forget_queries([1], logs=[log], corrections=[kept], items=ITEMS)
+    os.close(lock)
+    done = unhub.forget_queries([1], logs=[log], corrections=[kept], items=ITEMS)
+    assert done.refitted == (str(kept / "v1.unhub"), str(kept / "v2.unhub"))
+    expected = unhub.fit(ITEMS, ROWS[[0, 2]], method="dn")
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(kept)[0], expected.bias, atol=1e-7)
+    assert unhub.history(kept).back == "v1"
+
+
+def test_a_version_of_items_that_were_added_meanwhile_is_fitted_on_these_too(tmp_path: Path) -> None:
+    log, kept = served(tmp_path / "log", [0, 1, 2]), kept_state(tmp_path / "state", [1])
+    added = Vectors(np.array([20, 21]), ROWS[4:].copy())
+    KeptChanges(kept / "items").keep(ItemChange(added.ids, ROWS[4:]), 1)
+    KeptVersions(kept / "corrections").add(
+        unhub.fit(Vectors(np.arange(7), ITEMS).stack(added), ROWS[:2], method="is"), AboutVersion.now("all items")
+    )
+    unhub.forget_queries([0], logs=[log], state=kept, items=ITEMS)
+    expected = unhub.fit(np.concatenate([ITEMS, ROWS[4:]]), ROWS[1:2], method="is")
+    assert isinstance(expected, unhub.Bias)
+    assert np.allclose(biases(kept / "corrections" / "v3.unhub")[0], expected.bias, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["raw", "dis", "gc", "sn"])
+def test_no_hash_of_a_forgotten_query_is_left_in_a_correction(tmp_path: Path, method: str) -> None:
+    log, saved = served(tmp_path / "log", [0, 1, 2]), tmp_path / "c.unhub"
+    unhub.save(unhub.fit(ITEMS, ROWS[:3], method=method), saved)
+    key = inspect(Vectors(np.arange(1), ROWS[1:2]), "queries", "cosine").hashes.tobytes()
+    assert key in saved.read_bytes()
+    unhub.forget_queries([1], logs=[log], corrections=[saved], items=ITEMS)
+    assert key not in saved.read_bytes() and ROWS[1].tobytes() not in saved.read_bytes()
+
+
+def test_a_layout_that_was_saved_along_is_made_anew(tmp_path: Path) -> None:
+    log, saved = served(tmp_path / "log", [0, 1, 2]), tmp_path / "c.unhub"
+    before = unhub.fit(ITEMS, ROWS[:3], method="is")
+    unhub.save(before, saved, layout=unhub.layout(before, ITEMS, "ip", rotate=True))
+    unhub.forget_queries([1], logs=[log], corrections=[saved], items=ITEMS)
+    assert unhub.load_layout(saved) == unhub.layout(unhub.load(saved, "correction"), ITEMS, "ip", rotate=True)
+
+
+def test_a_bank_kept_with_a_version_keeps_its_weights(tmp_path: Path) -> None:
+    bank = Vectors(np.arange(3), ROWS[:3], np.array([1.0, 2.5, 1.0]))
+    KeptVersions(tmp_path).add(unhub.fit(ITEMS, bank, method="is"), AboutVersion.now("weighed"), bank)
+    held = KeptVersions(tmp_path)["v1"].bank
+    assert held is not None and held.weights is not None and held.weights.tolist() == [1, 2.5, 1]
+
+
+def test_a_correction_of_another_bank_is_an_error_or_is_fitted_on_the_folder(tmp_path: Path) -> None:
+    log, bank, folder = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "made"
+    folder.mkdir()
+    unhub.add_log(write(log, asked(0, "x"), asked(1, "y"), asked(2, "z")), bank)
+    unhub.save(unhub.fit(ITEMS, ROWS[:5], method="csls", k=5), folder / "old.unhub")
+    unhub.save(unhub.fit(ITEMS, method="raw"), folder / "raw.unhub")
+    before = contents(tmp_path)
+    everything: dict[str, Any] = {"bank": bank, "logs": [log], "corrections": [folder]}
+    for options, problem in (
+        ({"items": ITEMS}, r"old.unhub holds queries to forget, and of the others 2 are not at hand; give that bank"),
+        ({"refit": True}, r"items is missing, and .*old.unhub must be fitted again"),
+        ({"refit": True, "items": ITEMS[:5]}, r"items lacks 2 of the 7 items of .*old.unhub"),
+    ):
+        with pytest.raises(ArgumentError, match=problem):
+            unhub.forget_queries(["x"], **everything, **options)
+        assert contents(tmp_path) == before
+    done = unhub.forget_queries(["x"], **everything, items=ITEMS[::-1], refit=True)  # found by content, in any order
+    assert done.refitted == (str(folder / "old.unhub"),)
+    expected = unhub.fit(ITEMS, unhub.read_vectors(bank), method="csls", k=2)  # all that is left
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(folder / "old.unhub")[0], expected.bias, atol=1e-7)
+
+
+def test_a_correction_of_an_earlier_state_is_fitted_on_the_rest_of_its_own_queries(tmp_path: Path) -> None:
+    first, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    unhub.add_log(write(first, asked(0, "x"), asked(1, "y"), asked(1, "z"), asked(2, "z")), bank, temper=1)
+    correction = unhub.fit(ITEMS, unhub.read_vectors(bank), method="nnn", k=2)
+    unhub.save(unhub.merge(unhub.fit(ITEMS, ROWS[4:], method="is"), ITEMS, ROWS[:2]), tmp_path / "merged.unhub")
+    unhub.save(correction, saved)
+    second = write(tmp_path / "b.jsonl", asked(3, "w"), asked(2, "v"))
+    unhub.add_log(second, bank)
+    both: dict[str, Any] = {"bank": bank, "corrections": [tmp_path], "items": ITEMS}
+    before = saved.read_bytes()
+    assert unhub.forget_queries(["w"], **both).refitted == ()  # it came later
+    assert saved.read_bytes() == before
+    done = unhub.forget_queries(["x", "y"], **both, other_banks={"old.npy": ROWS[3:]})
+    assert len(done.refitted) == 2
+    left = Vectors(np.arange(2), ROWS[[1, 2]], np.array([2.0, 1.0]))  # row 1 was asked by z too; its weight stays
+    expected = unhub.fit(ITEMS, left, method="nnn", k=2)
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(saved)[0], expected.bias, atol=1e-7)
+    merged = unhub.fit(ITEMS, ROWS[4:], method="is")  # without weights a row stands for one query, and row 1 was y's
+    assert isinstance(merged, unhub.Bias)
+    assert np.allclose(biases(tmp_path / "merged.unhub")[0], merged.bias, atol=1e-7)
+    assert "fitted on 2 queries that are nowhere at hand" in unhub.forget_queries(["q"], **both).notes[0]
+
+
+def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    log, bank = tmp_path / "a.jsonl", tmp_path / "bank"
+    unhub.add_log(write(log, asked(0, "x"), asked(1, "y")), bank)
+    whole = log.read_text()
+    log.write_text('not json {"id": "x"}\n' + whole)
+    with pytest.raises(ValueError, match=r"a.jsonl:1: the line is not JSON .* leave such lines in it"):
+        unhub.forget_queries(["x"], bank=bank, logs=[log])
+    log.write_text(whole + '{"id": "x')
+    done = unhub.forget_queries(["x"], logs=[log], dry_run=True)
+    assert done.removed == {str(log): 1} and "is cut off and is still there" in done.notes[0]
+    assert log.read_text() == whole + '{"id": "x'
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "bank is missing"),
+        ({"bank": tmp_path}, "is not a bank folder"),
+        ({"logs": [tmp_path / "none.jsonl"]}, "logs .*none.jsonl does not exist"),
+        ({"state": tmp_path}, "is not a folder of `unhub serve --state`"),
+    ]
+    for options, problem in cases:
+        with pytest.raises(ArgumentError, match=problem):
+            unhub.forget_queries(["x"], **options)
+    with pytest.raises(ArgumentError, match="query_ids is empty"):
+        unhub.forget_queries([], bank=bank)
+    (tmp_path / "bare.jsonl").write_text('{"query": "a"}\n')
+    assert "has no ids of queries" in unhub.forget_queries(["x"], logs=[tmp_path / "bare.jsonl"]).notes[0]
+
+
+def test_what_a_service_uses_is_refused_while_it_runs(tmp_path: Path) -> None:
+    log, kept = served(tmp_path / "log", [0]), kept_state(tmp_path / "state", [1])
+    writer = LogWriter(log, 4)
+    with pytest.raises(ArgumentError, match=r"logs .*log is in use by a service; wait until it has ended"):
+        unhub.forget_queries([0], logs=[log])
+    writer.close()
+    lock = hold_folder(kept, "state")
+    with pytest.raises(ArgumentError, match=r"state .* is in use by a service; wait until it has ended"):
+        unhub.forget_queries([0], state=kept)
+    os.close(lock)
+
+
+def test_lines_that_are_appended_meanwhile_are_kept_or_it_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unhub.files import joint_change
+
+    log = write(tmp_path / "a.jsonl", asked(0, "x"), asked(1, "y"))
+    planned = joint_change.JointChange.commit
+
+    def append(change: joint_change.JointChange) -> None:
+        write(log, asked(2, "z"), mode="a")
+        planned(change)
+
+    monkeypatch.setattr(joint_change.JointChange, "commit", append)
+    with pytest.raises(ValueError, match=r"a.jsonl: changed while it was read; stop what writes to it"):
+        unhub.forget_queries(["x"], logs=[log])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+    monkeypatch.undo()
+    finish = joint_change.finish
+
+    def late(folder: Path) -> None:
+        if (folder / joint_change.PLAN).is_file():
+            write(log, asked(3, "w"), mode="a")
+        finish(folder)
+
+    monkeypatch.setattr(joint_change, "finish", late)
+    unhub.forget_queries(["x"], logs=[log])
+    assert unhub.read_log(log).query_ids.tolist() == ["y", "z", "w"]  # type: ignore[union-attr]
+
+
+# For each number that it reads, it starts a process that is killed before it replaces or deletes its so-manieth file;
+# then it prints 0, or the signal that ended that process.
+KILLED = """
+import os, pathlib, signal, sys
+from tests.logs.test_forgetting import forget_all
+import unhub.logs.forgetting
+folder = pathlib.Path(sys.argv[1])
+left, replace, unlink = 0, os.replace, pathlib.Path.unlink
+def step(call):
+    def counted(*arguments, **options):
+        global left
+        left -= 1
+        if left == 0: os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **options)
+    return counted
+os.replace, pathlib.Path.unlink, os.fsync = step(replace), step(unlink), lambda file: None
+for line in sys.stdin:
+    left = int(line)
+    process = os.fork()  # which is spared the imports
+    if process == 0:
+        forget_all(folder)
+        os._exit(0)
+    print(os.waitpid(process, 0)[1], flush=True)
+"""
+STEP = 7  # files between two kills
+
+
+def forget_all(folder: Path) -> unhub.Forgotten:
+    return unhub.forget_queries(
+        ["0", "x"],
+        bank=folder / "bank",
+        logs=[folder / "a.jsonl", folder / "log"],
+        corrections=[folder / "made"],
+        state=folder / "state",
+        items=ITEMS,
+    )
+
+
+def everywhere(folder: Path) -> Path:
+    """Make a bank of two logs, a correction of it, and what a service keeps."""
+    (folder / "made").mkdir(parents=True)
+    write(folder / "a.jsonl", asked(5, "x"), asked(1, "y"))
+    served(folder / "log", [4, 2])
+    unhub.add_log(folder / "a.jsonl", folder / "bank", temper=1)
+    unhub.add_log(folder / "log", folder / "bank")
+    unhub.save(unhub.fit(ITEMS, unhub.read_vectors(folder / "bank"), method="is"), folder / "made" / "c.unhub")
+    kept_state(folder / "state", [4, 2])
+    return folder
+
+
+def what_is_there(folder: Path) -> list[object]:
+    """Return everything that counts, by the readers that people use."""
+    log = unhub.read_log(folder / "a.jsonl")
+    assert log.query_ids is not None
+    versions = KeptVersions(folder / "state" / "corrections")
+    bank = versions["v2"].bank
+    return [
+        log.query_ids.tolist(),
+        len(unhub.read_vectors(folder / "log")),
+        sorted(weights_by_row(folder / "bank")),
+        None if bank is None else len(bank),
+        (folder / "state" / "marks" / "relevance.csv").read_text(),
+        np.round(biases(folder / "made" / "c.unhub")[0], 5).tolist(),
+    ]
+
+
+def test_a_kill_leaves_the_old_state_or_one_that_the_same_call_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda file: None)  # slow, and a kill does not need it
+    old = everywhere(tmp_path / "old")
+    new = shutil.copytree(old, tmp_path / "new")
+    forget_all(new)
+    before, after = what_is_there(old), what_is_there(new)
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    folder, seen = tmp_path / "killed", []
+    with start(KILLED, str(folder)) as parent:
+        assert parent.stdin is not None and parent.stdout is not None and parent.stderr is not None
+        for moment in count(1, STEP):
+            shutil.copytree(old, folder)
+            print(moment, file=parent.stdin, flush=True)
+            if (ended := parent.stdout.readline()) == "0\n":
+                break  # there are not that many files
+            assert int(ended or 0) == signal.SIGKILL, parent.stderr.read()
+            planned = (folder / "bank" / PLAN).is_file()
+            if planned:  # readers say so, and do not read one half of each
+                for cut in ("bank", "log"):
+                    with pytest.raises(ValueError, match="run the same command again"):
+                        unhub.read_vectors(folder / cut)
+                with pytest.raises(ValueError, match="run the same command again"):
+                    KeptVersions(folder / "state" / "corrections")
+            else:
+                assert what_is_there(folder) in (before, after)
+            seen.append(planned)
+            forget_all(folder)
+            assert what_is_there(folder) == after
+            assert names_in(folder) == names_in(new)
+            for gone in (ROWS[4], ROWS[5]):
+                assert gone.tobytes() not in contents(folder)
+            shutil.rmtree(folder)
+    assert {*seen} == {True, False}, "no kill fell before the plan, or after it"
+
+
+def names_in(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_command_prints_what_the_library_returns(tmp_path: Path) -> None:
+    everywhere(tmp_path)
+    np.save(tmp_path / "gallery.npy", ITEMS)
+    (tmp_path / "gone.txt").write_text("x\n0\nnobody\n")
+    places = ["--bank", "bank", "--log", "log", "--log", "a.jsonl", "--correction", "made", "--state", "state"]
+    command = ["log", "forget", "--query-ids", "gone.txt", *places, "--items", "gallery.npy"]
+    before = contents(tmp_path)
+    tried = succeed(tmp_path, *command, "--dry-run")
+    assert "would go from bank" in tried and "Found nowhere: nobody." in tried
+    assert contents(tmp_path) == before
+    told = json.loads(succeed(tmp_path, *command, "--json"))
+    assert told["removed"]["bank"] == 2 and told["missing"] == ["nobody"] and not told["dry_run"]
+    assert told["refitted"] == ["made/c.unhub", "state/corrections/v2.unhub"]
+    assert "0 of them found" in succeed(tmp_path, *command[:2], "--query-ids", "x, 0", *command[4:])
+    assert "--log none does not exist" in fail(tmp_path, "log", "forget", "--query-ids", "x", "--log", "none")
