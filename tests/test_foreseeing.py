@@ -10,7 +10,7 @@ import unhub
 from tests.clouds import some
 from tests.command import FIT, fail, succeed, write_inputs
 from unhub.compute.sinkhorn import rows_per_tile
-from unhub.compute.workers import Resources
+from unhub.compute.workers import Resources, byte_count
 from unhub.errors import ArgumentError
 from unhub.foreseeing import foresee
 
@@ -31,10 +31,43 @@ def test_passes_and_what_is_kept_are_those_of_the_fit(method: str, memory: str |
 def test_a_matrix_that_does_not_fit_says_what_would() -> None:
     forecast = foresee(ITEMS, BANK, "sn", resources=Resources(memory="100kB"))
     assert forecast.passes == 11
-    assert any("1 multiply instead of 11" in one for one in forecast.cheaper)
+    assert "memory='300 kB' for K: 1 multiply instead of 11" in forecast.cheaper
     assert any("a bank of at most 166 queries" in one for one in forecast.cheaper)
     smaller = foresee(ITEMS, BANK[:83], "sn:tau=0.01", resources=Resources(memory="100kB"))
     assert smaller.kept != "recomputed"
+
+
+@pytest.mark.parametrize("method", ["sn", "sn:tau=0.05", "sn:tau=0.05,iterations=3", "dbsn", "dbsn:tau=0.05"])
+@pytest.mark.parametrize("memory", ["2MB", "16MB", "31MB"])
+def test_memory_that_is_proposed_is_enough_and_not_much_less_is(method: str, memory: str) -> None:
+    items, bank, bank_items = some(3_000, 1), some(5_000, 2), some(1_000, 3)
+
+    def passes(given: str | int) -> float:
+        return foresee(items, bank, method, bank_items=bank_items, resources=Resources(memory=given)).passes
+
+    now = foresee(items, bank, method, bank_items=bank_items, resources=Resources(memory=memory))
+    proposed = [one for one in now.cheaper if one.startswith("memory=")]
+    assert bool(proposed) == (now.kept in ("sparse", "recomputed"))
+    for one in proposed:
+        given = one.split("'")[1]
+        assert f"{passes(given):.3g} mult" in one and passes(given) < now.passes
+        assert passes(int(0.95 * byte_count(given))) > passes(given)
+
+
+def test_a_bank_that_is_proposed_fits() -> None:
+    items, bank = some(3_000, 1), some(5_000, 2)
+    given = Resources(memory="31MB")
+    (proposed,) = (one for one in foresee(items, bank, "sn:tau=0.05", resources=given).cheaper if "at most" in one)
+    count = int(proposed.split("at most ")[1].split()[0].replace(",", ""))
+    assert foresee(items, bank[:count], "sn:tau=0.05", resources=given).passes == 1
+    assert foresee(items, bank[: count + 1], "sn:tau=0.05", resources=given).passes > 1
+
+
+def test_a_bank_with_bad_numbers_is_no_forecast() -> None:
+    bad = np.array(BANK)
+    bad[7, 0] = np.nan
+    with pytest.raises(ArgumentError, match=r"^bank .* row 7"):
+        foresee(ITEMS, bad, "is")
 
 
 def test_an_error_is_proposed_where_it_can_be_used_and_then_bounds_the_cost() -> None:

@@ -301,13 +301,34 @@ def test_vectors_are_written_to_a_mapped_file_whole_or_not_at_all(form: Form, tm
         made.items(items, fitted, out=tmp_path / "stored.bin")
     mapped = np.load(target, mmap_mode="r")
     own = unhub.fit(mapped, np.asarray(mapped[:5]), method="is", similarity="dot")
-    with pytest.raises(ValueError, match=r"^out is the file of the items"):
+    with pytest.raises(ValueError, match=r"^out is a file of the items"):
         unhub.layout(own, mapped).items(mapped, own, out=target)
+    with pytest.raises(ValueError, match=r"^out must be a \.npy file, got 5"):
+        made.items(items, fitted, out=5)  # type: ignore[arg-type]
     if form != "ip":
         short = dataclasses.replace(made, radius=made.radius / 2)
         with pytest.raises(ValueError, match=r"^radius is .* is longer"):
             short.items(items, fitted, out=target)
     assert target.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["stored.npy"]
+
+
+def test_vectors_are_not_written_over_the_items_by_any_of_their_names(tmp_path: Path) -> None:
+    shards = tmp_path / "items"
+    shards.mkdir()
+    for number in range(2):
+        np.save(shards / f"{number}.npy", np.random.default_rng(number).standard_normal((20, 4)).astype(np.float32))
+    folder, file = unhub.read_vectors(shards), shards / "1.npy"
+    mapped = np.load(file, mmap_mode="r")
+    (tmp_path / "link.npy").hardlink_to(file)
+    before = file.read_bytes()
+    given = [(folder, file), (folder, tmp_path / "link.npy"), (mapped, tmp_path / "link.npy")]
+    given += [(np.asarray(mapped)[5:], file), (unhub.Vectors(np.arange(20), mapped).gather(np.arange(9)), file)]
+    for items, out in given:
+        with pytest.raises(ValueError, match=r"^out is a file of the items"):
+            unhub.augment(items, unhub.fit(items, np.asarray(mapped[:5])), out=out)
+    assert file.read_bytes() == before
+    copied = np.array(mapped)  # which no longer needs the file
+    assert unhub.augment(copied, unhub.fit(copied, copied[:5]), out=file).shape == (20, 5)
 
 
 @pytest.mark.parametrize("form", FORMS)

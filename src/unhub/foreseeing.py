@@ -10,8 +10,9 @@ from unhub.arrays import Kind
 from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.sinkhorn import rows_per_tile
-from unhub.compute.workers import Resources, Workers, thread_count
+from unhub.compute.workers import Resources, Workers, thread_count, written_bytes
 from unhub.data.bank import Bank, vector_bank
+from unhub.data.fingerprint import inspect
 from unhub.data.similarity import Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
@@ -59,7 +60,7 @@ def foresee(
     error: float | None = None,
     resources: Resources | None = None,
 ) -> Forecast:
-    """Return what `fit` will take with the same arguments; a small pass is timed, and nothing is fitted or checked."""
+    """Return what `fit` will take with the same arguments; a small pass is timed and its rows checked."""
     check_similarity(similarity)
     workers = (resources or Resources()).workers()
     named = parse(method)
@@ -101,7 +102,10 @@ def _pass_seconds(bank: Bank, workers: Workers) -> float:
     pairs = bank.queries
     if not isinstance(pairs, Dot):
         return 0.0
-    some = Dot(_first(pairs.query_vectors, TIMED_QUERIES), _first(pairs.item_vectors, TIMED_ITEMS * 2), pairs.kind)
+    queries, items = _first(pairs.query_vectors, TIMED_QUERIES), _first(pairs.item_vectors, TIMED_ITEMS * 2)
+    for name, vectors in {"bank": queries, "items": items}.items():
+        inspect(vectors, name, pairs.kind)
+    some = Dot(queries, items, pairs.kind)
     took = 0.0
     for _ in range(2):
         began = time.perf_counter()
@@ -132,11 +136,12 @@ def _cheaper(method: Method, bank: Bank, will: Foreseen, error: float | None, wo
     """Return what would make the fit cheaper, the most effective first."""
     found = []
     if will.kept in ("recomputed", "sparse"):
-        needed = 2 * bank.items * bank.size
-        fits = workers.memory // (2 * bank.items)
-        found.append(f"memory for K, {needed / 1e9:.1f} GB in 16 bits: 1 multiply instead of {will.passes:.1f}")
-        if fits:
-            found.append(f"a bank of at most {fits:,} queries, whose K fits into {workers.memory / 1e9:.1f} GB")
+        for needed, passes in will.cheaper:
+            count = f"{passes:.3g} {'multiply' if passes == 1 else 'multiplies'}"
+            found.append(f"memory={written_bytes(needed)!r} for K: {count} instead of {will.passes:.3g}")
+        if 0 < will.bank_that_fits < bank.size:
+            fits = f"whose K fits into {written_bytes(workers.memory)}"
+            found.append(f"a bank of at most {will.bank_that_fits:,} queries, {fits}")
     elif error is None and will.passes > 0 and method.estimable():
         found.append(f"an error, for example {USUAL_ERROR}: as few pairs as keep h within it")
     if workers.threads < thread_count(None):

@@ -23,7 +23,7 @@ from unhub.arrays import Float32, Float64, Ids, Kind, rows_per_block, spans, uni
 from unhub.atomic import replacing
 from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.fingerprint import inspect
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors, reads_from
 from unhub.errors import ArgumentError, unknown
 from unhub.matching import locate, prepare_queries, vector_similarity
 
@@ -138,10 +138,11 @@ class Layout:
         self._check_similarity(similarity, vectors.dimensions, "correction")
         if out is None:
             return self._fill(np.empty((len(vectors), self.width), np.float32), vectors, bias, similarity)
-        if Path(out).suffix != ".npy":
-            raise ArgumentError("out", f"must be a .npy file, got {os.fspath(out)!r}")
-        if isinstance(vectors.rows, np.memmap) and str(vectors.rows.filename) == os.path.realpath(out):
-            raise ArgumentError("out", f"is the file of the items, {os.fspath(out)!r}", "name another")
+        given: object = os.fspath(out) if hasattr(out, "__fspath__") else out
+        if not isinstance(given, str) or Path(given).suffix != ".npy":
+            raise ArgumentError("out", f"must be a .npy file, got {given!r}")
+        if reads_from(vectors.rows, Path(out)):
+            raise ArgumentError("out", f"is a file of the items, {given!r}", "name another")
         with replacing(out) as new:
             mapped = np.lib.format.open_memmap(new, "w+", np.float32, (len(vectors), self.width))
             self._fill(mapped, vectors, bias, similarity)

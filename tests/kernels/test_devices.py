@@ -275,13 +275,39 @@ def test_a_row_has_the_same_hash_on_a_device(seed: int, count: int, dimensions: 
         (torch.ones(3, 2).to_sparse(), "items is a tensor of layout torch.sparse_coo"),
         (torch.ones(3, 2, device="meta"), "items is a tensor on the device 'meta'"),
         (torch.ones(3), "items must be a matrix"),
+        (torch.ones(3, 2).to(torch.float8_e4m3fn), "items must hold real numbers .* got torch.float8_e4m3fn"),
     ],
 )
 @pytest.mark.parametrize("there", [False, True])
 def test_a_bad_tensor_is_one_clear_line(tensor: torch.Tensor, problem: str, there: bool) -> None:
-    strided = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_complex()
+    strided = tensor.layout == torch.strided and tensor.device.type == "cpu" and tensor.dtype == torch.float32
     with pytest.raises(ArgumentError, match=problem) as raised:
         unhub.fit(TensorRows(tensor) if there and strided else tensor, rows(5, 0, 2))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+def test_rows_of_several_lengths_are_one_clear_line() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    with pytest.raises(ArgumentError, match=r"^items is a nested tensor, whose rows differ in length"):
+        unhub.fit(nested, rows(5, 0, 2))
+
+
+class Elsewhere(Exported):
+    """An array on a device that torch was not built for."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise AssertionError("Torch not compiled with CUDA enabled\nand more")
+
+    def __dlpack_device__(self) -> Any:
+        return 2, 0
+
+
+def test_an_array_on_a_device_that_torch_lacks_is_one_clear_line() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"^items is of type Elsewhere, which .* \(Torch not compiled .*\); copy it"
+    ) as raised:
+        unhub.fit(Elsewhere(torch.ones(3, 2)), rows(5, 0, 2))
     assert "\n" not in str(raised.value)
 
 

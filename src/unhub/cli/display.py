@@ -119,6 +119,8 @@ def wrapped(row: Sequence[str], widths: Mapping[int, int]) -> list[list[str]]:
 
 def facts(manifest: Manifest) -> list[tuple[str, str]]:
     """Return what a saved correction is and what its fit cost, as (name, value) for people."""
+    from unhub.compute.workers import written_bytes
+
     cost = manifest["cost"]
     dimensions = "" if manifest["dimensions"] is None else f", {manifest['dimensions']} dimensions"
     rows = [
@@ -127,7 +129,10 @@ def facts(manifest: Manifest) -> list[tuple[str, str]]:
         ("items", f"{_set(manifest['items'])}, ids {manifest['ids']}"),
         ("bank", _set(manifest["bank"])),
         ("bank items", _set(manifest["bank_items"])),
-        ("cost", f"{_passes(cost['passes'])}, {cost['seconds']:.2f} s, {_size(cost['peak_memory'])} peak memory"),
+        (
+            "cost",
+            f"{_passes(cost['passes'])}, {cost['seconds']:.2f} s, {written_bytes(cost['peak_memory'])} peak memory",
+        ),
         ("kernel", cost["kernel"]),
         ("kept", KEPT.get(cost["kept"], cost["kept"])),
         ("iterations", f"{cost['iterations']}" if cost["iterations"] else ""),
@@ -143,6 +148,8 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
     if as_json:
         echo_json(dataclasses.asdict(forecast))
         return
+    from unhub.compute.workers import written_bytes
+
     at_most = "at most about " if forecast.most else ""
     again = "nothing: the matrix is computed again for each iteration"
     rows = [
@@ -150,7 +157,7 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
         ("pairs", f"{at_most}{forecast.pairs:,} of {forecast.items:,} items and {forecast.bank:,} bank queries"),
         ("passes", f"{at_most}{_passes(forecast.passes)}"),
         ("time", f"{at_most}{forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
-        ("memory", f"{_size(forecast.memory)} beside the vectors"),
+        ("memory", f"{written_bytes(forecast.memory)} beside the vectors"),
         ("kept", again if forecast.kept == "recomputed" else KEPT.get(forecast.kept) or "nothing"),
         *(("cheaper", one) for one in forecast.cheaper),
     ]
@@ -207,11 +214,3 @@ def _estimated(pairs: int | None, error: float | None, how: str) -> str:
 def _errors(row: float | None, column: float | None) -> str:
     sides = {"queries": row, "items": column}
     return ", ".join(f"{side} {error:.2g}" for side, error in sides.items() if error is not None)
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.2f} GB"

@@ -96,6 +96,11 @@ class Schedule:
     tolerance: float | None = None
     keep: str = "auto"
 
+    @property
+    def reach(self) -> float:
+        """How much the rounding of K adds up in h."""
+        return self.tau * math.sqrt(self.iterations)
+
 
 def balance(
     similarity: Similarity,
@@ -128,7 +133,7 @@ def balancing(
     """Return the balancing of these rows, with K kept as there is room for it; only a part of it where that will do."""
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
-    reach = math.inf if flat else tau * math.sqrt(schedule.iterations)
+    reach = math.inf if flat else schedule.reach
     kept_as = _choose(schedule, (rows.count, similarity.shape[1]), reach, workers.memory)
     if kept_as == "sparse" and (flat or rows.held is not None or not in_part):
         kept_as = "recomputed"  # flat and held rows need few iterations
@@ -145,7 +150,7 @@ def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, 
     """Return how K will be kept, how many multiplies that takes, and how many bytes, if scores are not all near 0."""
     m, n = shape
     whole = 4 * m * n
-    kept_as = _choose(schedule, shape, schedule.tau * math.sqrt(schedule.iterations), memory)
+    kept_as = _choose(schedule, shape, schedule.reach, memory)
     last = 1 / SAMPLE_ONE_IN if m >= SAMPLED_FROM_ROWS else 1.0  # to measure the remaining error
     if kept_as == "sparse":  # at most: fewer passes may be enough
         most = MOST_PASSES if schedule.tolerance is None else schedule.iterations
@@ -153,6 +158,32 @@ def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, 
         return kept_as, most + 1 / PILOT_ONE_IN + 1 / _measured_one_in(m), part
     passes = schedule.iterations + last if kept_as == "recomputed" else 1.0
     return kept_as, passes, {"fp32": whole, "16-bit": whole // 2}.get(kept_as, 0)
+
+
+def cheaper_ways(shape: Span, schedule: Schedule, memory: int) -> list[tuple[int, float]]:
+    """Return the least memory for each way to keep K that takes fewer multiplies than now, with these, fewest first."""
+    now = foreseen(shape, schedule, memory)[1]
+    found: list[tuple[int, float]] = []
+    for needed in (_entry_bytes(schedule) * math.prod(shape), _part_bytes(shape)):
+        passes = foreseen(shape, schedule, needed)[1]
+        if needed > memory and passes < now and passes not in [fewer for _, fewer in found]:
+            found.append((needed, passes))
+    return found
+
+
+def bank_that_fits(columns: int, schedule: Schedule, memory: int) -> int:
+    """Return the most rows of so many columns that are kept whole in this memory."""
+    return memory // (_entry_bytes(schedule) * columns)
+
+
+def _entry_bytes(schedule: Schedule) -> int:
+    """Return the least bytes of an entry of a K that is kept whole."""
+    return 2 if schedule.reach <= MOST_SHORT_REACH else 4
+
+
+def _part_bytes(shape: Span) -> int:
+    """Return the least memory in which a part of K is kept."""
+    return math.ceil(ENTRY_BYTES * FEWEST_KEPT * max(shape) / MEMORY_SHARE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -524,8 +555,7 @@ def _choose(schedule: Schedule, shape: Span, reach: float, memory: int) -> str:
         return "16-bit"
     if whole <= memory:
         return "fp32"
-    room = MEMORY_SHARE * memory >= ENTRY_BYTES * FEWEST_KEPT * max(shape)
-    return "sparse" if room and schedule.iterations >= FEWEST_ITERATIONS else "recomputed"
+    return "sparse" if memory >= _part_bytes(shape) and schedule.iterations >= FEWEST_ITERATIONS else "recomputed"
 
 
 def _measured_one_in(m: int) -> int:

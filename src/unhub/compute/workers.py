@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import itertools
+import math
 import os
 import re
 import threading
@@ -365,6 +366,15 @@ def byte_count(memory: int | str) -> int:
     if not match or float(match[1]) <= 0:
         raise ArgumentError("memory", f"must be a number of bytes or a text such as '2GB', got {memory!r}")
     return int(float(match[1]) * UNIT_BYTES[match[2] or ""])
+
+
+def written_bytes(count: float) -> str:
+    """Return a number of bytes as people write it, rounded up: `memory` of at least a kilobyte may be given so."""
+    for name in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{math.ceil(count)} {name}"
+        count /= 1000
+    return f"{math.ceil(count * 100) / 100:.2f} GB"
 
 
 def available_memory() -> int:

@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from unhub.errors import ArgumentError, optional
 
+# Of torch: the types whose numbers are read as they are. Of those below 16 bits, torch itself can do little.
+KNOWN_TYPES = ("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
 HOST_DEVICE = 1  # DLPack's number of the processor's memory
 
 
@@ -60,15 +62,24 @@ def as_host(value: object, name: str) -> object:
         except (BufferError, RuntimeError, TypeError):  # a type that DLPack or numpy does not have, such as bfloat16
             if hasattr(value, "__array__"):
                 return value
-    torch = optional("torch", "train", f"{name}, a {type(value).__name__} that numpy cannot read,")
-    return _of_torch(torch, torch.from_dlpack(value), name)
+    kind = type(value).__name__
+    torch = optional("torch", "train", f"{name}, a {kind} that numpy cannot read,")
+    try:
+        tensor = torch.from_dlpack(value)
+    except (AssertionError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        why = str(error).strip().partition("\n")[0]
+        problem = f"is of type {kind}, which torch cannot read where it is ({why})"
+        raise ArgumentError(name, problem, "copy it to the processor, for example with numpy.asarray") from None
+    return _of_torch(torch, tensor, name)
 
 
 def _of_torch(torch: Any, tensor: Any, name: str) -> object:
+    if tensor.is_nested:
+        raise ArgumentError(name, "is a nested tensor, whose rows differ in length", "give rows of one length")
     if tensor.layout != torch.strided:
         raise ArgumentError(name, f"is a tensor of layout {tensor.layout}", "make it dense with to_dense()")
     tensor = tensor.detach()
-    if tensor.is_complex() or tensor.dtype == torch.bool:
+    if tensor.dtype not in {getattr(torch, known) for known in KNOWN_TYPES}:
         raise ArgumentError(name, f"must hold real numbers (float16, float32 or float64), got {tensor.dtype}")
     if tensor.device.type == "meta":
         raise ArgumentError(name, "is a tensor on the device 'meta', which holds no numbers", "load it first")

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -124,6 +125,19 @@ def at_hand(rows: Rows) -> bool:
     if isinstance(rows, Stacked):
         return all(map(at_hand, rows.parts))
     return isinstance(rows, np.ndarray | TensorRows) or getattr(rows, "is_mapped", False)
+
+
+def reads_from(rows: Rows, path: Path) -> bool:
+    """Return whether rows are read from a file while they are used: one that is mapped, under any of its names."""
+    if isinstance(rows, Gathered):
+        return reads_from(rows.rows, path)
+    if isinstance(rows, Stacked):
+        return any(reads_from(part, path) for part in rows.parts)
+    base: object = rows
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    file = base.filename if isinstance(base, np.memmap) else getattr(base, "path", None)
+    return file is not None and path.exists() and Path(file).exists() and path.samefile(file)
 
 
 def with_others(rows: Rows, places: NDArray[np.int64], others: Rows) -> Rows:

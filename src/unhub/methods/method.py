@@ -52,12 +52,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a fit will take: multiplies of the whole matrix, what is kept, its bytes, and sweeps over it."""
+    """What a fit will take: multiplies of the whole matrix, what is kept, its bytes, and sweeps over it.
+
+    cheaper: with how much memory, in bytes, it would take how many multiplies instead, the fewest first.
+    bank_that_fits: the most bank queries with which what is kept would be whole.
+    """
 
     passes: float
     kept: str = "nothing"
     kept_bytes: int = 0
     sweeps: int = 0
+    cheaper: tuple[tuple[int, float], ...] = ()
+    bank_that_fits: int = 0
 
 
 class ItemByItem(Protocol):

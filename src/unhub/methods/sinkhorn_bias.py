@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float64
-from unhub.compute.sinkhorn import KEEPS, Held, Schedule, Solution, column_potentials, foreseen
+from unhub.compute.sinkhorn import (
+    KEEPS,
+    Held,
+    Schedule,
+    Solution,
+    bank_that_fits,
+    cheaper_ways,
+    column_potentials,
+    foreseen,
+)
 from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.data.bank import Bank
@@ -91,7 +100,9 @@ class Balanced(Method):
         shape, schedule = self.columns(bank).shape, self.schedule
         kept, passes, kept_bytes = foreseen(shape, schedule, memory)
         wider = shape[1] / bank.items
-        return Foreseen(passes * wider, kept, kept_bytes, schedule.iterations if kept in ("fp32", "16-bit") else 0)
+        sweeps = schedule.iterations if kept in ("fp32", "16-bit") else 0
+        ways = tuple((needed, fewer * wider) for needed, fewer in cheaper_ways(shape, schedule, memory))
+        return Foreseen(passes * wider, kept, kept_bytes, sweeps, ways, bank_that_fits(shape[1], schedule, memory))
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""
