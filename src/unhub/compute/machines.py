@@ -211,7 +211,8 @@ class Cluster:
         except BaseException:
             for reference in pending:
                 with suppress(Exception):  # a worker that is gone has nothing to cancel
-                    self._ray.cancel(reference, force=True)
+                    # Jobs are asked to stop, and not killed: Ray may abort this process if one of them ends meanwhile.
+                    self._ray.cancel(reference, force=False)
             self._settle(pending)
             raise
 
