@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 import typer
 
+import unhub
+from tests.bench.tiny_sets import PARTS, part_of, tiny, write_vectors
+from tests.command import succeed
 from unhub.bench.published import CITED, published
 from unhub.cli.commands import app
 from unhub.evaluation.measures import parse_measures
@@ -17,6 +21,7 @@ from unhub.methods import parse
 pytestmark = pytest.mark.once
 
 PAGE = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
+LETTERED = re.findall(r"^\| ([A-Z]) \| `(unhub [^`]+)`", PAGE, re.MULTILINE)
 
 
 def numbers(last: int, appendix: int = 0) -> list[str]:
@@ -86,8 +91,7 @@ def test_the_options_of_every_command_exist() -> None:
 
 
 def test_every_option_of_a_figure_is_one_of_its_command() -> None:
-    lines = re.findall(r"^\| ([A-Z]) \| `(unhub [^`]+)`", PAGE, re.MULTILINE)
-    by_letter = {letter: shlex.split(command)[1:] for letter, command in lines}
+    by_letter = {letter: shlex.split(command)[1:] for letter, command in LETTERED}
     tried = 0
     for paper in CITED:
         for _, then in listed(paper, "figure").values():
@@ -119,3 +123,48 @@ def parsed(words: list[str]) -> None:
         command, rest = command.get_command(None, rest[0]), rest[1:]
     command.make_context("unhub", [*rest])
     check_values(words)
+
+
+def files_of() -> dict[str, str]:
+    """Return the files that the names in capitals stand for, as the page lists them."""
+    lines = PAGE.split("\n| name | file |\n")[1].split("\n\n")[0].splitlines()[1:]
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    return {
+        name: file
+        for names, files in rows
+        for name, file in zip(names.split(", "), re.findall(r"`([^`]+)`", files), strict=True)
+    }
+
+
+def write_files(folder: Path) -> dict[str, str]:
+    """Write what `unhub bench files` writes of a tiny data set and the bank of another, by the names of the page."""
+    ready = write_vectors(folder / "mine", tiny())
+    (ready / "coco").mkdir()
+    for side in ("queries", "items"):
+        (ready / "coco" / f"train-{side}.npy").write_bytes((ready / f"val-{side}.npy").read_bytes())
+    coco = replace(tiny(), name="coco", parts={"train": part_of("coco", 20)})
+    made = unhub.bench_files(tiny(), folder / "work", embeddings=ready, banks_from=[coco])
+    return {name: str(made.folder / file) for name, file in files_of().items()}
+
+
+def filled(words: list[str], files: dict[str, str]) -> list[str]:
+    """Return a command with the files in place of the names in capitals."""
+    split = [word.rpartition("=") for word in words]
+    return [f"{before}{equals}{files.get(last, last)}" for before, equals, last in split]
+
+
+def test_the_commands_of_the_figures_run_on_the_files_that_are_written(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    by_letter = {letter: shlex.split(text)[1:] for letter, text in LETTERED}
+    others = [words for words in commands() if words[:2] in (["multi", "train"], ["multi", "encode"])]
+    assert len(by_letter) > 8 and len(others) == 2
+    for words in (*by_letter.values(), *others):
+        quick = ["--epochs", "1", "--dimensions", "8"] if words[:2] == ["multi", "train"] else []
+        succeed(tmp_path, *filled(words, files), *quick)
+        assert [one for word in words if (one := tmp_path / word).suffix and one.stat().st_size] or "-o" not in words
+    added = next(then for number, (_, then) in listed("dbsn", "figure").items() if number == "7")
+    more = shlex.split(re.findall(r"`(--method[^`]+)`", added)[0])
+    bank_items = filled(more, files)[more.index("--bank-items") + 1]
+    pictures = {f"train picture {number}" for number in range(PARTS["train"])}
+    assert {*map(str, unhub.read_vectors(bank_items).ids)} == pictures
+    succeed(tmp_path, *filled([*by_letter["S"], *more], files), "--overwrite")
