@@ -24,7 +24,7 @@ from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
 from unhub.bench.result_file import CaseKey, ResultFile, read_results
 from unhub.bench.sources.ready_vectors import ReadyVectors
-from unhub.datasets.dataset import Part, Protocol, Side
+from unhub.datasets.dataset import DataSet, Part, Protocol, Side
 from unhub.errors import ArgumentError
 from unhub.methods import METHODS, parse
 
@@ -444,6 +444,60 @@ def test_images_that_ask_for_images_leave_themselves_out(tmp_path: Path) -> None
     assert relevance is not None
     by_hand = unhub.evaluate(items, items, relevance, (), ["R@1", "mAP@R"], exclude="self", threads=1)
     assert case(found, "i2i", "raw", "")["values"]["mAP@R"] == by_hand.rows[0].values["mAP@R"].to_dict()
+
+
+def looks(counts: dict[str, int], classes: dict[str, int]) -> DataSet:
+    """Return images that ask for images, so many of each part in so many classes."""
+    parts = {}
+    for part, count in counts.items():
+        ids = np.array([f"{part} {number}" for number in range(count)])
+        side = Side("image", ids, paths=(None,) * count)
+        pairs = [(one, other) for place, one in enumerate(ids) for other in ids[place % classes[part] :: classes[part]]]
+        parts[part] = Part(side, side, unhub.Relevance(*zip(*pairs, strict=True)))
+    protocol = Protocol("image-image", ("i2i",), ("R@1",), leave_out_itself=True)
+    return tiny(parts=parts, banks=parts, protocol=protocol)
+
+
+def write_looks(folder: Path, data: DataSet) -> Path:
+    folder.mkdir()
+    for part, held in data.parts.items():
+        np.save(folder / f"{part}-items.npy", np.random.default_rng(0).normal(size=(len(held.items), 8)))
+    return folder
+
+
+def test_images_of_train_without_a_second_of_their_class_choose_nothing_and_it_is_said(tmp_path: Path) -> None:
+    data = looks({"train": 6, "test": 20}, {"train": 6, "test": 5})
+    found = run(tmp_path, write_looks(tmp_path / "ready", data), data=data, methods="is", banks="train")
+    assert case(found, "i2i", "is")["choice"] is None
+    assert any(note.startswith("Nothing to choose settings on with the bank train") for note in found.notes)
+
+
+def test_test_images_without_an_answer_are_said(tmp_path: Path) -> None:
+    data = looks({"test": 4}, {"test": 4})
+    ready = write_looks(tmp_path / "ready", data)
+    with pytest.raises(ArgumentError, match="data has 4 queries and 4 items of test that could be used, and no query"):
+        run(tmp_path, ready, data=data, methods="cent", banks="test")
+
+
+def test_images_are_not_several_captions_of_one_query(tmp_path: Path) -> None:
+    data = looks({"test": 20}, {"test": 5})
+    ready = write_looks(tmp_path / "ready", data)
+    found = run(tmp_path, ready, data=data, paper="mqvr", methods="all", banks=None)
+    assert [one["method"] for one in found.cases] == ["raw"]
+    assert "Several captions as one query were left out: image-image has no captions." in found.notes
+
+
+def test_a_chosen_k_is_cut_to_a_bank_that_is_smaller_than_the_one_that_chose(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    few = data.parts["test"].queries.some(data.parts["test"].queries.ids[:3])
+    ready = tmp_path / "ready"
+    shutil.copytree(vectors, ready)
+    np.save(ready / "test-queries.npy", np.load(ready / "test-queries.npy")[:3])
+    parts = {**data.parts, "test": Part(data.parts["test"].items, few, data.parts["test"].relevance)}
+    found = run(tmp_path, ready, data=replace(data, parts=parts), methods="csls,nnn", banks="test", directions="t2i")
+    chosen = {method: case(found, "t2i", method, "test") for method in ("csls", "nnn")}
+    assert parse(chosen["nnn"]["choice"]["spec"]).values["k"] == 4
+    assert [parse(one["spec"]).values["k"] for one in chosen.values()] == [3, 3]
 
 
 def test_a_matrix_gives_the_figures_of_the_vectors_it_was_made_of(tmp_path: Path, vectors: Path) -> None:

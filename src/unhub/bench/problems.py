@@ -43,6 +43,15 @@ class BenchProblem:
             return self.queries.shape if isinstance(self.queries, Dense) else (0, 0)
         return len(self.queries), len(self.items)
 
+    @property
+    def is_answerable(self) -> bool:
+        """Whether any query has an answer among the items, other than itself where it is left out."""
+        if isinstance(self.queries, Dense) or self.items is None:
+            return True
+        asked, there = {*self.queries.ids.tolist()}, {*self.items.ids.tolist()}
+        pairs = zip(self.relevance.query_ids, self.relevance.item_ids, strict=True)  # the first is usually enough
+        return any(one in asked and other in there and not (self.exclude and one == other) for one, other in pairs)
+
     def turned(self) -> BenchProblem:
         """Return the problem of the other direction: what was searched asks; only vectors can be turned."""
         if isinstance(self.queries, Dense) or self.items is None:
@@ -113,7 +122,11 @@ class BenchData:
         forward = self._forward(direction)
         relevance = held.relevance if forward else held.relevance.reversed()
         groups = tuple(self.data.groups.values()) if forward else ()
-        return BenchProblem(items, queries, relevance, exclusion_of(held), groups)
+        problem = BenchProblem(items, queries, relevance, exclusion_of(held), groups)
+        if part == TEST and not problem.is_answerable:
+            seen = f"has {len(queries):,} queries and {len(items):,} items of test that could be used"
+            raise ArgumentError("data", f"{seen}, and no query has its answer among them", "fetch more of its files")
+        return problem
 
     def bank(self, choice: BankChoice, direction: str, problem: BenchProblem, seed: int) -> BenchBank:
         """Return a bank; one of the queries at hand has no bank items, nor has one whose items have no vectors."""
@@ -132,7 +145,8 @@ class BenchData:
         """
         if on == VALIDATION and choice.part != VALIDATION and self._can_ask(VALIDATION):
             problem = self.problem(direction, VALIDATION)
-            return Choosing(problem, self.bank(choice, direction, problem, seed), VALIDATION)
+            if problem.is_answerable:
+                return Choosing(problem, self.bank(choice, direction, problem, seed), VALIDATION)
         if not self._can_ask(TRAINING):
             return None
         first = self.data.protocol.directions[0]
@@ -239,7 +253,7 @@ def split(whole: BenchProblem, count: int, seed: int, side: Which) -> tuple[Benc
     """Return a problem of at most `count` random items with the queries that they answer, and the rest as a bank.
 
     side: "queries" draws queries instead, which search all items; the rest is then the other queries with all items.
-    The problem is None if there is too little to leave a bank.
+    The problem is None if there is too little to leave a bank, or if no query of the part has an answer in it.
     """
     items, queries = whole.items, whole.queries
     if items is None or isinstance(queries, Dense):
@@ -264,6 +278,8 @@ def split(whole: BenchProblem, count: int, seed: int, side: Which) -> tuple[Benc
     problem = replace(
         whole, items=items.gather(np.flatnonzero(searched)), queries=queries.gather(np.flatnonzero(asking))
     )
+    if not problem.is_answerable:
+        return None, BenchBank(queries)
     return problem, BenchBank(queries.gather(np.flatnonzero(~asking)), items.gather(np.flatnonzero(left)))
 
 

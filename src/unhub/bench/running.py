@@ -34,8 +34,10 @@ from unhub.evaluation.inputs import RAW
 from unhub.fitting import fit
 from unhub.methods import METHODS, parse
 from unhub.multi.evaluate_sets import evaluate_sets
+from unhub.tuning.grid import within
 
 MOST_PLANNED_PAIRS = 10_000_000  # queries times items, above which the methods that solve a whole batch are left out
+OF_TEXTS = "text-"  # how tasks begin in which texts ask
 COMBINATIONS = ("sa", "ra", "mf", "ts-wf")  # of several captions, untrained
 
 
@@ -170,7 +172,8 @@ class Running:
             began = time.perf_counter()
             setting = chosen.get(method)
             spec = settings_of(method, self.settings.protocol.grids, None, bank.size)[0].spec
-            spec = spec if setting is None else setting.spec
+            # The bank that chose may have been larger, such as the queries of validation for those of test.
+            spec = spec if setting is None else within(parse(setting.spec), bank.size).spec
             look = steps.next()
             fitted = self._fit(problem, bank, spec, look)
             about = {
@@ -269,6 +272,10 @@ class Running:
         """Measure several captions as one query, where the protocol does."""
         sizes = self.settings.protocol.sets
         if not sizes or problem.items is None or isinstance(problem.queries, Dense):
+            return
+        task = self.source.data.protocol.task
+        if not task.startswith(OF_TEXTS):
+            self._left_out.append(f"Several captions as one query were left out: {task} has no captions.")
             return
         truth = problem.relevance.against(problem.queries.ids, problem.items.ids)
         most = int(np.bincount(truth.positions).max())  # captions of one item
