@@ -664,6 +664,12 @@ def test_vectors_that_are_missing_or_of_other_things_are_said(tmp_path: Path, ve
     empty.mkdir()
     with pytest.raises(ArgumentError, match="has no test-items"):
         run(tmp_path, empty)
+    (empty / "train-queries.pkl").write_bytes(b"")
+    with pytest.raises(
+        ValueError, match=r"train-queries\.pkl: holds pickled objects, .* save the array by numpy\.save"
+    ):
+        run(tmp_path, empty, banks=None)
+    (empty / "train-queries.pkl").unlink()
     np.save(empty / "test-items.npy", np.ones((3, 8), np.float32))
     np.save(empty / "test-queries.npy", np.ones((40, 8), np.float32))
     with pytest.raises(ArgumentError, match="3 rows without ids, test has 20 items"):

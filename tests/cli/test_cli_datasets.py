@@ -61,6 +61,16 @@ def test_a_missing_image_ends_with_1(tmp_path: Path) -> None:
     assert max(map(len, done.stdout.split("\n\n")[0].splitlines())) <= 80
 
 
+def test_an_empty_image_is_counted_and_named(tmp_path: Path) -> None:
+    official_visogender(tmp_path)
+    (tmp_path / "images" / "OO_7.jpg").write_bytes(b"")
+    done = here(tmp_path, "datasets", "check", "visogender", "--data", ".")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "none of 230" in done.stdout and "test: 1 of 230 files are empty, for example OO_7" in done.stdout
+    (part,) = datasets.check("visogender", tmp_path).parts
+    assert (part.missing, part.empty) == (0, 1)
+
+
 def test_missing_annotations_end_with_1_and_say_what_to_fetch(tmp_path: Path) -> None:
     done = here(tmp_path, "datasets", "check", "msrvtt", "--data", ".", "--split", "full")
     assert (done.returncode, done.stderr) == (3, "")

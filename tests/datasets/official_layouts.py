@@ -1,4 +1,4 @@
-"""Tiny folders in the layouts in which the data sets are published, with empty media files."""
+"""Tiny folders in the layouts in which the data sets are published, with media files that hold nothing to see."""
 
 import csv
 import json
@@ -13,10 +13,10 @@ CLASSES = ("n01440764", "n01443537", "n01484850")
 
 
 def touch(folder: Path, names: Iterable[str]) -> None:
-    """Write empty files."""
+    """Write files of one byte."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
+        (folder / name).write_bytes(b".")
 
 
 def write_json(path: Path, value: object) -> None:

@@ -64,7 +64,7 @@ def test_half_a_download_is_said_and_never_a_traceback(tmp_path: Path, name: str
 def test_a_damaged_file_ends_in_words(tmp_path: Path, name: str) -> None:
     random = Random(name)
     WRITERS[name](tmp_path)
-    for path in [one for one in tmp_path.rglob("*") if one.is_file() and one.stat().st_size]:
+    for path in [one for one in tmp_path.rglob("*") if one.is_file() and one.stat().st_size > 1]:
         whole = path.read_bytes()
         for _ in range(8):
             damaged = bytearray(whole)
@@ -93,7 +93,7 @@ def test_json_of_another_form_is_said(tmp_path: Path, name: str, content: object
 def test_captions_without_media_are_counted(tmp_path: Path, name: str) -> None:
     WRITERS[name](tmp_path)
     for path in [*tmp_path.rglob("*")]:
-        if path.is_file() and path.stat().st_size == 0:
+        if path.is_file() and path.stat().st_size == 1:  # as `touch` writes them
             path.unlink()
     data = datasets.load(name, tmp_path)
     sides = (data.items,) if data.queries.kind == "text" else (data.items, data.queries)

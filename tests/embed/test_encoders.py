@@ -14,6 +14,7 @@ import unhub
 from tests import media, tiny_encoders
 from tests.embed.test_embed import CLOSE, TEXTS, rows_of, unit_of
 from tests.tiny_encoders import Toy
+from unhub.embed.hub import loading
 
 pytestmark = pytest.mark.once
 
@@ -178,15 +179,17 @@ def test_a_model_of_sentence_transformers_embeds_texts_as_the_library_does(tmp_p
 
 
 def test_a_torchvision_that_does_not_fit_torch_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "open_clip").mkdir()
     broken = 'raise RuntimeError("operator torchvision::nms does not exist")'
-    (tmp_path / "open_clip" / "__init__.py").write_text(broken)
+    for library, content in (("torchvision", broken), ("open_clip", "import torchvision")):
+        (tmp_path / library).mkdir()
+        (tmp_path / library / "__init__.py").write_text(content)
+        monkeypatch.delitem(sys.modules, library, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "open_clip", raising=False)
-    with pytest.raises(
-        ImportError, match=r"\(operator torchvision::nms does not exist\); install torchvision from the"
-    ):
+    said = r"torchvision does not fit .* \(operator torchvision::nms does not exist\); install torchvision from the"
+    with pytest.raises(ImportError, match=f"open_clip cannot be imported: {said}"):
         unhub.load_encoder("open_clip:ViT-B-32/laion2b_s34b_b79k", device="cpu")
+    with pytest.raises(ImportError, match=f"'clip' cannot be loaded: {said}"), loading("clip"):
+        raise ModuleNotFoundError("Could not import module 'CLIPModel'.")  # as transformers words it
 
 
 @pytest.mark.skipif(util.find_spec("open_clip") is None, reason="open_clip is not installed: the extra openclip has it")

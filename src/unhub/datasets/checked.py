@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from unhub.datasets.dataset import Part
 from unhub.datasets.described import Download
 from unhub.datasets.loading import find, loaded, media_sides, split_of
 from unhub.datasets.scanned import Scanned
@@ -25,8 +27,8 @@ class CheckedFile:
 class CheckedPart:
     """A part: what its files hold, what the official split holds, and how many media files are there.
 
-    official: items and queries; None where the papers do not say. media, missing: files that are named, and those of
-    them that are not there.
+    official: items and queries; None where the papers do not say. media, missing, empty: files that are named, those of
+    them that are not there, and those without content, as a download that broke off leaves them.
     """
 
     name: str
@@ -35,6 +37,7 @@ class CheckedPart:
     official: tuple[int, int] | None
     media: int
     missing: int
+    empty: int
 
     @property
     def as_official(self) -> bool:
@@ -58,7 +61,11 @@ class Checked:
     def complete(self) -> bool:
         """Whether all that a measurement on the test part needs is there, in the official number."""
         test = [part for part in self.parts if part.name.startswith("test")]
-        return bool(test) and not self.problem and all(part.as_official and not part.missing for part in test)
+        return (
+            bool(test)
+            and not self.problem
+            and all(part.as_official and not part.missing and not part.empty for part in test)
+        )
 
 
 def check(name: str, folder: str | os.PathLike[str], split: str | None = None) -> Checked:
@@ -76,12 +83,26 @@ def check(name: str, folder: str | os.PathLike[str], split: str | None = None) -
         data = loaded(known, files, chosen)
     except ArgumentError as error:
         return Checked(name, chosen, verified, wanted, (), (), f"{error.problem}; {error.remedy}")
-    parts = []
+    parts, notes = [], [*data.notes]
     for part, held in data.parts.items():
         sides = media_sides(held)
         media, missing = sum(map(len, sides)), sum(len(side.missing) for side in sides)
-        parts.append(CheckedPart(part, len(held.items), len(held.queries), data.counted.get(part), media, missing))
-    return Checked(name, chosen, verified, wanted, tuple(parts), data.notes)
+        empty = list(_empty(held))
+        counts = (len(held.items), len(held.queries), data.counted.get(part))
+        parts.append(CheckedPart(part, *counts, media, missing, len(empty)))
+        if empty:
+            notes.append(
+                f"{part}: {len(empty):,} of {media:,} files are empty, for example {empty[0]}: fetch them again"
+            )
+    return Checked(name, chosen, verified, wanted, tuple(parts), tuple(notes))
+
+
+def _empty(part: Part) -> Iterator[str]:
+    """Yield the media of a part whose files are empty."""
+    for side in media_sides(part):
+        for one, path in zip(side.ids.tolist(), side.paths or (), strict=True):
+            if path is not None and path.stat().st_size == 0:
+                yield one
 
 
 def _checked(files: Scanned, wanted: Download) -> CheckedFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 from collections.abc import Iterator
@@ -38,7 +39,9 @@ def loading(name: str) -> Iterator[None]:
     hub.setLevel(logging.ERROR)
     try:
         yield
-    except ImportError:
+    except ImportError as error:  # of a library, or by transformers of a model whose libraries do not load
+        if reason := unfit_torchvision():
+            raise ImportError(f"{name!r} cannot be loaded: {reason}") from error
         raise
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ArgumentError("model", f"{name!r} cannot be loaded: {first_line(error)}") from error
@@ -47,6 +50,21 @@ def loading(name: str) -> Iterator[None]:
         told.set_verbosity(before)
         if bars:
             told.enable_progress_bar()
+
+
+def unfit_torchvision() -> str:
+    """Say what to do if torchvision is installed for another build of torch; empty if it is not there or can be used.
+
+    transformers and open_clip import it where it is installed, and then their models cannot be loaded.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except ModuleNotFoundError:
+        return ""
+    except (RuntimeError, ImportError, OSError) as error:
+        fault = f"torchvision does not fit the torch that is installed ({first_line(error)})"
+        return f"{fault}; install torchvision from the index that torch came from"
+    return ""
 
 
 def choose_device(device: str | None) -> str:

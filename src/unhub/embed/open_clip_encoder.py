@@ -9,7 +9,7 @@ import numpy as np
 
 from unhub.arrays import Float32
 from unhub.embed.encoder import Encoder, Kind, Prepared, Settings, check_several, digest_of, unit_or_zero
-from unhub.embed.hub import loading, placing
+from unhub.embed.hub import loading, placing, unfit_torchvision
 from unhub.errors import ArgumentError, optional
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def load_open_clip(name: str, device: str, half: bool) -> Encoder:
     try:
         library = optional("open_clip", "openclip", "embedding with open_clip")
     except RuntimeError as error:  # as of torchvision for a GPU beside torch for a processor
-        reason = "torchvision, which it needs, does not fit the torch that is installed"
-        remedy = "install torchvision from the index that torch came from"
-        raise ImportError(f"open_clip cannot be imported: {reason} ({error}); {remedy}") from error
+        raise ImportError(f"open_clip cannot be imported: {unfit_torchvision() or error}") from error
     architecture, weights = _parts(name)
     with loading(name):
         net, preprocess = library.create_model_from_pretrained(architecture, weights)

@@ -14,6 +14,7 @@ from unhub.data.relevance import places_of
 from unhub.data.vectors import Vectors, as_vectors
 from unhub.datasets.dataset import Side
 from unhub.errors import ArgumentError
+from unhub.files.named_arrays import PICKLES, pickled
 from unhub.files.readers import READERS, name_rows, read_as_held, read_ids, read_rows
 
 IDS_ENDING = "-ids.txt"  # of the file with one id per line, beside a file of vectors that holds none
@@ -71,6 +72,10 @@ class ReadyVectors:
         if len(found) > 1:
             both = " and ".join(path.name for path in found)
             raise ArgumentError("embeddings", f"{self.folder} has {both}", "keep one of them")
+        if not found:
+            for suffix in PICKLES:
+                if (given := self.folder / f"{stem}{suffix}").exists():
+                    raise pickled(given)
         return found[0] if found else None
 
 
