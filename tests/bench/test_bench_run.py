@@ -479,6 +479,18 @@ def test_test_images_without_an_answer_are_said(tmp_path: Path) -> None:
         run(tmp_path, ready, data=data, methods="cent", banks="test")
 
 
+def test_images_that_are_their_own_bank_are_said(tmp_path: Path, vectors: Path) -> None:
+    data = looks({"train": 10, "test": 20}, {"train": 5, "test": 5})
+    ready = write_looks(tmp_path / "ready", data)
+    said = "In the bank test every image meets itself"
+    found = run(tmp_path / "own", ready, data=data, methods="sn:tau=0.01", banks="test")
+    assert any(note.startswith(said) for note in found.notes)
+    assert case(found, "i2i", "sn:tau=0.01", "test")["values"] == case(found, "i2i", "raw", "")["values"]  # as it says
+    for kept, given in ((ready, {"data": data, "banks": "train"}), (vectors, {"banks": "test"})):
+        other = run(tmp_path / kept.name, kept, methods="sn:tau=0.01", **given)
+        assert not any(note.startswith(said) for note in other.notes)
+
+
 def test_images_are_not_several_captions_of_one_query(tmp_path: Path) -> None:
     data = looks({"test": 20}, {"test": 5})
     ready = write_looks(tmp_path / "ready", data)

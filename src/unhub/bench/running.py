@@ -21,7 +21,7 @@ from unhub.bench.case_figures import (
 )
 from unhub.bench.choosing import CHOSEN_BY, ChosenSetting, choose_settings, needs_choice, settings_of
 from unhub.bench.problems import BenchBank, BenchProblem, BenchSource, Choosing
-from unhub.bench.protocols import BankChoice, PaperProtocol, split_of
+from unhub.bench.protocols import OWN_QUERIES, BankChoice, PaperProtocol, split_of
 from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile, interval_of
 from unhub.bench.sources.vector_source import digest_of
 from unhub.compute.progress import Steps
@@ -37,6 +37,10 @@ from unhub.multi.evaluate_sets import evaluate_sets
 from unhub.tuning.grid import within
 
 MOST_PLANNED_PAIRS = 10_000_000  # queries times items, above which the methods that solve a whole batch are left out
+MEETS_ITSELF = (
+    "In the bank test every image meets itself, so a method with a small tau changes little or nothing: its pairs with "
+    "others hardly count."
+)
 OF_TEXTS = "text-"  # how tasks begin in which texts ask
 COMBINATIONS = ("sa", "ra", "mf", "ts-wf")  # of several captions, untrained
 
@@ -129,6 +133,8 @@ class Running:
                 if choice.size is not None and bank.size < choice.size:
                     note = f"The bank {choice.text} is all {bank.size:,} queries of {choice.part} for {direction}."
                     self._left_out.append(note)
+            if problem.exclude is not None and choice.part == OWN_QUERIES:
+                self._left_out.append(MEETS_ITSELF)
             yield choice, seed, bank
 
     def _raw(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
