@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -162,6 +163,10 @@ def test_the_commands_of_the_figures_run_on_the_files_that_are_written(tmp_path:
         quick = ["--epochs", "1", "--dimensions", "8"] if words[:2] == ["multi", "train"] else []
         succeed(tmp_path, *filled(words, files), *quick)
         assert [one for word in words if (one := tmp_path / word).suffix and one.stat().st_size] or "-o" not in words
+    assert '`unhub.load("model.safetensors").combination.weights(sets)`' in PAGE
+    encoded = np.asarray(unhub.read_vectors(tmp_path / "encoded.npz").rows[:6], np.float32)
+    weights = unhub.load(tmp_path / "model.safetensors", "model").combination.weights(encoded.reshape(2, 3, -1))
+    assert weights.shape == (2, 3) and weights.sum(axis=1) == pytest.approx(1)
     added = next(then for number, (_, then) in listed("dbsn", "figure").items() if number == "7")
     more = shlex.split(re.findall(r"`(--method[^`]+)`", added)[0])
     bank_items = filled(more, files)[more.index("--bank-items") + 1]
