@@ -133,7 +133,7 @@ class Running:
                 if choice.size is not None and bank.size < choice.size:
                     note = f"The bank {choice.text} is all {bank.size:,} queries of {choice.part} for {direction}."
                     self._left_out.append(note)
-            if problem.exclude is not None and choice.part == OWN_QUERIES:
+            if self.settings.methods and problem.exclude is not None and choice.part == OWN_QUERIES:
                 self._left_out.append(MEETS_ITSELF)
             yield choice, seed, bank
 
