@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
+import unhub
 from tests.command import fail, succeed, write_inputs
 from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_arrow
 from unhub.files import read_relevance, read_vectors
@@ -107,6 +108,46 @@ def test_columns_are_named_behind_the_file(folder: Path, name: str, written: str
 def test_columns_that_cannot_be_meant_are_one_line(folder: Path, name: str, written: str, words: str) -> None:
     with pytest.raises(ValueError, match=rf"^{folder / name}[^\n]*{words}[^\n]*$"):
         np.asarray(read_vectors(f"{folder / name}{written}").rows)
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "shards/*.parquet"])
+@pytest.mark.parametrize("written", ["vector=clip,weight=number", "weight=number,id=id,vector=clip"])
+def test_weights_are_a_column_that_is_named(folder: Path, name: str, written: str) -> None:
+    found = read_vectors(f"{folder / name}#{written}")
+    assert found.ids.tolist() == NAMES
+    assert found.weights is not None and found.weights.tolist() == NUMBERS
+    assert_array_equal(np.asarray(found.rows), ROWS)
+    assert read_vectors(f"{folder / name}#vector=clip").weights is None
+    with pytest.raises(ValueError, match=r"the column `id` holds string; numbers are required"):
+        read_vectors(f"{folder / name}#vector=clip,weight=id")
+    with pytest.raises(ValueError, match="`no` is required"):
+        read_vectors(f"{folder / name}#vector=clip,weight=no")
+
+
+def test_an_array_of_a_file_may_be_the_weights(tmp_path: Path) -> None:
+    np.savez(tmp_path / "bank.npz", asked=ROWS, count=np.array(NUMBERS))
+    found = read_vectors(f"{tmp_path}/bank.npz#vector=asked,weight=count")
+    assert found.weights is not None and found.weights.tolist() == NUMBERS
+    assert read_vectors(tmp_path / "bank.npz").weights is None
+    np.savez(tmp_path / "zero.npz", asked=ROWS, count=[1, 2, 3, *[0] * 10])
+    with pytest.raises(ValueError, match="weights must be finite and above 0, got 0 for bank query 3"):
+        read_vectors(f"{tmp_path}/zero.npz#vector=asked,weight=count")
+
+
+def test_a_fit_counts_the_weights_of_a_column(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    bank = np.load(tmp_path / "bank.npy").astype(np.float32)
+    counts = np.arange(len(bank)) % 3 + 1
+    pq.write_table(pa.table({"embedding": fixed(bank), "asked": counts}), tmp_path / "bank.parquet")
+    np.save(tmp_path / "repeated.npy", np.repeat(bank, counts, axis=0))
+    given = ["fit", "--items", "items.npy", "--method", "nnn:k=4", "--quiet", "--bank"]
+    succeed(tmp_path, *given, "bank.parquet#weight=asked", "-o", "weighed.unhub")
+    succeed(tmp_path, *given, "repeated.npy", "-o", "repeated.unhub")
+    weighed, repeated = (unhub.load(tmp_path / f"{name}.unhub") for name in ("weighed", "repeated"))
+    assert isinstance(weighed, unhub.Bias) and isinstance(repeated, unhub.Bias)
+    assert_allclose(weighed.bias, repeated.bias, atol=1e-6)
+    told = fail(tmp_path, "fit", "--items", "bank.parquet#weight=asked", "--bank", "bank.npy", "-o", "x.unhub")
+    assert "items and bank may be swapped" in told
 
 
 @pytest.mark.parametrize("name", WRITERS)

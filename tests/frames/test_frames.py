@@ -80,6 +80,22 @@ def test_named_columns_take_precedence() -> None:
     assert_array_equal(np.asarray(found.rows), ROWS)
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "Arrow"])
+def test_weights_are_a_column_that_is_named(make: Callable[[Any], Any]) -> None:
+    lists = make({"id": NAMES, "asked": NUMBERS, "embedding": ROWS.tolist()})
+    for found in (
+        unhub.Vectors.from_frame(lists, weight="asked"),
+        unhub.Vectors.from_frame(make({"asked": NUMBERS, **{str(at): ROWS[:, at] for at in range(4)}}), weight="asked"),
+    ):
+        assert found.weights is not None and found.weights.tolist() == NUMBERS
+        assert_array_equal(np.asarray(found.rows), ROWS)
+    assert as_vectors(lists, "bank").weights is None
+    with pytest.raises(ArgumentError, match=r"the column `id` holds [a-z_]*; numbers are required"):
+        unhub.Vectors.from_frame(lists, weight="id")
+    with pytest.raises(ArgumentError, match="did you mean `asked`"):
+        unhub.Vectors.from_frame(lists, weight="aksed")
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_a_frame_of_numbers_alone_is_a_matrix(make: Callable[[Any], Any]) -> None:
     assert_holds(make(ROWS), list(range(13)))

@@ -203,16 +203,19 @@ class Vectors:
             object.__setattr__(self, "weights", as_weights(self.weights, count))
 
     @classmethod
-    def from_frame(cls, frame: object, *, vector: str | None = None, id: str | None = None) -> Vectors:
+    def from_frame(
+        cls, frame: object, *, vector: str | None = None, id: str | None = None, weight: str | None = None
+    ) -> Vectors:
         """Return the rows and the ids of a table of pandas, polars or Arrow, shared with it where that is possible.
 
         vector: the column of lists of numbers; if it is left out, `embedding`, else the only one of floating numbers.
         id: the column of ids; if it is left out, `id`, else the only one that is named like ids, else the index of
         pandas, else 0, 1, ... If there is no column of lists and all others are of numbers, these are the dimensions.
+        weight: of a bank, the column that says how often each query counts.
         """
         if not is_table(frame):
             raise ArgumentError("frame", f"must be a table of pandas, polars or Arrow, got {type(frame).__name__}")
-        return as_vectors(_of_table(frame, "frame", vector, id), "frame")
+        return as_vectors(_of_table(frame, "frame", vector, id, weight), "frame")
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -385,13 +388,18 @@ def _as_rows(value: object, name: str) -> Rows:
         raise ArgumentError(name, f"is not a matrix: its rows differ in length ({error})") from None
 
 
-def _of_table(table: object, name: str, vector: str | None = None, id_column: str | None = None) -> Vectors | Rows:
-    """Return a table as vectors: a column of lists or columns of numbers, and perhaps ids."""
+def _of_table(
+    table: object, name: str, vector: str | None = None, id_column: str | None = None, weight: str | None = None
+) -> Vectors | Rows:
+    """Return a table as vectors: a column of lists or columns of numbers, and perhaps ids and weights."""
     from unhub.frames.vector_frames import frame_vectors  # here: arrays do not need it
 
-    parts, ids = frame_vectors(table, name, vector, id_column)
+    parts, ids, weights = frame_vectors(table, name, vector, id_column, weight)
     rows = stacked(parts)
-    return rows if ids is None else Vectors(as_ids(ids, rows.shape[0], name), rows)
+    if weights is None and ids is None:
+        return rows
+    count = rows.shape[0]
+    return Vectors(np.arange(count) if ids is None else as_ids(ids, count, name), rows, weights)
 
 
 def _host(value: object, name: str) -> object:

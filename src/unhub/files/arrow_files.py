@@ -19,7 +19,7 @@ from unhub.data.vectors import stacked
 from unhub.errors import optional
 from unhub.files.numpy_files import FoundRows
 from unhub.files.parquet import as_array, intact, label_of, naming
-from unhub.frames.arrow_columns import check_lists, is_float_lists, parts_of
+from unhub.frames.arrow_columns import check_lists, is_float_lists, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ABOUT, STATE, SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
 
 
 def read_arrow(path: Path, named: NamedColumns) -> FoundRows:
-    """Map the column of vectors of a file, and read that of the ids, if there is one."""
+    """Map the column of vectors of a file, and read that of the ids, if there is one, and of the weights, if named."""
     return _read(path, [path], named)
 
 
@@ -79,7 +79,9 @@ def _read(source: Path, files: Sequence[Path], named: NamedColumns) -> FoundRows
                 problem = f"has {found[0].shape[1]} numbers, row 0 of {files[0].name} has {parts[0].shape[1]}"
                 raise WrongColumn(f"row 0 of {label_of(vectors)} {problem}; embed all with one model")
         parts += found
-    return FoundRows(stacked(parts), lambda: _ids(source, files, schema.names, named))
+    return FoundRows(
+        stacked(parts), lambda: _ids(source, files, schema.names, named), _weights(source, files, schema.names, named)
+    )
 
 
 def _ids(source: Path, files: Sequence[Path], names: Sequence[str], named: NamedColumns) -> NDArray[np.generic] | None:
@@ -88,6 +90,18 @@ def _ids(source: Path, files: Sequence[Path], names: Sequence[str], named: Named
     if name is None:
         return None
     return np.concatenate([as_array(file, _column(file, name), name) for file in files])
+
+
+def _weights(
+    source: Path, files: Sequence[Path], names: Sequence[str], named: NamedColumns
+) -> NDArray[np.float64] | None:
+    with naming(source):
+        name = named.weight_of(names)
+        return (
+            None
+            if name is None
+            else np.concatenate([weights_of(_column(file, name), label_of(name)) for file in files])
+        )
 
 
 def _column(file: Path, name: str) -> pyarrow.ChunkedArray:
@@ -125,7 +139,7 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def read_lance(path: Path, named: NamedColumns) -> FoundRows:
-    """Read the columns of vectors and ids of a table of Lance, as they are now."""
+    """Read the columns of vectors, ids and weights of a table of Lance, as they are now."""
     lancedb = optional("lancedb", "lancedb", f"reading {path}")
     with _of_lance(path):
         table = lancedb.connect(str(path.absolute().parent)).open_table(path.stem)
@@ -143,7 +157,9 @@ def read_lance(path: Path, named: NamedColumns) -> FoundRows:
     with naming(path):
         vectors = named.vector_of(schema.names, lambda name: is_float_lists(schema.field(name).type))
         check_lists(schema.field(vectors).type, label_of(vectors))
-        return FoundRows(stacked(parts_of(column(vectors), label_of(vectors))), ids)
+        weight = named.weight_of(schema.names)
+        weights = None if weight is None else weights_of(column(weight), label_of(weight))
+        return FoundRows(stacked(parts_of(column(vectors), label_of(vectors))), ids, weights)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from unhub.data.vectors import Rows
 from unhub.errors import nearest_name
+from unhub.frames.frame_columns import PARTS
 
 NAME_MARK = "#"  # between a file and the name of an array in it: features.mat#sim
 PICKLES = (".pkl", ".pickle", ".joblib", ".dill")
@@ -50,14 +51,14 @@ class NamedArrays(NamedTuple):
 def split_name(place: str) -> tuple[str, str | None]:
     """Split `file.mat#sim` into the file and the name of an array in it; a file may have the mark in its own name.
 
-    Behind a folder, a pattern or a remote address, only columns that are named as `vector=` or `id=` are split off.
+    Behind a folder, a pattern or a remote address, only columns that are named, as in `vector=clip`, are split off.
     """
     if not Path(place).exists():
         for at, letter in enumerate(place):
             if letter == NAME_MARK and Path(place[:at]).is_file():
                 return place[:at], place[at + 1 :]
     several, mark, name = place.rpartition(NAME_MARK)
-    if mark and several and name.startswith(("vector=", "id=")) and not Path(place).exists():
+    if mark and several and name.startswith(tuple(f"{part}=" for part in PARTS)) and not Path(place).exists():
         return several, name
     return place, None
 

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple, TypeAlias, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.data.vectors import Rows, Stacked
+from unhub.data.vectors import Rows, Stacked, as_weights
 from unhub.files.named_arrays import MOST_DEFLATE_RATIO, HeldArray, NamedArrays, Pickled, choose, pickled
 from unhub.frames.frame_columns import NamedColumns
 
@@ -91,14 +91,22 @@ def map_npy(path: Path) -> NDArray[np.generic]:
 
 
 def named_rows(path: Path, arrays: NamedArrays, name: str | None) -> FoundRows:
-    """Return the rows that a name or a rule chooses; `ids` are those of `vectors`, or of what the rule chooses."""
+    """Return the rows that a name or a rule chooses; `ids` are those of `vectors`, or of what the rule chooses.
+
+    Weights are an array that is named.
+    """
     named = NamedColumns(name) if name in arrays.held else NamedColumns.written(name, path.name)
     chosen = choose(path, arrays.held, named.vector, PREFERRED)
+    weights = None
+    if named.weight is not None:
+        weights = as_weights(
+            _as_list(arrays.read(choose(path, arrays.held, named.weight))[:]), arrays.held[chosen].shape[0]
+        )
     if named.id is not None:
         ids = choose(path, arrays.held, named.id)
-        return FoundRows(arrays.read(chosen), lambda: _as_list(arrays.read(ids)[:]))
+        return FoundRows(arrays.read(chosen), lambda: _as_list(arrays.read(ids)[:]), weights)
     with_ids = IDS in arrays.held and (named.vector is None or named.vector in PREFERRED)
-    return FoundRows(arrays.read(chosen), (lambda: _as_list(arrays.read(IDS)[:])) if with_ids else no_ids)
+    return FoundRows(arrays.read(chosen), (lambda: _as_list(arrays.read(IDS)[:])) if with_ids else no_ids, weights)
 
 
 def _as_list(ids: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""Reader of Parquet files: a column of lists, and perhaps one of ids; pyarrow is imported when needed."""
+"""Reader of Parquet files: a column of lists, perhaps ids and weights; pyarrow is imported when needed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float64
 from unhub.data.vectors import Rows, stacked
 from unhub.errors import optional
 from unhub.files.numpy_files import FoundRows
 from unhub.files.remote import RemoteFailure, RemoteFile
-from unhub.frames.arrow_columns import is_float_lists, names_of, parts_of
+from unhub.frames.arrow_columns import is_float_lists, names_of, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ File: TypeAlias = Path | RemoteFile
 
 
 def read_parquet(path: Path, named: NamedColumns) -> FoundRows:
-    """Read the column of vectors, lists of one length, and that of the ids, if there is one."""
+    """Read the column of vectors, lists of one length, that of ids, if there is one, and of weights, if named."""
     with opened(path) as file:
         vectors = vector_column(path, file, named)
-    return FoundRows(as_rows(path, read_column(path, vectors), vectors), lambda: read_parquet_ids(path, named))
+    rows = as_rows(path, read_column(path, vectors), vectors)
+    return FoundRows(rows, lambda: read_parquet_ids(path, named), read_parquet_weights(path, named))
 
 
 def vector_column(path: File, file: pyarrow.parquet.ParquetFile, named: NamedColumns) -> str:
@@ -88,6 +90,15 @@ def read_parquet_ids(path: File, named: NamedColumns) -> NDArray[np.generic] | N
     with naming(path):
         name = named.id_of(columns_of(path))
     return None if name is None else as_array(path, read_column(path, name), name)
+
+
+def read_parquet_weights(path: File, named: NamedColumns) -> Float64 | None:
+    """Return the column of weights, or None where none is named."""
+    if named.weight is None:
+        return None
+    with naming(path):
+        name = str(named.weight_of(columns_of(path)))
+        return weights_of(read_column(path, name), label_of(name))
 
 
 @contextmanager

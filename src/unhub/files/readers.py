@@ -54,7 +54,8 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
     """Read ids and rows from a file, a folder, a pattern such as `items/*.parquet`, or a remote address.
 
     Of a file with several arrays (.npz, .safetensors, .mat, .h5, .pt), `features.mat#name` names one. Of a table
-    (.parquet, .arrow, .feather, a folder of Lance or Hugging Face), `items.parquet#vector=clip,id=key` names columns.
+    (.parquet, .arrow, .feather, a folder of Lance or Hugging Face), `items.parquet#vector=clip,id=key` names columns,
+    and `bank.parquet#weight=count` that of the weights of bank queries.
 
     .npy, .safetensors, uncompressed Arrow and folders stay on disk, mapped. Of several .npy or .parquet files, and of
     remote ones (s3://, gs://, https://), rows are read when they are asked for.

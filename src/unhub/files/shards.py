@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.arrays import Float64
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
 from unhub.errors import unknown
@@ -87,7 +88,8 @@ def _read(files: Sequence[File], source: str, name: str | None) -> FoundRows:
     if not shards:
         raise ValueError(f"{source}: holds no rows")
     _check_alike(shards)
-    return FoundRows(Stacked([rows for _, rows in shards]), lambda: _ids([file for file, _ in shards], named))
+    used = [file for file, _ in shards]
+    return FoundRows(Stacked([rows for _, rows in shards]), lambda: _ids(used, named), _weights(used, named))
 
 
 def _each(function: Callable[[File], T], files: Sequence[File]) -> list[T]:
@@ -131,6 +133,16 @@ def _check_alike(shards: Sequence[tuple[File, Rows]]) -> None:
             raise ValueError(f"{file}: {problem}; embed all with one model")
         if other.dtype != rows.dtype:
             raise ValueError(f"{file}: holds {other.dtype}, {first} {rows.dtype}; save all in one type")
+
+
+def _weights(files: Sequence[File], named: NamedColumns) -> Float64 | None:
+    """Return the weights of all shards, or None where none are named."""
+    if named.weight is None:  # of .npy files nothing is
+        return None
+    from unhub.files.parquet import read_parquet_weights
+
+    parts = _each(lambda file: read_parquet_weights(file, named), files)
+    return np.concatenate([one for one in parts if one is not None])
 
 
 def _ids(files: Sequence[File], named: NamedColumns) -> NDArray[np.generic] | None:

@@ -1,4 +1,4 @@
-"""Columns of Arrow as arrays: lists of numbers as rows, integers, texts and UUIDs as ids; without a copy where it can.
+"""Columns of Arrow as arrays: lists of numbers as rows, integers, texts and UUIDs as ids, numbers as weights.
 
 Arrow itself is imported by whoever has such a column: nothing here needs it before.
 """
@@ -107,6 +107,16 @@ def names_of(column: Any, label: str) -> NDArray[np.generic]:
         return cast("NDArray[np.generic]", column.to_numpy())
     except pyarrow.ArrowException as error:
         raise WrongColumn(f"{label} holds {kind}, which cannot be read as ids ({error})") from None
+
+
+def weights_of(column: Any, label: str) -> NDArray[np.float64]:
+    """Return a column of numbers as an array of weights, unchecked but for empty ones."""
+    import pyarrow.types as types
+
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
+        raise WrongColumn(f"{label} holds {column.type}; numbers are required")
+    check_full(column, label)
+    return np.asarray(column.to_numpy(), np.float64)
 
 
 def is_uuids(kind: Any) -> bool:

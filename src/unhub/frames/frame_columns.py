@@ -1,22 +1,23 @@
-"""Which columns of a table are the vectors and the ids: those named, else by name, else the only one that fits."""
+"""Which columns of a table are vectors, ids and weights: those named, else by name, else the only one that fits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from unhub.errors import nearest_name
 
 EMBEDDING, ID = "embedding", "id"
 # Names of columns that probably hold ids: ids, ID, key, uuid, image_id, item-key, photoId.
 ID_LIKE_NAME = re.compile(r"(?i:(.*[\W_])?(ids?|keys?|uids?|uuids?|guids?)_*)|.*[a-z0-9](Id|ID)s?")
-# What stands behind the mark of a file: `vector=clip,id=key`, in either order, or only the name of the vectors.
-WRITTEN = (
-    re.compile(r"vector=(?P<vector>.+),id=(?P<id>.+)", re.DOTALL),
-    re.compile(r"id=(?P<id>.+),vector=(?P<vector>.+)", re.DOTALL),
-    re.compile(r"vector=(?P<vector>.+)", re.DOTALL),
-    re.compile(r"id=(?P<id>.+)", re.DOTALL),
+PARTS = ("vector", "id", "weight")
+# What stands behind the mark of a file: `vector=clip,id=key,weight=n`, in any order, or only the name of the vectors.
+WRITTEN = tuple(
+    re.compile(",".join(f"{part}=(?P<{part}>.+)" for part in parts), re.DOTALL)
+    for count in (3, 2, 1)
+    for parts in permutations(PARTS, count)
 )
 ARGUMENT, NAME = "{argument}", "{name}"  # in a text that says how a column is named
 
@@ -32,6 +33,7 @@ class NamedColumns:
     vector: str | None = None
     id: str | None = None
     how: str = ""
+    weight: str | None = None
 
     @classmethod
     def written(cls, text: str | None, file: str) -> NamedColumns:
@@ -74,6 +76,10 @@ class NamedColumns:
                 f"has columns {_listed(names)}; {_listed(like)} may hold the ids: name one{self._as('id', like[0])}"
             )
         return like[0] if like else None
+
+    def weight_of(self, names: Sequence[str]) -> str | None:
+        """Return the column of weights, which counts only if it is named; or None."""
+        return None if self.weight is None else _there(names, self.weight)
 
     def _as(self, argument: str, name: str) -> str:
         return f", as in {self.how.replace(ARGUMENT, argument).replace(NAME, name)}" if self.how else ""

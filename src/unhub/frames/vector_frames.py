@@ -1,15 +1,16 @@
-"""Vectors in a table of pandas, polars or Arrow: a column of lists, or columns of numbers; and the ids of its rows."""
+"""Vectors in a table of pandas, polars or Arrow: a column of lists, or columns of numbers; their ids and weights."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.errors import ArgumentError
-from unhub.frames.arrow_columns import parts_of
+from unhub.frames.arrow_columns import parts_of, weights_of
 from unhub.frames.frame_columns import ID_LIKE_NAME, NamedColumns
 from unhub.frames.frames import Frame, column_names, library_of, naming_column, open_frame
 
@@ -19,34 +20,39 @@ INDEX_NAME = re.compile(r"Unnamed: \d+|index|level_\d+|__index_level_\d+__")
 
 
 def frame_vectors(
-    value: Any, name: str, vector: str | None = None, id_column: str | None = None
-) -> tuple[list[NDArray[np.generic]], Any]:
-    """Return the rows and the ids, or None for those, of a table.
+    value: Any, name: str, vector: str | None = None, id_column: str | None = None, weight: str | None = None
+) -> tuple[list[NDArray[np.generic]], Any, NDArray[np.float64] | None]:
+    """Return the rows, the ids and the weights, or None for these two, of a table.
 
-    vector, id_column: the columns, if they are named.
+    vector, id_column, weight: the columns, if they are named.
     """
-    matrix = None if vector is not None else _matrix(value, name, id_column)
+    columns, weights = NamedColumns(vector, id_column, HOW, weight), None
+    if weight is not None:
+        frame = open_frame(value, name)
+        with naming_column(name, value):
+            columns.weight_of(frame.names)
+            weights = weights_of(frame.arrow(weight), f"the column `{weight}`")
+    matrix = None if columns.vector is not None else _matrix(value, name, columns)
     if matrix is not None:
-        return matrix
+        return *matrix, weights
     frame = open_frame(value, name)
-    columns = NamedColumns(vector, id_column, HOW)
     with naming_column(name, value):
         vectors = columns.vector_of(frame.names, frame.is_vectors)
         rows = parts_of(frame.arrow(vectors), f"the column `{vectors}`")
         named = columns.id_of(frame.names)
-    return rows, _index_ids(value, name) if named is None else _ids_of(frame, named, name)
+    return rows, _index_ids(value, name) if named is None else _ids_of(frame, named, name), weights
 
 
-def _matrix(value: Any, name: str, id_column: str | None) -> tuple[list[NDArray[np.generic]], Any] | None:
-    """Return the rows and the ids of a table that is a matrix: but for the ids, all columns are of numbers."""
-    frame = open_frame(value, name, with_index=False)
-    places = [place for place, one in enumerate(frame.names) if one != id_column]
-    has_ids = len(frame.names) - len(places) == 1
+def _matrix(value: Any, name: str, columns: NamedColumns) -> tuple[list[NDArray[np.generic]], Any] | None:
+    """Return the rows and the ids of a table that is a matrix: but for ids and weights, all columns are of numbers."""
+    frame, id_column = open_frame(value, name, with_index=False), columns.id
+    places = [place for place, one in enumerate(frame.names) if one not in (id_column, columns.weight)]
+    has_ids = frame.names.count(id_column) == 1
     if id_column is not None and not has_ids and [id_column] != getattr(getattr(value, "index", None), "names", None):
         return None
     kinds = {place: _kind_of(frame.read(place)) for place in places}
     like_ids = any(ID_LIKE_NAME.fullmatch(frame.names[place]) for place in places)
-    if like_ids or {*kinds.values()} - {*"iuf"} or (id_column is not None and not places):
+    if like_ids or {*kinds.values()} - {*"iuf"} or (frame.names and not places):
         return None
     mixed = "f" in kinds.values()
     stray = [
@@ -61,9 +67,13 @@ def _matrix(value: Any, name: str, id_column: str | None) -> tuple[list[NDArray[
             name, problem, f"name the ids, as in {how}, drop the columns, or make them floating numbers"
         )
     if not has_ids:
-        return [np.asarray(value)], _index_ids(value, name)
-    rows = np.column_stack([np.asarray(frame.read(place)) for place in places])
-    return [rows], _ids_of(frame, str(id_column), name)
+        whole = len(places) == len(frame.names)
+        return [np.asarray(value) if whole else _side_by_side(frame, places)], _index_ids(value, name)
+    return [_side_by_side(frame, places)], _ids_of(frame, str(id_column), name)
+
+
+def _side_by_side(frame: Frame, places: Sequence[int]) -> NDArray[np.generic]:
+    return np.column_stack([np.asarray(frame.read(place)) for place in places])
 
 
 def _ids_of(frame: Frame, column: str, name: str) -> Any:
