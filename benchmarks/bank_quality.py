@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unhub
+from unhub.data.vectors import as_vectors
 from unhub.evaluation.tables import as_text
+from unhub.hopeless_banks import nearest_at_home
 
 Rows = NDArray[np.float32]
 METHODS = ("nnn:k={k},alpha=0.5", "is:tau=0.05", "sn:tau=0.05")
@@ -94,6 +96,12 @@ def raw_recall(case: Case, threads: int) -> float:
     return measured.rows[0].values["R@1"].value
 
 
+def at_home(items: Rows, bank: Rows) -> str:
+    """Return the shares of items and of bank queries that are nearest to another of their own set."""
+    shares = nearest_at_home(as_vectors(items, "items"), as_vectors(bank, "bank"), "cosine")
+    return " and ".join(f"{share:.2f}" for share in shares)
+
+
 def main() -> None:
     """Print a table for each space and direction."""
     parser = argparse.ArgumentParser(description="What good and bad banks gain, and what judge_bank says about them.")
@@ -107,7 +115,13 @@ def main() -> None:
         for case in cases(arguments.folder, space, arguments.split, arguments.mix):
             lines = [row(name, case, bank, arguments.threads) for name, bank in banks(case, arguments.seed)]
             raw = raw_recall(case, arguments.threads)
-            print(f"{case.title}: gain in R@1 over raw, {raw:.2f}\n{as_text(HEADS, lines)}\n")
+            print(f"{case.title}: gain in R@1 over raw, {raw:.2f}\n{as_text(HEADS, lines)}")
+            order = np.random.default_rng(arguments.seed).permutation(len(case.items))
+            one, other = (case.items[half] for half in np.array_split(order, 2))
+            print(
+                f"nearest to another of its own set: items and bank {at_home(case.items, case.bank)}, "
+                f"two halves of the items {at_home(one, other)}\n"
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from unhub.errors import ArgumentError
 pytestmark = pytest.mark.once
 
 RANDOM = np.random.default_rng(0)
-ITEMS, BANK = RANDOM.normal(size=(300, 8)), RANDOM.normal(size=(400, 8))
+ITEMS, BANK = RANDOM.normal(size=(300, 8)), RANDOM.normal(size=(400, 8)) + 2 * np.eye(8)[0]  # two kinds of things
 ASK = "`unhub bank --items ITEMS --bank BANK --queries QUERIES` says whether a bank is good"
 
 
@@ -90,5 +90,22 @@ def test_an_evaluation_notes_that_the_bank_holds_its_queries(tmp_path: Path) -> 
 @pytest.mark.parametrize("space", flickr8k.SPACES)
 def test_real_banks_are_not_noted(space: str) -> None:
     here, past = flickr8k.load_split(space, "test"), flickr8k.load_split(space, "bank")
-    for items, bank in ((here.images, past.texts), (here.texts, past.images), (here.images, past.images[:1000])):
+    for items, bank in ((here.images, past.texts), (here.texts, past.images), (here.images, past.texts[::5])):
         assert noted(items, bank) == ""
+
+
+@pytest.mark.parametrize("space", flickr8k.SPACES)
+def test_real_images_are_noted_where_texts_are_wanted_and_the_other_way(space: str) -> None:
+    here, past = flickr8k.load_split(space, "test"), flickr8k.load_split(space, "bank")
+    for items, bank in ((here.images, past.images), (here.images[:400], past.images[:700]), (here.texts, past.texts)):
+        told = noted(items, bank)
+        assert told.startswith("The bank looks like more of the items: that is right only where") and ASK in told
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_a_bank_of_more_items_is_noted(similarity: str) -> None:
+    others = RANDOM.normal(size=(400, 8))
+    assert "looks like more of the items" in noted(ITEMS, others, similarity=similarity)
+    assert noted(ITEMS, others[:299], similarity=similarity) == ""  # too few to tell
+    if similarity == "dot":
+        assert "looks like more of the items" in noted(np.r_[ITEMS, np.zeros((1, 8))], others, similarity=similarity)

@@ -28,6 +28,7 @@ LAYERS = (
     "correction",
     "methods",
     "estimating",  # what a pass would find, from a part of the bank
+    "hopeless_banks",  # what a fit notes of a bank that cannot be meant
     "matching",  # inputs checked against each other and against a correction
     "given_again",  # the sets of a fit, known by its hashes
     "layouts",  # the extra dimensions

@@ -22,8 +22,9 @@ from unhub.data.similarity import Dense, Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors, as_weights
 from unhub.data.witness import Witness
 from unhub.errors import ArgumentError, check_seed
+from unhub.hopeless_banks import notes_on_bank
 from unhub.kernels import choose_here, name_of
-from unhub.matching import check_widths, notes_on_bank
+from unhub.matching import check_widths
 from unhub.methods import METHODS, Method, parse
 from unhub.methods.method import Outcome, Value, as_number, stream
 

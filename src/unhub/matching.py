@@ -9,25 +9,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, Ids, Kind, are_among, distinct, random_positions, unit
+from unhub.arrays import Float32, Float64, Ids, Kind, are_among
 from unhub.compute.workers import Workers
 from unhub.correction import Bias, Correction
-from unhub.data.fingerprint import CheckedOnce, Hashes, inspect, repeats_among
+from unhub.data.fingerprint import CheckedOnce, Hashes, inspect
 from unhub.data.ids import positions_of
 from unhub.data.similarity import check_similarity
-from unhub.data.vectors import Vectors, VectorsLike, as_vectors, at_hand
+from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
+from unhub.hopeless_banks import items_as_bank
 
 ONE_MODEL_REMEDY = "embed both with one model"
 ALL_ROWS_DIFFER_HINT = (
     ". Every row differs: are they in another precision (float16 for float32), or scaled to length one?"
 )
-
-
-HOPELESS_BANK_QUERIES = 50  # distinct ones: with fewer, a bank that is far off may look like any other
-COMPARED_PLACES = 64  # of two sets of the same length
-NEARLY_EQUAL = 0.999  # cosine; rows rounded to 8 bits stay above it
-ASK_JUDGE = "`unhub bank --items ITEMS --bank BANK --queries QUERIES` says whether a bank is good"
 
 
 class OtherContents(ArgumentError):
@@ -238,39 +233,4 @@ class Matched:
     @property
     def notes(self) -> tuple[str, ...]:
         """A note if most bank queries are items, by mistake or for lack of past queries."""
-        return _items_as_bank(self.hashes["items"], self.hashes["bank"]) if self.items is not None else ()
-
-
-def _items_as_bank(items: Hashes, bank: Hashes) -> tuple[str, ...]:
-    found = int(are_among(bank, items).sum())
-    if 2 * found < len(bank):
-        return ()
-    return (f"{found:,} of {len(bank):,} bank queries are items: a bank is past queries, so give those.",)
-
-
-def notes_on_bank(items: Vectors, bank: Vectors, item_hashes: Hashes, bank_hashes: Hashes, kind: Kind) -> list[str]:
-    """Return notes on a bank that no correction can be learnt from; nothing is read again but a few rows."""
-    notes = [*_items_as_bank(item_hashes, bank_hashes)] or _nearly_items(items, bank, kind)
-    distinct_queries, copies = len(distinct(bank_hashes)), repeats_among(item_hashes)
-    if distinct_queries < HOPELESS_BANK_QUERIES:
-        few = (
-            f"{len(bank):,} bank queries"
-            if distinct_queries == len(bank)
-            else f"{distinct_queries} different bank queries"
-        )
-        notes.append(f"{few} are too few to tell hubs from chance: collect 1,000 or more.")
-    if copies and 2 * copies >= len(items):
-        alike = f"{copies:,} of {len(items):,} items are copies of others, which no correction can tell apart"
-        notes.append(f"{alike}; if they are past queries, items and bank are swapped.")
-    return [f"{' '.join(notes)} {ASK_JUDGE}."] if notes else []
-
-
-def _nearly_items(items: Vectors, bank: Vectors, kind: Kind) -> list[str]:
-    """Return a note if a bank of as many rows as there are items is these items, up to rounding."""
-    if len(items) != len(bank) or not (at_hand(items.rows) and at_hand(bank.rows)):
-        return []
-    places = random_positions(len(items), min(len(items), COMPARED_PLACES), 0)
-    one, other = (unit(vectors.gather(places).unit_block(0, len(places), kind)) for vectors in (items, bank))
-    if np.median(np.einsum("ij,ij->i", one, other)) < NEARLY_EQUAL:
-        return []
-    return ["The bank is the items, up to rounding: a bank is past queries, so give those."]
+        return items_as_bank(self.hashes["items"], self.hashes["bank"]) if self.items is not None else ()

@@ -20,7 +20,8 @@ from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, check_whole
 from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
-from unhub.matching import ASK_JUDGE, check_widths, locate
+from unhub.hopeless_banks import ASK_JUDGE
+from unhub.matching import check_widths, locate
 from unhub.methods import METHODS
 
 RAW = "raw"

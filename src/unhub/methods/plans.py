@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from unhub.arrays import Float64
-from unhub.compute.transport import NoOptimum, exact_plan, smooth_plan
 from unhub.compute.workers import Progress, Workers
 from unhub.correction import Scores
 from unhub.data.bank import Bank
@@ -69,6 +68,8 @@ class Transport(Planned):
     library: ClassVar[str] = "ot"
 
     def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
+        from unhub.compute.transport import NoOptimum, exact_plan  # here: most fits need no plan
+
         try:
             return exact_plan(self.solver(), 1 - scores.astype(np.float64))
         except NoOptimum as error:
@@ -90,6 +91,8 @@ class SmoothTransport(Planned):
         require_number(self, "reg", above=0)
 
     def shares(self, scores: Scores, tell: Callable[[float], None]) -> Float64:
+        from unhub.compute.transport import NoOptimum, smooth_plan
+
         try:
             return smooth_plan(self.solver(), scores.astype(np.float64), self.reg, tell)
         except NoOptimum as error:
