@@ -71,7 +71,9 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, suffix: str) -> None:
 
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,2")
-    with pytest.raises(ValueError, match=r"rows\.csv: no reader for files named \*\.csv.*\.npy, \.parquet, \.arrow, "):
+    with pytest.raises(
+        ValueError, match=r"rows\.csv: no reader for .*\.csv.*\.npy, \.parquet, \.arrow, .*`unhub log add rows\.csv"
+    ):
         read_vectors(tmp_path / "rows.csv")
 
 

@@ -117,4 +117,7 @@ def test_a_file_that_is_no_history_is_refused_and_stays(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=rf"other\.jsonl:1: .*{words}"):
             unhub.watch(log, items=ITEMS, history=path)
         assert path.read_text() == text
+    path.write_bytes(b"\x93NUMPY")
+    with pytest.raises(ValueError, match=r"other\.jsonl: is not a history of `unhub watch` \('utf-8'"):
+        unhub.watch(log, items=ITEMS, history=path)
     assert os.listdir(tmp_path) == ["other.jsonl"]

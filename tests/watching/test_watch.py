@@ -144,6 +144,21 @@ def test_queries_that_drift_from_the_bank_are_told() -> None:
         unhub.watch(unhub.QueryLog.of(vectors=asked, returned=lists), items=ITEMS, bank=bank[:, :5])
 
 
+def test_days_that_the_history_knows_are_compared_with_the_bank_of_today(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    bank, asked = random.normal(size=(500, 8)), random.normal(size=(120, 8))
+    log = unhub.QueryLog.of(vectors=asked, returned=drawn(120, EVEN, 0), times=["2026-03-01"] * 120)
+    history = tmp_path / "history.jsonl"
+    assert unhub.watch(log, items=ITEMS, history=history).current.drift is None
+    kept = history.read_bytes()
+    for past, far in ((bank, False), (bank + 3, True)):
+        found = unhub.watch(log, items=ITEMS, history=history, bank=past)
+        assert not found.new
+        assert found.current.drift is not None
+        assert found.current.drift.far is far
+    assert history.read_bytes() == kept
+
+
 def test_the_log_of_a_service_is_watched_with_its_vectors(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     writer = LogWriter(tmp_path / "log", 4)

@@ -114,7 +114,12 @@ def _read(place: str) -> FoundRows:
         return READERS[path.suffix.lower()](path, name)
     programs = "`unhub embed`, clip-retrieval, `unhub serve --log` and `unhub log add`"
     folders = f"folders of .npy or .parquet files, of Lance, of Hugging Face data sets, of {programs}"
-    raise no_reader(path, (*READERS, f"and {folders}"))
+    refused = no_reader(path, (*READERS, f"and {folders}"))
+    from unhub.files.log_lines import LIVE
+
+    if path.suffix.lower() in LIVE:
+        raise ValueError(f"{refused}; if it is a query log, `unhub log add {path.name} --bank DIR` makes a bank of it")
+    raise refused
 
 
 def _read_folder(path: Path, name: str | None) -> FoundRows:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
 from unhub.atomic import check_target, replacing
 from unhub.data.ids import read_lines
 from unhub.files.declared import Natural, as_declared, parse_json
-from unhub.watching.periods import Period
+from unhub.watching.periods import Drift, Period
 from unhub.watching.samples import WATCHED
 
 FORMAT = 1
@@ -51,15 +51,21 @@ class WatchHistory:
         """Return the history with more lines."""
         return WatchHistory((*self.lines, *new))
 
+    def compared(self, drifts: Mapping[str, Drift]) -> WatchHistory:
+        """Return the history with these drifts, by the content of the periods; they are not kept."""
+        return WatchHistory(tuple(replace(one, drift=drifts.get(one.content, one.drift)) for one in self.lines))
+
 
 def read_history(path: str | os.PathLike[str]) -> WatchHistory:
     """Read a history; a file that is absent or empty is one without lines."""
     target = check_target(path)
     if not target.exists() or not target.stat().st_size:
         return WatchHistory()
-    return WatchHistory(
-        tuple(_parsed(target, number, line) for number, line in enumerate(read_lines(target), start=1) if line)
-    )
+    try:
+        lines = read_lines(target)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{target}: is not a history of `unhub watch` ({error})") from None
+    return WatchHistory(tuple(_parsed(target, number, line) for number, line in enumerate(lines, start=1) if line))
 
 
 def append(path: str | os.PathLike[str], new: Sequence[Period]) -> None:

@@ -23,7 +23,7 @@ from unhub.methods.method import as_number
 from unhub.reports.report import PAGE_MARK
 from unhub.watching.drifting import BankSample
 from unhub.watching.history import WatchHistory, append, read_history
-from unhub.watching.periods import Period, content_of, days_of, period_of
+from unhub.watching.periods import Drift, Period, content_of, days_of, period_of
 from unhub.watching.prometheus import PROMETHEUS_MARK, prometheus_text
 from unhub.watching.samples import sampled
 from unhub.watching.watch_page import page_of_watch, picture_of
@@ -89,10 +89,10 @@ def watch(
         past = BankSample.of(as_vectors(bank, "bank"), kind, seed, threads)
     with nullcontext() if history is None else holding(history, "history", "another `unhub watch`"):
         before = WatchHistory() if history is None else read_history(history)
-        new, notes = _new_periods(log, gallery, k, before, past, seed, progress)
+        new, drifts, notes = _new_periods(log, gallery, k, before, past, seed, progress)
         if history is not None and new:
             append(history, new)
-    after = before.grown(new)
+    after = before.compared(drifts).grown(new)
     unknown = () if gallery is not None else (NUMBER_UNKNOWN.format(items=after.periods[-1].items),)
     found = Watch(after.periods, new, limits, (*log.notes, *unknown, *notes))
     if prometheus is not None:
@@ -111,11 +111,15 @@ def _new_periods(
     past: BankSample | None,
     seed: int,
     progress: Progress | None,
-) -> tuple[tuple[Period, ...], tuple[str, ...]]:
-    """Return the periods of a log that the history does not know yet, and notes."""
+) -> tuple[tuple[Period, ...], dict[str, Drift], tuple[str, ...]]:
+    """Return the periods of a log that the history does not know yet, how far those that it knows drifted, and notes.
+
+    The history does not say from which bank a period drifted, so that one that is known is compared again.
+    """
     days = [*days_of(log)]
     steps = Steps(progress, 2 * len(days))
     new: list[Period] = []
+    drifts: dict[str, Drift] = {}
     notes: list[str] = []
     for name, rows in days:
         part = log.gather(rows)
@@ -124,7 +128,10 @@ def _new_periods(
         notes += [f"{where}{note}" for note in answers.notes]
         content = content_of(answers)
         measuring, comparing = steps.next(), steps.next()
+        drift = None if past is None else past.drift(part, answers, comparing)
         if before.knows(name, content):
+            if drift is not None:
+                drifts[content] = drift
             continue
         if (fuller := before.fuller(name, answers.traffic)) is not None:
             notes.append(
@@ -133,9 +140,8 @@ def _new_periods(
             )
             continue
         figures = sampled(answers, seed=seed, progress=measuring)
-        drift = None if past is None else past.drift(part, answers, comparing)
         new.append(period_of(name, content, answers, figures, drift))
-    return tuple(new), tuple(notes)
+    return tuple(new), drifts, tuple(notes)
 
 
 def _limit(value: float | None, name: str) -> float | None:
