@@ -1,6 +1,7 @@
 """Results in a notebook: the tables that print shows, as HTML, with every text of a user escaped."""
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,11 @@ RANDOM = np.random.default_rng(0)
 WICKED = "<script>alert('x')</script>&\x1b"
 ITEMS = unhub.Vectors(np.array([f"{WICKED}{row}" for row in range(30)]), RANDOM.normal(size=(30, 6)))
 BANK, QUERIES = (RANDOM.normal(size=(count, 6)).astype(np.float32) for count in (60, 12))
+LOG = unhub.QueryLog.of(
+    returned=[[f"i{row % 7}", f"i{row % 5 + 7}"] for row in range(80)],
+    clicked=[[f"i{row % 7}"] if row % 3 else [] for row in range(80)],
+    variants=["raw", "corrected"] * 40,
+)
 TRUTH = {row: [ITEMS.ids[row].item()] for row in range(12)}
 
 
@@ -41,7 +47,7 @@ def test_a_table_and_lines_are_html_with_their_text_escaped() -> None:
     )
 
 
-def test_every_result_is_a_table_in_a_notebook() -> None:
+def test_every_result_is_a_table_in_a_notebook(tmp_path: Path) -> None:
     correction = unhub.fit(ITEMS, BANK, "nnn:k=5")
     hits = unhub.searcher(ITEMS, correction).search(QUERIES, k=3)
     evaluation = unhub.evaluate(QUERIES, ITEMS, TRUTH, correction, resamples=20)
@@ -53,6 +59,10 @@ def test_every_result_is_a_table_in_a_notebook() -> None:
         "bank": unhub.judge_bank(BANK, ITEMS),
         "study": unhub.study_temperature(ITEMS, BANK, QUERIES, temperatures=[0.1, 0.2]),
         "tuning": unhub.tune(ITEMS, BANK, methods=["csls"]),
+        "watch": unhub.watch(LOG),
+        "test": unhub.ab_test(LOG),
+        "difference": unhub.diff(correction, unhub.fit(ITEMS, BANK, "csls:k=5")),
+        "history": unhub.keep(correction, tmp_path / "versions"),
     }
     for name, result in shown.items():
         page = Cells(result._repr_html_())  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from pathlib import Path
 from unhub.atomic import hold_folder
 from unhub.correction import Correction, check_correction
 from unhub.errors import ArgumentError
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
 from unhub.files.container import read_container
 from unhub.files.corrections import Manifest, as_correction_manifest, save_correction
 from unhub.files.version_folders import (
@@ -32,6 +32,7 @@ from unhub.files.version_folders import (
     write_about,
     write_active,
 )
+from unhub.html_tables import Table
 
 HEADS = ("version", "made", "method", "items", "bank", "hash", "why")
 DIGITS_SHOWN = 12
@@ -58,7 +59,7 @@ class VersionFile:
 
 
 @dataclass(frozen=True)
-class History:
+class History(Tabled):
     """The versions in a folder, oldest first; which is active, and which a rollback would bring back."""
 
     folder: Path
@@ -71,8 +72,8 @@ class History:
         versions = [{**asdict(one), "path": str(one.path)} for one in self.versions]
         return {"folder": str(self.folder), "active": self.active, "back": self.back, "versions": versions}
 
-    def __str__(self) -> str:
-        return f"{as_text(HEADS, self.cells())}\n\n{self.conclusion}"
+    def shown(self) -> list[str | Table]:
+        return [(HEADS, self.cells()), "", self.conclusion]
 
     @property
     def conclusion(self) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unhub.evaluation.confidence import FEW_GROUPS, Interval
-from unhub.evaluation.tables import as_text
+from unhub.evaluation.tables import Tabled
+from unhub.html_tables import Table
 from unhub.watching.click_figures import CLICK_FIGURES
 from unhub.watching.samples import WATCHED
 from unhub.watching.trends import NAMES
@@ -44,7 +45,7 @@ class Arm:
 
 
 @dataclass(frozen=True, eq=False)
-class ABTest:
+class ABTest(Tabled):
     """The variants, the baseline first. by: what was drawn for the intervals, `users` or `queries`.
 
     size: of the samples, in different queries, that skewness, coverage and the Robin Hood index are of; 0 without them.
@@ -113,8 +114,8 @@ class ABTest:
             rows = [[*row, *more] for row, more in zip(rows, [*counts, *compared], strict=True)]
         return heads, rows if self.by != "queries" else [rows[0], *rows[2:]]
 
-    def __str__(self) -> str:
-        return "\n".join([as_text(*self.cells()), *self.sentences, *self.notes])
+    def shown(self) -> list[str | Table]:
+        return [self.cells(), *self.sentences, *self.notes]
 
 
 def _shown(arm: Arm, figure: str) -> str:
