@@ -6,7 +6,8 @@ FOLDER holds flickr8k/ and code/, or one of them, as benchmarks/evidence_sets.py
 drawn by Zipf's law, its repeats are joined with the weight count ** temper, and R@1 is measured on two kinds of
 queries: new ones, each once, and the traffic, in which queries come as often as in the law of the log. With `--near`,
 every repeat is worded or rounded a little differently, and the limit from which queries are joined varies too. With
-`--tune`, the gain that `tune` finds on a log is compared with that on its distinct queries.
+`--tune`, logs are judged with a fresh day of themselves, and the gain that `tune` finds on a log is compared with that
+on its distinct queries; of other items, the traffic is the mean over draws of which new query is popular.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ TEMPERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEARS = (1.0, 0.999, 0.99, 0.97, 0.95, 0.9)
 EXPONENT = 1.1  # of Zipf's law
 DAY = 2_000  # queries of a day at most
+POPULAR = 200  # draws of which new query is popular
 METHODS = {
     "flickr8k": ["sn:tau=0.05", "is:tau=0.05", "nnn:k={k},alpha=0.5", "csls:k=10", "dis:tau=0.05"],
     "code": ["sn:tau=0.02", "is:tau=0.03", "nnn:k={k},alpha=0.5", "csls:k=10", "dis:tau=0.03"],
@@ -78,7 +80,9 @@ def drawn(part: Part, size: int, setting: str, seed: int) -> Log:
         return Log(rows, day, np.sort(mixed[half:]), known, shares[:half] / shares[:half].sum())
     # Who asks how often has nothing to do with the log here, so that the traffic is expected to gain what the new
     # queries gain; one draw of it would only add chance.
-    return Log(rows, day, np.arange(len(asked)), np.arange(len(asked)), np.full(len(asked), 1 / len(asked)))
+    every = np.arange(len(asked))
+    drawn_shares = zipf(len(asked))[np.stack([chance.permutation(every) for _ in range(POPULAR)])]
+    return Log(rows, day, every, every, drawn_shares.mean(axis=0))
 
 
 def recalls(part: Part, log: Log, corrections: Sequence[Correction], threads: int) -> Float64:
@@ -199,7 +203,7 @@ def print_nears(name: str, part: Part, arguments: argparse.Namespace) -> None:
 
 
 def print_tuned(name: str, part: Part, arguments: argparse.Namespace) -> None:
-    """Print what `tune` gains on a log as it is and joined, as a share of its gain on the distinct queries."""
+    """Print what `judge_bank` says of a log, and what `tune` gains on it, as it is, joined and on distinct queries."""
     for setting in (OTHER_ITEMS, SAME_ITEMS):
         for seed in range(arguments.draws):
             log = drawn(part, arguments.log, setting, seed)
@@ -208,23 +212,28 @@ def print_tuned(name: str, part: Part, arguments: argparse.Namespace) -> None:
                 "as it is": log.rows,
                 "joined": unhub.join_repeats(log.rows, threads=arguments.threads),
             }
+            reports = {
+                form: unhub.judge_bank(part.items, bank, log.day, distances=False, threads=arguments.threads)
+                for form, bank in banks.items()
+            }
+            verdicts = [f"{form} {report.verdict}" for form, report in reports.items()]
             lines = []
             for judged_by, queries in (("the bank", None), ("a day", log.day)):
                 tuned = [
-                    unhub.tune(part.items, bank, queries, methods=["nnn", "is"], threads=arguments.threads).best
-                    for bank in banks.values()
+                    unhub.tune(part.items, bank, queries, threads=arguments.threads).best for bank in banks.values()
                 ]
                 found = recalls(part, log, [one for one in tuned if one.spec != "raw"], arguments.threads)
                 raw, others = found[0], iter(found[1:] - found[0])
                 gains = [np.zeros(2) if one.spec == "raw" else next(others) for one in tuned]
                 for form, one, gain in zip(banks, tuned, gains, strict=True):
                     shown = [f"{gain[kind]:+.2f} ({gain[kind] / gains[0][kind]:.2f})" for kind in range(2)]
-                    lines.append([judged_by, form, one.spec, *shown[: 1 + (setting == SAME_ITEMS)]])
-            heads = ["judged by", "log", "chosen", "new queries", "the traffic"][: len(lines[0])]
+                    lines.append([judged_by, form, one.spec, *shown])
+            heads = ["judged by", "log", "chosen", "new queries", "the traffic"]
             print(
                 f"{name}: {setting}, draw {seed}; gain in R@1 over raw (in brackets, the share of the gain on distinct)"
             )
-            print(f"raw {raw[0]:.2f}\n{as_text(heads, lines)}\n")
+            print(f"raw {raw[0]:.2f}; judge_bank with a day of the same log: {', '.join(verdicts)}")
+            print(f"{as_text(heads, lines)}\n")
 
 
 def main() -> None:
@@ -235,7 +244,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5, help="logs that are drawn")
     parser.add_argument("--near", action="store_true", help="vary the limit from which queries are joined")
     parser.add_argument(
-        "--tune", action="store_true", help="compare what tune gains on a log and on its distinct queries"
+        "--tune",
+        action="store_true",
+        help="judge logs, and compare what tune gains on them and on their distinct queries",
     )
     parser.add_argument("--near-log", type=int, default=8_000, help="queries in a log with --near")
     parser.add_argument("--threads", type=int, default=2)
