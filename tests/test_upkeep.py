@@ -710,7 +710,9 @@ def test_ids_that_repeat_or_are_unknown_are_refused() -> None:
     sets = drawn(97)
     correction = first("is", sets)
     bank = sets.bank[:200]
-    with pytest.raises(ValueError, match=r"repeated ids, for example .*29"):
+    with pytest.raises(
+        ValueError, match=r"has 1 of 2 items that the correction has already, for example 29; give only the new"
+    ):
         extend(correction, Vectors(np.array([29, 30]), sets.items[30:32]), bank)
     with pytest.raises(ValueError, match="all integers or all strings"):
         extend(correction, Vectors(np.array(["a"]), sets.items[30:31]), bank)

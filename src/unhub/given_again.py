@@ -62,6 +62,10 @@ def checked_new_items(fitted: Bias, new_items: VectorsLike) -> tuple[Vectors, Ha
                 "new_items", "has no ids, but the ids of the fitted items are strings", "give ids with the new items"
             )
         added = Vectors(np.arange(len(added)) + int(fitted.ids.max()) + 1, added.rows)
+    if added.ids.dtype.kind == fitted.ids.dtype.kind and (known := np.isin(added.ids, fitted.ids)).any():
+        count, some = int(known.sum()), added.ids[int(known.argmax())].item()
+        problem = f"has {count:,} of {len(added):,} items that the correction has already, for example {some!r}"
+        raise ArgumentError("new_items", problem, "give only the new ones; replace those whose vectors changed")
     return added, inspected(fitted, added, "new_items")
 
 

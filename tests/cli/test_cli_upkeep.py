@@ -165,6 +165,8 @@ def test_lists_of_ids_are_enough_beside_one_large_file(folder: Path) -> None:
     command = ("--correction", "part.unhub", "-o", "part.unhub", "--bank", "fitted.npy", *fitted)
     succeed(folder, "remove", *command, "--ids", "gone.txt")
     succeed(folder, "extend", *command, "--new-ids", "new.txt")
+    told = fail(folder, "extend", *command, "--new-ids", "new.txt")
+    assert "--new-ids has 6 of 6 items that the correction has already, for example" in told
     smaller = unhub.remove(before, NAMES[3], items=every, bank=FITTED)
     assert_saved(folder, unhub.extend(smaller, every.among(NAMES[35:29:-1]), FITTED), "part.unhub")
     search = ("search", *fitted, "--correction", "part.unhub", "--queries", "queries.npy", "--format", "json")

@@ -178,7 +178,7 @@ def test_sync_brings_in_what_came_since(folder: Path) -> None:
     assert succeed(folder, "search", "--items", LIVE, *MEASURED, "--quiet")
     np.savez(folder / "new.npz", vectors=gallery(5, seed=9), ids=np.arange(119, 124))
     bank = ("--bank", "bank.npy", "-o", "c.unhub")
-    assert "has repeated ids, for example 119" in fail(
+    assert "--new-items has 1 of 5 items that the correction has already, for example 119" in fail(
         folder, "extend", *WITH, "--new-items", "new.npz", *bank
     )  # a file
     said = succeed(folder, "extend", *WITH, "--new-items", STORE, *bank)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
@@ -34,6 +36,7 @@ from unhub.cli.options import (
     vectors,
     whole_number,
 )
+from unhub.errors import ArgumentError
 from unhub.evaluation.tables import counted
 
 if TYPE_CHECKING:
@@ -102,7 +105,8 @@ def extend(
         item_ids,
     )
     held = None if items is None else read_followed(items, item_ids, fitted)
-    with progress("extend", quiet) as advance:
+    named = nullcontext() if new_ids is None else _naming_new_ids()
+    with progress("extend", quiet) as advance, named:
         changed = upkeep.extend(
             fitted,
             _new_items(cast("Path", new_items), new_item_ids, fitted)
@@ -120,6 +124,15 @@ def extend(
         )
     added = counted(len(changed.ids) - len(fitted.ids), "item", "items")
     save(changed, output, quiet, as_json, f"Extended by {added}.")
+
+
+@contextmanager
+def _naming_new_ids() -> Iterator[None]:
+    """Name --new-ids in errors about the new items, which it chose."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise (error.of("--new-ids") if error.name == "new_items" else error) from None
 
 
 def _new_items(path: Path, ids: Path | None, fitted: Correction) -> Vectors | Rows | Store:
