@@ -5,6 +5,7 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -73,17 +74,20 @@ def test_columns_have_the_names_they_are_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "unit", "seconds"),
     [
-        (1_709_294_400, None, 1_709_294_400.0),
-        (1_709_294_400.25, None, 1_709_294_400.25),
-        ("1709294400", None, 1_709_294_400.0),
-        (1_709_294_400_250, None, 1_709_294_400.25),
-        (1_709_294_400_250_000, None, 1_709_294_400.25),
+        (1_709_294_400, "auto", 1_709_294_400.0),
+        (1_709_294_400.25, "auto", 1_709_294_400.25),
+        ("1709294400", "auto", 1_709_294_400.0),
+        (1_709_294_400_250, "auto", 1_709_294_400.25),
+        (1_709_294_400_250_000, "auto", 1_709_294_400.25),
+        (1_709_294_400_250_000_999, "auto", 1_709_294_400.25),
+        ("1709294400250000999", "auto", 1_709_294_400.25),
         (90_000_000_000, "ms", 90_000_000.0),
-        ("2024-03-01 12:00:00.25", None, 1_709_294_400.25),
-        ("2024-03-01T14:00:00+02:00", None, 1_709_294_400.0),
+        (90_000_000_000, "ns", 90.0),
+        ("2024-03-01 12:00:00.25", "auto", 1_709_294_400.25),
+        ("2024-03-01T14:00:00+02:00", "auto", 1_709_294_400.0),
     ],
 )
-def test_times_are_iso_or_numbers(tmp_path: Path, told: object, unit: TimeUnit | None, seconds: float) -> None:
+def test_times_are_iso_or_numbers(tmp_path: Path, told: object, unit: TimeUnit, seconds: float) -> None:
     log = unhub.read_log(write_lines(tmp_path / "x.jsonl", {"query": "a", "ts": told}), time_unit=unit)
     assert log.times is not None and log.times.view(np.int64)[0] == round(seconds * 1e6)
 
@@ -91,6 +95,14 @@ def test_times_are_iso_or_numbers(tmp_path: Path, told: object, unit: TimeUnit |
 def test_an_unknown_unit_of_time_is_an_error() -> None:
     with pytest.raises(ValueError, match="time_unit 'hours' is unknown"):
         unhub.read_log("x.jsonl", time_unit="hours")  # type: ignore[arg-type]
+
+
+def test_a_file_has_one_unit_of_time(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.jsonl", *({"query": "a", "ts": one} for one in (0, 1.7e9, 1_709_294_400_250)))
+    with pytest.raises(ValueError, match=r"x\.jsonl:3: .* in ms by its size, unlike those before, in s; if they have"):
+        unhub.read_log(path)
+    assert len(unhub.read_log(path, skip_bad=True)) == 2
+    assert len(unhub.read_log(path, time_unit="ms")) == 3
 
 
 BAD = {
@@ -232,6 +244,15 @@ def test_times_and_vectors_of_parquet_have_their_own_types(tmp_path: Path) -> No
         assert log.times is not None and log.times.tolist() == moments
         assert np.array_equal(np.asarray(log.vectors), np.array([[1.5, 2], [3, 4]], np.float32))
         assert lists_of(log.returned) == [[1, 2], []]
+    for days in (pa.date32(), pa.date64()):
+        pq.write_table(pa.table({"ts": pa.array(moments, days).dictionary_encode()}), tmp_path / "x.parquet")
+        log = unhub.read_log(tmp_path / "x.parquet")
+        assert log.times is not None and log.times.tolist() == [datetime(2024, 3, 1)] * 2
+    pq.write_table(pa.table({"ts": pa.array([Decimal("1709294400.25")], pa.decimal128(20, 6))}), tmp_path / "x.parquet")
+    assert unhub.read_log(tmp_path / "x.parquet").times == np.datetime64("2024-03-01T12:00:00.25")
+    pq.write_table(pa.table({"ts": pa.array([10**14, 5], pa.timestamp("s"))}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet:0: the row has the time 3170843-11-07.*outside of the years"):
+        unhub.read_log(tmp_path / "x.parquet")
     pq.write_table(pa.table({"embedding": [[1.0, 2.0], [None, 1.0], [3.0], [4.0, 5.0]]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match=r"x\.parquet:1: the row .* and 0 more|x\.parquet:1: the row"):
         unhub.read_log(tmp_path / "x.parquet")

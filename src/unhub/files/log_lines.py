@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from unhub.files.log_values import LogColumns, Wrong
+import numpy as np
+
+from unhub.files.log_gathering import LogColumns
+from unhub.files.log_values import Wrong
 from unhub.files.parquet import opened
 
 if TYPE_CHECKING:
@@ -221,9 +224,13 @@ def _values(column: pyarrow.Array) -> list[object]:
     """Return the values of a column; lists of numbers, such as vectors, as arrays."""
     import pyarrow
 
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     kind = column.type
-    if pyarrow.types.is_timestamp(kind):
-        return column.cast(pyarrow.timestamp("us", kind.tz), safe=False).to_pylist()  # type: ignore[no-any-return]
+    if pyarrow.types.is_timestamp(kind) or pyarrow.types.is_date(kind):
+        unit = "D" if pyarrow.types.is_date32(kind) else "ms" if pyarrow.types.is_date64(kind) else kind.unit
+        counts = column.view(pyarrow.int32() if unit == "D" else pyarrow.int64()).to_pylist()
+        return [None if count is None else np.datetime64(count, unit) for count in counts]  # type: ignore[arg-type]  # of arrow
     lists = pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)
     if lists and pyarrow.types.is_floating(kind.value_type) and not column.null_count:
         numbers = column.flatten()

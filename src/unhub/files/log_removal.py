@@ -12,8 +12,9 @@ import numpy as np
 
 from unhub.arrays import Float32
 from unhub.files.joint_change import JointChange
+from unhub.files.log_gathering import SERVED, LogColumns
 from unhub.files.log_lines import FORMATS, LIVE, LogLine, ends_in_line, line_end, whole_span
-from unhub.files.log_values import SERVED, LogColumns, Wrong, as_id, logged_vector
+from unhub.files.log_values import Wrong, as_id, logged_vector
 from unhub.files.logs import LogFile, LogReading
 from unhub.files.parquet import opened
 from unhub.files.query_logs import map_segment, whole_rows

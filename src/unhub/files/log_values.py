@@ -1,221 +1,49 @@
-"""Values of logged queries: ids, times, vectors and lists as people write them, checked one line at a time."""
+"""Values of logged queries: ids, times, vectors and lists as people write them, checked one at a time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from decimal import Decimal
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32
-from unhub.data.query_log import UNKNOWN, Clicks, IdLists, QueryLog, as_objects
-from unhub.data.ragged import starts_from
-from unhub.data.vectors import as_plain, as_texts
-from unhub.errors import unknown
 
-TimeUnit: TypeAlias = Literal["s", "ms", "us"]
+TimeUnit: TypeAlias = Literal["auto", "s", "ms", "us", "ns"]
 
-TIME_UNITS: Mapping[str, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}  # in microseconds
-FIRST_MILLISECONDS, FIRST_MICROSECONDS = 1e11, 1e14  # in seconds these would be far in the future, years 5138 and up
+AUTO: Final = "auto"
+TIME_UNITS: Sequence[TimeUnit] = get_args(TimeUnit)
+# How many microseconds a unit is, as a fraction; D is that of dates.
+MICROSECONDS: Mapping[str, tuple[int, int]] = {
+    "D": (86_400_000_000, 1),
+    "s": (1_000_000, 1),
+    "ms": (1_000, 1),
+    "us": (1, 1),
+    "ns": (1, 1_000),
+}
+# A number below is in this unit; in seconds 1e11 is the year 5138, and in milliseconds March 1973.
+BEYOND: Mapping[str, float] = {"s": 1e11, "ms": 1e14, "us": 1e17}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = 253_402_300_800_000_000  # the year 10000, in microseconds
-
-# The names that a column may have where the reader was told none, the first that is there.
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "query_id": ("query_id", "qid", "id"),
-    "text": ("query", "text", "query_text"),
-    "vector": ("vector", "embedding", "query_vector"),
-    "time": ("time", "timestamp", "ts"),
-    "returned": ("ids", "returned", "results", "hits"),
-    "clicked": ("clicked", "click", "clicks"),
-    "position": ("click_position", "position", "positions"),
-    "variant": ("variant", "arm"),
-    "user": ("user", "user_id", "session", "session_id"),
-}
-# What `unhub search -o hits.jsonl` writes: the id of each query, and its hits.
-SEARCHED: Mapping[str, str] = {"query": "query_id", "hits": "returned"}
-IN_ALL_OR_NONE = ("query_id", "text", "vector", "time")
-
-
-@dataclass(frozen=True)
-class LogColumns:
-    """The names of the columns of a log; None stands for those of NAMES. time_unit: of times that are numbers."""
-
-    query_id: str | None = None
-    text: str | None = None
-    vector: str | None = None
-    time: str | None = None
-    returned: str | None = None
-    clicked: str | None = None
-    position: str | None = None
-    variant: str | None = None
-    user: str | None = None
-    time_unit: TimeUnit | None = None
-
-    def __post_init__(self) -> None:
-        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise unknown("time_unit", self.time_unit, TIME_UNITS, "units")
-
-    def found_in(self, keys: Sequence[str] | Mapping[str, object]) -> dict[str, str]:
-        """Return the key of each column that a line or a head has."""
-        if {*keys} == SEARCHED.keys() and not self.told:
-            return {field: key for key, field in SEARCHED.items()}
-        found = {}
-        for field in NAMES:
-            told = getattr(self, field)
-            key = next((name for name in ((told,) if told else NAMES[field]) if name in keys), None)
-            if key is not None:
-                found[field] = key
-        return found
-
-    @property
-    def told(self) -> dict[str, str]:
-        """The columns that were named by the caller."""
-        held = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "time_unit"}
-        return {field: name for field, name in held.items() if name is not None}
-
-
-# A line of `unhub serve --log`; the vectors are beside it.
-SERVED = LogColumns("id", time="time", returned="ids", variant="version", time_unit="s")
+LARGEST = LAST_TIME * 1_000  # of numbers that are times in any unit
 
 
 class Wrong(ValueError):
     """A line that is not a logged query; the text says why."""
 
 
-class Gathering:
-    """Collects logged queries from lines; every line must have the columns that the first one had."""
-
-    def __init__(self, columns: LogColumns, split_lists: bool, as_bank: bool = False) -> None:
-        """split_lists: whether lists are texts, JSON or separated by spaces, as in a .csv file.
-
-        as_bank: whether a vector of zeros is wrong.
-        """
-        self.columns, self.split_lists, self.as_bank = columns, split_lists, as_bank
-        self._always: set[str] | None = None
-        self._width: int | None = None
-        self._seen: set[str] = set()
-        self._clear()
-
-    def __len__(self) -> int:
-        return self._count
-
-    def _clear(self) -> None:
-        self._count = 0
-        self._ids: list[str] = []
-        self._texts: list[str] = []
-        self._vectors: list[Float32] = []
-        self._times: list[int] = []
-        self._returned: list[list[str]] = []
-        self._clicked: list[list[str]] = []
-        self._positions: list[list[int]] = []
-        self._variants: list[str] = []
-        self._users: list[str] = []
-
-    def add(self, line: Mapping[str, object]) -> None:
-        """Take one line, whole or not at all; Wrong says what is not as it should be."""
-        keys = self.columns.found_in(line)
-        values = {field: line[key] for field, key in keys.items() if _is_given(line[key])}
-        if not {*values} - {"position", "variant", "user"}:
-            known = ", ".join(self.columns.told.values() or (names[0] for names in NAMES.values()))
-            raise Wrong(f"has the columns {', '.join(line) or 'none'}; none of {known} is among them with a value")
-        always = {*values} & {*IN_ALL_OR_NONE}
-        if self._always is not None and always != self._always:
-            odd = sorted(always ^ self._always)[0]
-            raise Wrong(f"has {'a' if odd in always else 'no'} {odd}, unlike the lines before")
-        query_id = as_id(values["query_id"]) if "query_id" in values else None
-        text = as_text(values["text"]) if "text" in values else None
-        vector = self._as_vector(values["vector"]) if "vector" in values else None
-        time = as_time(values["time"], self.columns.time_unit) if "time" in values else None
-        returned = self._as_list(values.get("returned"))
-        clicked = self._as_list(values.get("clicked"))
-        positions = self._places(values.get("position"), clicked, returned)
-        variant = values.get("variant", "")
-        if isinstance(variant, float | list | dict):
-            raise Wrong(f"has the variant {variant!r}; a text is required")
-        user = self._as_user(values.get("user", ""))
-        self._always = always
-        self._seen |= {*keys}
-        self._count += 1
-        if query_id is not None:
-            self._ids.append(query_id)
-        if text is not None:
-            self._texts.append(text)
-        if vector is not None:
-            self._width = len(vector)
-            self._vectors.append(vector)
-        if time is not None:
-            self._times.append(time)
-        self._returned.append(returned)
-        self._clicked.append(clicked)
-        self._positions.append(positions)
-        self._variants.append(str(variant))
-        self._users.append(user)
-
-    def take(self) -> QueryLog:
-        """Return what was collected since the last call."""
-        always = self._always or set()
-        log = QueryLog(
-            as_plain(self._ids) if "query_id" in always else None,
-            np.array(self._times, np.int64).view("datetime64[us]") if "time" in always else None,
-            as_objects(self._texts) if "text" in always else None,
-            np.stack(self._vectors) if "vector" in always else None,
-            IdLists(*_flat(self._returned)) if "returned" in self._seen else None,
-            Clicks(*_flat(self._clicked), np.array([one for some in self._positions for one in some], np.int64))
-            if "clicked" in self._seen
-            else None,
-            np.array(self._variants, np.str_) if "variant" in self._seen else None,
-            as_texts(self._users) if "user" in self._seen else None,
-        )
-        self._clear()
-        return log
-
-    def missing(self) -> str | None:
-        """Return a column that the caller named and that no line had, or None; None too where no line was taken."""
-        if self._always is None:
-            return None
-        return next((name for field, name in self.columns.told.items() if field not in self._seen), None)
-
-    def _as_vector(self, value: object) -> Float32:
-        vector = as_vector(_numbers(value) if self.split_lists and isinstance(value, str) else value)
-        if self._width is not None and len(vector) != self._width:
-            raise Wrong(f"has a vector of {len(vector)} numbers, the lines before have {self._width}")
-        if self.as_bank:
-            check_directed(vector)
-        return vector
-
-    def _as_user(self, value: object) -> str:
-        """Return who asked; of a column that only happens to have such a name, what is no id counts as unknown."""
-        if value == "" or (isinstance(value, dict | list | float) and self.columns.user is None):
-            return ""
-        return as_id(value)
-
-    def _as_list(self, value: object) -> list[str]:
-        return as_id_list(_listed(value) if self.split_lists and isinstance(value, str) else value)
-
-    def _places(self, value: object, clicked: Sequence[str], returned: Sequence[str]) -> list[int]:
-        """Return the place of each click: as told, else found among what was returned."""
-        if value is None:
-            return [returned.index(one) + 1 if one in returned else UNKNOWN for one in clicked]
-        given = _listed(value) if self.split_lists and isinstance(value, str) else value
-        told = [_whole(one) for one in (given if isinstance(given, list) else [given])]
-        if len(told) != len(clicked) or min(told, default=1) < 1:
-            raise Wrong(f"has the click position {value!r} for {len(clicked)} clicks; one each is required, from 1 on")
-        return told
-
-
 def as_id(value: object) -> str:
     """Return an id, a whole number or a text that is not empty, as text."""
     if (type(value) is int and -(1 << 63) <= value < 1 << 63) or isinstance(value, UUID):
         return str(value)
-    if isinstance(value, str) and value and not value.endswith("\0") and _is_unicode(value):
+    if isinstance(value, str) and value and not value.endswith("\0") and is_unicode(value):
         return value
-    raise Wrong(f"has the id {_short(value)}; an integer or a string that is not empty is required")
+    raise Wrong(f"has the id {shortened(value)}; an integer or a string that is not empty is required")
 
 
 def as_id_list(value: object) -> list[str]:
@@ -229,8 +57,8 @@ def as_id_list(value: object) -> list[str]:
 
 def as_text(value: object) -> str:
     """Return the text of a query."""
-    if not isinstance(value, str) or not _is_unicode(value):
-        raise Wrong(f"has the text {_short(value)}; a text of Unicode characters is required")
+    if not isinstance(value, str) or not is_unicode(value):
+        raise Wrong(f"has the text {shortened(value)}; a text of Unicode characters is required")
     return value
 
 
@@ -239,7 +67,7 @@ def as_vector(value: object) -> Float32:
     if isinstance(value, list) and value and {*map(type, value)} <= {int, float}:
         value = np.array(value, np.float64)
     if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "fiu" or not len(value):
-        raise Wrong(f"has the vector {_short(value)}; a list of numbers is required")
+        raise Wrong(f"has the vector {shortened(value)}; a list of numbers is required")
     with np.errstate(over="ignore"):
         vector: NDArray[np.float32] = value.astype(np.float32)
     if not np.isfinite(vector).all():
@@ -256,85 +84,94 @@ def check_directed(vector: Float32) -> None:
 def logged_vector(value: object) -> Float32 | None:
     """Return the vector of a line of any form, None if it has none that can be read."""
     try:
-        return as_vector(_numbers(value) if isinstance(value, str) else value)
+        return as_vector(listed_numbers(value) if isinstance(value, str) else value)
     except Wrong:
         return None
 
 
-def as_time(value: object, unit: TimeUnit | None) -> int:
-    """Return a time in microseconds since 1970: ISO 8601 (UTC where it names no zone), or a number since 1970.
+class LoggedTime(NamedTuple):
+    """A time in microseconds since 1970; unit: in which it was told, if that was seen by its size, else None."""
 
-    A number without a unit is in seconds up to 1e11, in milliseconds up to 1e14, and in microseconds above.
+    microseconds: int
+    unit: str | None = None
+
+
+def as_time(value: object, unit: TimeUnit = AUTO) -> LoggedTime:
+    """Return a time: ISO 8601 (UTC where it names no zone), a number since 1970, or what a column of times holds.
+
+    The unit of a number is seen by its size where none is told; 0 is the same in all of them.
     """
     if isinstance(value, str):
         value = _parsed_time(value)
+    seen = None
     if isinstance(value, datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        since = moment - EPOCH
+        since = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
         micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    elif type(value) not in (int, float) or not abs(value) < LAST_TIME:  # type: ignore[arg-type]  # NaN is not below
-        raise Wrong(f"has the time {_short(value)}; ISO 8601 or a number is required")
+    elif isinstance(value, np.datetime64):
+        micros = _in_microseconds(int(value.astype(np.int64)), np.datetime_data(value.dtype)[0])
+    elif not isinstance(value, int | float | Decimal) or isinstance(value, bool) or not -LARGEST < value < LARGEST:
+        raise Wrong(f"has the time {shortened(value)}; ISO 8601 or a number is required")
     else:
-        micros = round(value * TIME_UNITS[unit or _likely_unit(value)])  # type: ignore[operator, arg-type]
+        seen = _likely_unit(value) if unit == AUTO and value else None
+        micros = _in_microseconds(value, seen or ("s" if unit == AUTO else unit))
     if not 0 <= micros < LAST_TIME:
-        raise Wrong(f"has the time {_short(value)}, which is outside of the years 1970 to 9999")
-    return micros
+        raise Wrong(f"has the time {shortened(value)}, which is outside of the years 1970 to 9999")
+    return LoggedTime(micros, seen)
 
 
 def _parsed_time(text: str) -> float | datetime:
-    for parse in (float, datetime.fromisoformat):
+    for parse in (int, float, datetime.fromisoformat):
         try:
             return parse(text)
         except ValueError:
             continue
-    raise Wrong(f"has the time {_short(text)}; ISO 8601 or a number is required")
+    raise Wrong(f"has the time {shortened(text)}; ISO 8601 or a number is required")
 
 
-def _likely_unit(number: float) -> TimeUnit:
-    return "s" if number < FIRST_MILLISECONDS else "ms" if number < FIRST_MICROSECONDS else "us"
+def _likely_unit(number: float | Decimal) -> str:
+    return next((unit for unit, beyond in BEYOND.items() if number < beyond), "ns")
 
 
-def _listed(text: str) -> object:
+def _in_microseconds(number: float | Decimal, unit: str) -> int:
+    times, by = MICROSECONDS[unit]
+    return round(number * times) // by
+
+
+def listed(text: str) -> object:
     """Return a list of a .csv file: JSON, or texts separated by spaces."""
     if not text.lstrip().startswith("["):
         return text.split()
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Wrong(f"has the list {_short(text)}, which is not JSON ({error})") from None
+        raise Wrong(f"has the list {shortened(text)}, which is not JSON ({error})") from None
 
 
-def _numbers(text: str) -> object:
+def listed_numbers(text: str) -> object:
     """Return a vector of a .csv file: JSON, or numbers separated by spaces."""
     if text.lstrip().startswith("["):
-        return _listed(text)
+        return listed(text)
     try:
         return [float(part) for part in text.split()]
     except ValueError:
         return text
 
 
-def _whole(value: object) -> int:
+def as_place(value: object) -> int:
+    """Return the place of a click."""
     if type(value) is int:
         return value
     if isinstance(value, str) and value.isdecimal():
         return int(value)
-    raise Wrong(f"has the click position {_short(value)}; a whole number is required")
+    raise Wrong(f"has the click position {shortened(value)}; a whole number is required")
 
 
-def _flat(lists: Sequence[Sequence[str]]) -> tuple[Any, Any]:
-    return starts_from([len(one) for one in lists]), as_plain([one for some in lists for one in some])
-
-
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Return whether a text can be written; JSON and damaged files may hold halves of characters."""
     return not any("\ud800" <= one <= "\udfff" for one in text) if not text.isascii() else True
 
 
-def _is_given(value: object) -> bool:
-    return value is not None and not (isinstance(value, str) and value == "")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
+def shortened(value: object) -> str:
+    """Return a value as an error shows it."""
+    text = str(value) if isinstance(value, np.datetime64) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -13,8 +13,9 @@ from unhub.arrays import Float32
 from unhub.data.query_log import QueryLog, join_logs
 from unhub.data.vectors import Rows
 from unhub.errors import naming_file
+from unhub.files.log_gathering import SERVED, Gathering, LogColumns
 from unhub.files.log_lines import FORMATS, LIVE, BadLines, LogLine, Span, ends_in_line, whole_span
-from unhub.files.log_values import SERVED, Gathering, LogColumns, TimeUnit, Wrong, check_directed
+from unhub.files.log_values import AUTO, TimeUnit, Wrong, check_directed
 from unhub.files.named_arrays import kind_of
 from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segment, segments, whole_rows
 
@@ -60,7 +61,7 @@ def read_log(
     position: str | None = None,
     variant: str | None = None,
     user: str | None = None,
-    time_unit: TimeUnit | None = None,
+    time_unit: TimeUnit = AUTO,
     skip_bad: bool = False,
 ) -> QueryLog:
     """Read a query log: a .jsonl, .csv, .tsv or .parquet file, a folder of such files, or of `unhub serve --log`.
@@ -72,8 +73,9 @@ def read_log(
     JSON or separated by spaces. The place of a click counts from 1, and is looked up among what was returned where the
     log does not say it.
 
-    time_unit: "s", "ms" or "us", of times that are numbers since 1970. Left out, numbers below 1e11 are seconds, below
-    1e14 milliseconds, and microseconds above. Other times are ISO 8601, in UTC where they name no zone.
+    time_unit: "s", "ms", "us" or "ns", of times that are numbers since 1970. By "auto", numbers below 1e11 are seconds,
+    below 1e14 milliseconds, below 1e17 microseconds, and nanoseconds above; one file has one unit. Other times are ISO
+    8601, in UTC where they name no zone, or columns of dates or timestamps of a .parquet file.
 
     skip_bad: leave out lines that cannot be read, and say so in `notes`; else they are an error that names them. The
     last line of a file that ends within it, as a live log may, is always left out and noted.

@@ -27,7 +27,8 @@ from unhub.files.bank_folders import (
     is_bank_folder,
     read_bank_manifest,
 )
-from unhub.files.log_values import NAMES, LogColumns, TimeUnit
+from unhub.files.log_gathering import NAMES, LogColumns
+from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogReading, log_files, log_pieces
 from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, read_segments
 from unhub.logs.durations import Duration, as_seconds, as_written
@@ -75,7 +76,7 @@ def add_log(
     near: float | None = None,
     temper: float | None = None,
     columns: Mapping[str, str] | None = None,
-    time_unit: TimeUnit | None = None,
+    time_unit: TimeUnit = AUTO,
     skip_bad: bool = False,
     progress: ProgressLike = None,
 ) -> AddedLog:
@@ -171,7 +172,7 @@ def not_forgotten(log: QueryLog, forgotten: Sequence[str]) -> QueryLog:
     return log if stays.all() else log.gather(np.flatnonzero(stays))
 
 
-def log_columns(columns: Mapping[str, str] | None, time_unit: TimeUnit | None) -> LogColumns:
+def log_columns(columns: Mapping[str, str] | None, time_unit: TimeUnit = AUTO) -> LogColumns:
     """Return the columns of a log by these names."""
     for name in columns or {}:
         if name not in NAMES:

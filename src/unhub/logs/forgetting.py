@@ -86,7 +86,7 @@ def forget_queries(
         raise ArgumentError("query_ids", "holds an empty id", "leave it out: it names no query")
     kept_in = None if state is None else Path(state)
     places = ForgettingPlaces(None if bank is None else Path(bank), _paths(logs), _paths(corrections), kept_in)
-    reading = LogReading(log_columns(columns, None), skip_bad)
+    reading = LogReading(log_columns(columns), skip_bad)
     with places.held():
         completed = False
         for folder in places.looked_in:
