@@ -187,6 +187,28 @@ def test_the_command_lists_keeps_and_goes_back(tmp_path: Path) -> None:
     assert [len(unhub.load(tmp_path / "kept" / f"v{number}.unhub")) for number in (1, 2, 3)] == [40, 40, 39]
     fitted_why, removed_why = (one.why for one in unhub.history(tmp_path / "kept").versions[1:])
     assert fitted_why.startswith("Fitted: is") and removed_why == "Removed 1 item."
+    moved = np.load(tmp_path / "items.npy")
+    moved[[5, 7]] *= -1
+    np.save(tmp_path / "moved.npy", moved)
+    replaced = (
+        "replace",
+        "--correction",
+        "kept",
+        "--items",
+        "moved.npy",
+        "--item-ids",
+        "names.txt",
+        "--ids",
+        "two.txt",
+    )
+    (tmp_path / "two.txt").write_text(f"{NAMES[5]}\n{NAMES[7]}\n")
+    succeed(tmp_path, *replaced, "--bank", "bank.npy", "-o", "kept")
+    assert unhub.history(tmp_path / "kept").versions[-1].why == "Replaced 2 items."
+    tuned = ("tune", *fit[1:7], "--methods", "is", "--allow-raw", "-o", "kept", "--json")
+    reason = json.loads(succeed(tmp_path, *tuned))["reason"]
+    assert unhub.history(tmp_path / "kept").versions[-1].why == f"Tuned: {reason}"
+    for _ in range(2):
+        succeed(tmp_path, "history", "kept", "--rollback", "--quiet")
     printed = succeed(tmp_path, "history", "kept")
     assert [line.rstrip() for line in printed.splitlines()] == str(unhub.history(tmp_path / "kept")).splitlines()
     succeed(tmp_path, "history", "kept", "--rollback", "--quiet")

@@ -164,6 +164,7 @@ def sync(
         echo_json({**asdict(done), "deployment": done.deployment.to_json()})
     elif not quiet:
         echo(f"{done.deployment.what}: {done}")
+        tell(*done.notes)
 
 
 def doctor(

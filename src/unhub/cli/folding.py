@@ -64,7 +64,7 @@ def save(correction: Correction, path: Path, quiet: bool, as_json: bool, why: st
         show_words((("wrote", str(file)), facts(manifest)))
 
 
-def write_correction(correction: Correction, path: Path, why: str = "") -> tuple[Path, Manifest]:
+def write_correction(correction: Correction, path: Path, why: str) -> tuple[Path, Manifest]:
     """Save a correction to a file, or as the next version in a folder of versions; return the file and its manifest."""
     from unhub import files
 

@@ -115,7 +115,8 @@ def tune(
         )
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time
         raise TimeoutError(f"--time: {tuning.reason} Nothing was written to {output}.")
-    written = write_correction(tuning.best, output)[0] if allow_raw or tuning.gains else None
+    wanted = allow_raw or bool(tuning.gains)
+    written = write_correction(tuning.best, output, f"Tuned: {tuning.reason}")[0] if wanted else None
     if as_json:
         typer.echo(json.dumps({"path": None if written is None else str(written), **tuning.to_dict()}, indent=2))
     elif not quiet:

@@ -193,7 +193,8 @@ def replace(
             on=on,
             progress=advance,
         )
-    save(after, output, quiet, as_json, "Replaced items.")
+    replaced = counted(int((after.item_hashes != fitted.item_hashes).sum()), "item", "items")
+    save(after, output, quiet, as_json, f"Replaced {replaced}.")
 
 
 def merge(

@@ -14,7 +14,7 @@ from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
-from unhub.deploying.deployment import BESIDE, Deployment, Mode, allowed_loss, made_of, next_number
+from unhub.deploying.deployment import BESIDE, Deployment, Mode, allowed_loss, items_digest_of, made_of, next_number
 from unhub.deploying.live import live_name_of, live_of, place_of, switch
 from unhub.deploying.measuring import KEPT_SHARE, Sample, effort_needed, measure
 from unhub.deploying.source import Meanwhile, SourceItems, as_deployable
@@ -135,6 +135,7 @@ class _Work:
             replaces="" if served is None else served.now.what,
             notes=(*self.source.notes, *number_notes),
             read_by=self.place.read_by(),
+            items_digest=items_digest_of(self.correction.ids),
         )
 
     def vectors(self) -> Deployment:
@@ -169,7 +170,7 @@ class _Work:
     def _taken_over(self, old: Deployment, notes: Sequence[str]) -> Deployment:
         """Return a finished deployment of the same correction, once it is up to date with the source."""
         if old.mode == "payload":
-            counts = sync_field(self.place, self.correction, old)
+            counts, _ = sync_field(self.place, self.correction, old)
         else:
             counts = sync_vectors(self.place.sibling(old.collection), self.source, old, self.options.progress)
         taken = f"{old.what} was there already and was taken over; {sum(counts)} items of it were brought up to date."

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
+from unhub.arrays import Ids
 from unhub.layouts import Layout
 from unhub.stores.store import FIELD, LIVE, MADE, Codes, Description, Record, Store
 from unhub.stores.store import FIELD_PREFIX as FIELD_PREFIX  # who makes deployments needs it beside their names
@@ -74,7 +78,8 @@ class Deployment:
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
     clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
     search of mode `vectors` asks for, None for the engine's default. synced: when `sync` compared it last with its
-    source, "" for never. read_by: what the address of the source says of how it is read.
+    source, "" for never. read_by: what the address of the source says of how it is read. items_digest: of the ids of the items,
+    "" in a record from before it was kept.
     """
 
     mode: Mode
@@ -94,6 +99,7 @@ class Deployment:
     effort: int | None = None
     synced: str = ""
     read_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    items_digest: str = ""
 
     @property
     def key(self) -> str:
@@ -178,6 +184,14 @@ class Live:
         """Return what a record says."""
         before = tuple(map(Deployment.from_json, record["before"]))
         return cls(name, Deployment.from_json(record["now"]), before)
+
+
+def items_digest_of(ids: Ids) -> str:
+    """Return a hash of the ids of items, in whatever order, by which a deployment knows that none came or went."""
+    total = hashlib.blake2b(digest_size=16)
+    for one in np.sort(ids).tolist():
+        total.update(f"\0{one}".encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
 
 
 def allowed_loss(about: Description) -> float | None:

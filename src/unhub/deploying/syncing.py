@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import VectorsLike
-from unhub.deploying.deployment import Deployment, Live, made_of
+from unhub.deploying.deployment import Deployment, Live, items_digest_of, made_of
 from unhub.deploying.live import live_of, place_of
 from unhub.deploying.source import (
     SAME_SHARE,
@@ -31,14 +32,23 @@ from unhub.search.in_store import digest_of
 from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems, joined_ids
 
 
+Counts: TypeAlias = tuple[int, int, int]  # of items that were added, changed and removed
+
+UNSURE = (
+    "An item that was written anew lacks its field, as a new one does: such items count as removed and added here, and "
+    "not as changed."
+)
+
+
 @dataclass(frozen=True)
 class Synced:
-    """How many items of a deployment were added, changed and removed."""
+    """How many items of a deployment were added, changed and removed; notes: what of that is not certain."""
 
     deployment: Deployment
     added: int
     changed: int
     removed: int
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.added:,} added, {self.changed:,} changed, {self.removed:,} removed"
@@ -67,16 +77,23 @@ def sync(
         raise store.failed("was made of items from elsewhere, which sync cannot read", "deploy them again")
     source = SourceItems.of(place, fitted, items)
     if deployment.mode == "payload":
-        counts = sync_field(place, fitted, deployment)
+        counts, notes = sync_field(place, fitted, deployment)
     else:
-        counts = sync_vectors(place.sibling(deployment.collection), source, deployment, progress)
+        counts, notes = sync_vectors(place.sibling(deployment.collection), source, deployment, progress), ()
     synced = datetime.now(UTC).isoformat(timespec="milliseconds")
-    new = replace(deployment, items=len(fitted), digest=digest_of(fitted), spec=fitted.spec, synced=synced)
+    new = replace(
+        deployment,
+        items=len(fitted),
+        digest=digest_of(fitted),
+        spec=fitted.spec,
+        synced=synced,
+        items_digest=items_digest_of(fitted.ids),
+    )
     place.put_record(new.key, new.to_json())
     if served is not None and served.now.key == deployment.key:
         live = Live(served.name, new, served.before)
         place.put_record(live.key, live.to_json())
-    return Synced(new, *counts)
+    return Synced(new, *counts, notes)
 
 
 def _current(store: Store, place: Store, served: Live | None) -> Deployment:
@@ -88,9 +105,7 @@ def _current(store: Store, place: Store, served: Live | None) -> Deployment:
     return finished[-1]
 
 
-def sync_vectors(
-    target: Store, source: SourceItems, deployment: Deployment, progress: Progress | None
-) -> tuple[int, int, int]:
+def sync_vectors(target: Store, source: SourceItems, deployment: Deployment, progress: Progress | None) -> Counts:
     """Compare every stored vector and its payload with what belongs there, and write only those that differ."""
     layout = deployment.layout
     if layout is None:
@@ -153,15 +168,18 @@ def _differing(target: Store, layout: Layout, stored: Float32, ready: Float32, b
     return moved
 
 
-def sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int, int, int]:
-    """Set the field of items that lack it or have another bias."""
+def sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[Counts, tuple[str, ...]]:
+    """Set the field of items that lack it or have another bias; return the counts, and a note if they are unsure.
+
+    An item lacks it if it is new, or was written anew: engines drop the fields of an item with the rest of it.
+    """
     positions = {one: row for row, one in enumerate(fitted.ids.tolist())}
-    wanted, added, changed = [], 0, 0
+    wanted, lacking, changed = [], 0, 0
     for batch in place.batches(payload=True):
         for one, payload in zip(batch.ids.tolist(), batch.payload or (), strict=True):
             value = payload.get(deployment.field)
             if value is None:
-                added += 1
+                lacking += 1
             elif not np.isclose(value, fitted.bias[positions[one]], rtol=1e-6, atol=1e-9):
                 changed += 1
             else:
@@ -177,4 +195,7 @@ def sync_field(place: Store, fitted: Bias, deployment: Deployment) -> tuple[int,
         some = rows[start:stop]
         place.set_field(deployment.field, fitted.ids[some], fitted.bias[some])
     place.settle()  # always: a killed run may have set the field and no more
-    return added, changed, max(0, deployment.items + added - len(fitted))
+    if deployment.items_digest == items_digest_of(fitted.ids):  # none came or went
+        return (0, changed + lacking, 0), ()
+    removed = max(0, deployment.items + lacking - len(fitted))
+    return (lacking, changed, removed), (UNSURE,) if lacking and removed else ()
