@@ -78,8 +78,8 @@ class Deployment:
     field, candidates: where mode `payload` has the biases, and how many nearest items it corrects. live: the name that
     clients ask for. digest, spec: of the correction. notes: what a reader should know. effort: the ef or nprobe that a
     search of mode `vectors` asks for, None for the engine's default. synced: when `sync` compared it last with its
-    source, "" for never. read_by: what the address of the source says of how it is read. items_digest: of the ids of the items,
-    "" in a record from before it was kept.
+    source, "" for never. read_by: what the address of the source says of how it is read. items_digest:
+    of the ids of the items, "" in a record from before it was kept.
     """
 
     mode: Mode

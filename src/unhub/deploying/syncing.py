@@ -31,7 +31,6 @@ from unhub.layouts import Layout
 from unhub.search.in_store import digest_of
 from unhub.stores.store import BATCH_ROWS, Payload, Store, StoredItems, joined_ids
 
-
 Counts: TypeAlias = tuple[int, int, int]  # of items that were added, changed and removed
 
 UNSURE = (
