@@ -10,6 +10,15 @@ from tests.command import fail, succeed, write_fitted, write_inputs
 pytestmark = pytest.mark.once
 
 
+EVAL = ("eval", "--items", "items.npy", "--item-ids", "names.txt", "--queries", "queries.npy")
+READERS = {
+    **{command: (command, "--items-count", "40", "--hits") for command in ("watch", "ab", "hubs")},
+    "eval": (*EVAL, "--measures", "R@1", "--run"),
+}
+OTHER_NAMES = {"query_id": "n", "query": "said", "ids": "shown", "clicked": "opened", "variant": "side", "time": "when"}
+FIELDS = {"query_id": "n", "text": "said", "returned": "shown", "clicked": "opened", "variant": "side", "time": "when"}
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     lines = [
@@ -45,18 +54,50 @@ def test_what_search_wrote_is_counted_against_its_correction(folder: Path) -> No
 
 
 def test_a_log_is_a_run_and_its_clicks_are_labels(folder: Path) -> None:
-    evaluate = ("eval", "--items", "items.npy", "--item-ids", "names.txt", "--queries", "queries.npy")
-    out = json.loads(succeed(folder, *evaluate, "--run", "log.jsonl", "--measures", "R@1,R@2", "--json"))
+    out = json.loads(succeed(folder, *EVAL, "--run", "log.jsonl", "--measures", "R@1,R@2", "--json"))
     log = out["rankings"][1]
     assert {name: one["value"] for name, one in log["values"].items()} == {"R@1": 50.0, "R@2": 100.0}
     assert "favour the ranking of the log" in out["labels"][0]
     (folder / "truth.csv").write_text("query_id,item_id\n1,[red] 1.jpg\n")
-    given = succeed(folder, *evaluate, "--run", "log.jsonl", "--relevance", "truth.csv", "--measures", "R@1", "--json")
+    given = succeed(folder, *EVAL, "--run", "log.jsonl", "--relevance", "truth.csv", "--measures", "R@1", "--json")
     assert json.loads(given)["rankings"][1]["values"]["R@1"]["value"] == 100.0
     assert "labels" not in json.loads(given)
 
 
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS.keys())
+def test_every_reader_of_logs_takes_names_of_columns_the_unit_of_times_and_bad_lines(
+    folder: Path, reader: tuple[str, ...]
+) -> None:
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    lines = [{**line, "variant": "xy"[row % 2], "time": 5e10 + row} for row, line in enumerate(lines)]
+    usual, odd = folder / "own" / "log.jsonl", folder / "odd" / "log.jsonl"
+    for path in (usual, odd):
+        path.parent.mkdir()
+    usual.write_text("".join(json.dumps({**line, "time": line["time"] / 1000}) + "\n" for line in lines))
+    renamed = [{OTHER_NAMES[name]: value for name, value in line.items()} for line in lines]
+    odd.write_text("".join(json.dumps(line) + "\n" for line in renamed[:2]) + "no line\n" + json.dumps(renamed[2]))
+    named = [part for field, name in FIELDS.items() for part in ("--column", f"{field}={name}")]
+    told = succeed(folder, *reader, "odd/log.jsonl", *named, "--time-unit", "ms", "--skip-bad")
+    left_out = "1 bad line left out: odd/log.jsonl:3: the line is not JSON (Expecting value: line 1 column 1 (char 0))."
+    assert left_out in told.splitlines()
+    assert told.replace(left_out + "\n", "").replace("odd/", "own/") == succeed(folder, *reader, "own/log.jsonl")
+    assert "--column 'txt' is unknown" in fail(folder, *reader, "own/log.jsonl", "--column", "txt=a")
+    (folder / "a.run").write_text("0 Q0 [red] 1 0.5 x\n".replace("[red]", "7.jpg"))
+    assert "--skip-bad has no effect; " in fail(folder, *reader, "a.run", "--skip-bad")
+
+
+def test_log_add_takes_the_unit_of_times(folder: Path) -> None:
+    (folder / "v.jsonl").write_text('{"vector": [1, 2], "time": 50000000000}\n')
+    succeed(folder, "log", "add", "v.jsonl", "--bank", "bank", "--time-unit", "ms")  # in seconds it is to come
+    assert "'min' is not one of 'auto', 's', 'ms', 'us', 'ns'" in fail(
+        folder, "log", "add", "v.jsonl", "--bank", "bank", "--time-unit", "min"
+    )
+
+
 def test_mistakes_are_one_line(folder: Path) -> None:
+    assert fail(folder, "hubs", "--items", "items.npy", "--queries", "queries.npy", "--time-unit", "s") == (
+        "--time-unit has no effect; it goes with --hits"
+    )
     assert fail(folder, "hubs", "--items", "items.npy") == (
         "--queries is missing; give it, or a log of what was returned as --hits"
     )

@@ -11,7 +11,19 @@ from unhub.cli.display import echo_json
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, tell
 from unhub.cli.inputs import read_gallery
-from unhub.cli.options import ItemIds, ItemsCount, Json, OptionalItems, Seed, whole_number
+from unhub.cli.logged import read_logged
+from unhub.cli.options import (
+    Columns,
+    ItemIds,
+    ItemsCount,
+    Json,
+    NumberedTimes,
+    OptionalItems,
+    Seed,
+    SkipBad,
+    TimeUnitChoice,
+    whole_number,
+)
 from unhub.errors import ArgumentError
 
 
@@ -23,6 +35,9 @@ def ab(
     items: OptionalItems = None,
     item_ids: ItemIds = None,
     items_count: ItemsCount = None,
+    column: Columns = None,
+    time_unit: NumberedTimes = TimeUnitChoice.auto,
+    skip_bad: SkipBad = False,
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="The variant to compare with (default: raw, else the first).")
     ] = None,
@@ -41,8 +56,7 @@ def ab(
     with argument("--correction"):
         fitted = None if correction is None else files.load(correction, "correction")
     gallery = read_gallery(items, item_ids, items_count, fitted)
-    with argument("--hits"):
-        log = files.read_log(hits)
+    log = read_logged(hits, column, time_unit.value, skip_bad)
     weights = None if split is None else _weights(split)
     found = ab_test(log, items=gallery, correction=fitted, baseline=baseline, split=weights, k=k, seed=seed)
     if as_json:

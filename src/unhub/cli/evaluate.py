@@ -14,10 +14,18 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, show_brief, tell
-from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional, refuse
+from unhub.cli.inputs import (
+    check_methods,
+    check_outputs,
+    read_named,
+    read_optional,
+    refuse,
+)
+from unhub.cli.logged import read_runs
 from unhub.cli.options import (
     MEASURES,
     BankItems,
+    Columns,
     CompareAsFitted,
     Device,
     ExcludeSelf,
@@ -26,6 +34,7 @@ from unhub.cli.options import (
     Json,
     Measures,
     NoNotes,
+    NumberedTimes,
     On,
     OptionalBank,
     OptionalRelevance,
@@ -33,7 +42,9 @@ from unhub.cli.options import (
     Queries,
     QueryIds,
     SavedList,
+    SkipBad,
     Threads,
+    TimeUnitChoice,
     whole_number,
 )
 from unhub.errors import ArgumentError
@@ -41,6 +52,7 @@ from unhub.errors import ArgumentError
 if TYPE_CHECKING:
     from unhub.arrays import Kind
     from unhub.correction import Correction
+    from unhub.data.query_log import QueryLog
     from unhub.data.relevance import Relevance
     from unhub.data.vectors import Vectors
     from unhub.evaluation.evaluate import Evaluation
@@ -82,6 +94,9 @@ def evaluate(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A TREC run of another system, or a query log; repeatable."),
     ] = None,
+    column: Columns = None,
+    time_unit: NumberedTimes = TimeUnitChoice.auto,
+    skip_bad: SkipBad = False,
     measures: Measures = MEASURES,
     reverse: Annotated[
         bool, typer.Option("--reverse", help="Search the queries with the items; --bank then holds past items.")
@@ -121,9 +136,8 @@ def evaluate(
         chosen = parse_measures(measures)
     with argument("--correction"):
         saved = {str(path): files.load(path, "correction") for path in correction or ()}
-    with argument("--run"):
-        runs = {str(path): files.read_run(path) for path in run or ()}
-    answers, clicked = _labels(relevance, run or ())
+    runs, logs = read_runs(run or (), column, time_unit.value, skip_bad)
+    answers, clicked = _labels(relevance, logs)
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
     past, past_items = read_optional(bank, "--bank"), read_optional(bank_items, "--bank-items")
     if past is not None and bank_size is not None and bank_size > len(past):
@@ -204,10 +218,11 @@ def evaluate(
         names = [f"{path} is {spec}." for path, spec in specs.items()]
         half = [f"--bank-size is not given: {size:,} queries are half of the bank."] if halved else []
         roles = [f"{REVERSED.capitalize()}: below, items are what is searched."] if reverse and shown.notes else []
-        tell(" ".join(brackets + marked), *names, *half, *roles, *clicked, *shown.notes)
+        read = [note for log in logs for note in log.notes]
+        tell(" ".join(brackets + marked), *names, *half, *roles, *clicked, *read, *shown.notes)
 
 
-def _labels(relevance: Path | None, runs: Sequence[Path]) -> tuple[Relevance, Sequence[str]]:
+def _labels(relevance: Path | None, logs: Sequence[QueryLog]) -> tuple[Relevance, Sequence[str]]:
     """Return which items answer which query, as a file says or else as the clicks of the runs do, and notes on that."""
     from unhub import files
     from unhub.data.query_log import join_logs
@@ -216,8 +231,6 @@ def _labels(relevance: Path | None, runs: Sequence[Path]) -> tuple[Relevance, Se
     if relevance is not None:
         with argument("--relevance"):
             return files.read_relevance(relevance), ()
-    with argument("--run"):
-        logs = [files.read_log(path) for path in runs if files.is_log(path)]
     clicked = [log for log in logs if log.clicked is not None and log.query_ids is not None]
     if not clicked:
         problem = "is missing, and no --run is a query log with query ids and clicks"

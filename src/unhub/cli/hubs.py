@@ -11,8 +11,10 @@ import typer
 from unhub.cli.display import echo, echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell, terminal_width
-from unhub.cli.inputs import read_gallery, read_logged, read_named, refuse
+from unhub.cli.inputs import read_gallery, read_named, refuse
+from unhub.cli.logged import read_logged, refuse_log_options
 from unhub.cli.options import (
+    Columns,
     CompareAsFitted,
     Device,
     ExcludeSelf,
@@ -21,12 +23,15 @@ from unhub.cli.options import (
     ItemTexts,
     Json,
     Logged,
+    NumberedTimes,
     On,
     OptionalItems,
     OptionalQueries,
     QueryIds,
     QueryTexts,
+    SkipBad,
     Threads,
+    TimeUnitChoice,
     whole_number,
 )
 from unhub.errors import ArgumentError
@@ -56,6 +61,9 @@ def hubs(
     items_count: ItemsCount = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
+    column: Columns = None,
+    time_unit: NumberedTimes = TimeUnitChoice.auto,
+    skip_bad: SkipBad = False,
     correction: Annotated[Path | None, typer.Option(help="A file written by `unhub fit`, to compare with.")] = None,
     k: Annotated[int, whole_number(1, "-k", help="Number of items that a query returns.")] = 10,
     count: Annotated[int, whole_number(1, help="Number of hubs to show.")] = 10,
@@ -88,7 +96,8 @@ def hubs(
         }
         idle |= {"--similarity": similarity, "--device": device, "--on": on}
         refuse(idle, "with --hits, what was returned is counted")
-        log, everything = read_logged(hits), read_gallery(items, item_ids, items_count, fitted)
+        log = read_logged(hits, column, time_unit.value, skip_bad)
+        everything = read_gallery(items, item_ids, items_count, fitted)
         found = worst_hubs(log, everything, None, k, count, examples=examples)
         of_items, of_queries = found.before.item_ids, found.query_ids
     else:
@@ -97,6 +106,7 @@ def hubs(
                 raise ArgumentError(name, "is missing", "give it, or a log of what was returned as --hits")
         assert items is not None and queries is not None
         refuse({"--items-count": items_count}, "it goes with --hits")
+        refuse_log_options(column, time_unit.value, skip_bad, "it goes with --hits")
         gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
         of_items, of_queries = gallery.ids, asked.ids
     said = _texts(item_texts, of_items, "--item-texts")
@@ -128,6 +138,8 @@ def hubs(
         tell(f"How often each of {len(before.counts):,} items is {among}:", "")
         show_words(_figures(found))
         tell("chance: what each figure would be if queries returned items at random.", *_few(before), *before.notes)
+        if hits is not None:
+            tell(*log.notes)
         tell("", "The worst hubs:")
     width = terminal_width()
     for number, hub in enumerate(found.hubs, start=1):

@@ -13,7 +13,6 @@ from unhub.errors import ArgumentError, unknown
 if TYPE_CHECKING:
     from unhub.arrays import Ids
     from unhub.correction import Correction
-    from unhub.data.query_log import QueryLog
     from unhub.data.vectors import Rows, Vectors
     from unhub.evaluation.pictures import Picture
     from unhub.stores.store import Store
@@ -250,14 +249,6 @@ def read_followed(
         return read_given(path, option)
     with argument(option):
         return files.read_as_held(place_of(path))
-
-
-def read_logged(path: Path, option: str = "--hits") -> QueryLog:
-    """Read what was returned, from a query log, a TREC run or hits of `unhub search`."""
-    from unhub import files
-
-    with argument(option):
-        return files.read_hits(path)
 
 
 def read_gallery(

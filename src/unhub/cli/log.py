@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unhub.cli.display import echo_json, progress
 from unhub.cli.folding import show_words, tell
-from unhub.cli.options import Json, Quiet
-from unhub.errors import ArgumentError
+from unhub.cli.logged import columns_in
+from unhub.cli.options import Columns, Json, NumberedTimes, Quiet, SkipBad, TimeUnitChoice
 
 if TYPE_CHECKING:
     from unhub.logs.bank_folder import AddedLog
-
-Columns: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIELD=NAME", help="The name of a column, for example text=q; repeatable."),
-]
 
 
 def add(
@@ -44,7 +39,8 @@ def add(
         float | None, typer.Option(metavar="POWER", help="A query asked n times has weight n ** POWER.")
     ] = None,
     column: Columns = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read.")] = False,
+    time_unit: NumberedTimes = TimeUnitChoice.auto,
+    skip_bad: SkipBad = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +57,7 @@ def add(
             near=near,
             temper=temper,
             columns=columns_in(column),
+            time_unit=time_unit.value,
             skip_bad=skip_bad,
             progress=advance,
         )
@@ -68,17 +65,6 @@ def add(
         echo_json({**dataclasses.asdict(added), "folder": str(added.folder)})
     elif not quiet:
         _show(added)
-
-
-def columns_in(given: list[str] | None) -> dict[str, str]:
-    """Return the columns that were named, by field."""
-    named = {}
-    for one in given or ():
-        field, equals, name = one.partition("=")
-        if not equals or not name:
-            raise ArgumentError("--column", f"must be FIELD=NAME, got {one!r}", "write it as text=q")
-        named[field] = name
-    return named
 
 
 def _show(added: AddedLog) -> None:

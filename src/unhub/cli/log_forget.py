@@ -14,8 +14,8 @@ from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import GivenPath, read_given, read_optional
-from unhub.cli.log import Columns, columns_in
-from unhub.cli.options import VECTORS, Json, Quiet, Threads, vectors
+from unhub.cli.logged import columns_in
+from unhub.cli.options import VECTORS, Columns, Json, Quiet, Threads, vectors
 
 if TYPE_CHECKING:
     from unhub.data.vectors import Vectors

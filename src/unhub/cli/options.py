@@ -87,6 +87,16 @@ class SimilarityChoice(StrEnum):
     dot = "dot"
 
 
+class TimeUnitChoice(StrEnum):
+    """Units of times that are numbers since 1970."""
+
+    auto = "auto"
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
 # The sets of vectors.
 Items: TypeAlias = Annotated[Path, vectors(f"The gallery: {VECTORS}.")]
 Bank: TypeAlias = Annotated[Path, vectors("Past queries, in the same formats.")]
@@ -143,6 +153,17 @@ EncodedItems: TypeAlias = Annotated[
         help="The items were written by `unhub multi encode`; needed for a correction with --model.",
     ),
 ]
+
+# How a query log is read.
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="FIELD=NAME", help="The name of a column of a log, such as text=q; repeatable."),
+]
+NumberedTimes: TypeAlias = Annotated[
+    TimeUnitChoice,
+    one_of(TimeUnitChoice, "--time-unit", help="Unit of times in a log that are numbers (auto: by their size)."),
+]
+SkipBad: TypeAlias = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines of a log that cannot be read.")]
 
 # How it is done.
 CompareBy: TypeAlias = Annotated[

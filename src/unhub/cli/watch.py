@@ -10,17 +10,22 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import NO, argument
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import check_outputs, read_gallery, read_logged, read_optional
+from unhub.cli.inputs import check_outputs, read_gallery, read_optional
+from unhub.cli.logged import read_logged
 from unhub.cli.options import (
+    Columns,
     CompareAsFitted,
     ItemIds,
     ItemsCount,
     Json,
+    NumberedTimes,
     OptionalBank,
     OptionalItems,
     Quiet,
     Seed,
+    SkipBad,
     Threads,
+    TimeUnitChoice,
     whole_number,
 )
 
@@ -38,6 +43,9 @@ def watch(
     item_ids: ItemIds = None,
     items_count: ItemsCount = None,
     bank: OptionalBank = None,
+    column: Columns = None,
+    time_unit: NumberedTimes = TimeUnitChoice.auto,
+    skip_bad: SkipBad = False,
     k: Annotated[int, whole_number(1, "-k", help="Number of first places that count.")] = 10,
     max_skewness: Annotated[
         float | None, typer.Option(help="Alarm if the skewness is more than this over that of chance.")
@@ -66,7 +74,7 @@ def watch(
     with argument("--correction"):
         fitted = None if correction is None else files.load(correction, "correction")
     gallery = read_gallery(items, item_ids, items_count, fitted)
-    log, past = read_logged(hits), read_optional(bank, "--bank")
+    log, past = read_logged(hits, column, time_unit.value, skip_bad), read_optional(bank, "--bank")
     with progress("watch", quiet) as advance:
         found = watch_hits(
             log,

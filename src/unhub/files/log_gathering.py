@@ -67,6 +67,14 @@ class LogColumns:
         if self.time_unit not in TIME_UNITS:
             raise unknown("time_unit", self.time_unit, TIME_UNITS, "units")
 
+    @classmethod
+    def named(cls, columns: Mapping[str, str] | None, time_unit: TimeUnit = AUTO) -> LogColumns:
+        """Return the columns of a log with names by field; raise if there is no such field."""
+        for name in columns or {}:
+            if name not in NAMES:
+                raise unknown("columns", name, NAMES, "fields of a log")
+        return cls(**(columns or {}), time_unit=time_unit)
+
     def found_in(self, keys: Sequence[str] | Mapping[str, object]) -> dict[str, str]:
         """Return the key of each column that a line or a head has."""
         if {*keys} == SEARCHED.keys() and not self.told:

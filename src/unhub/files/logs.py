@@ -48,7 +48,6 @@ class LogReading:
     bad: BadLines = field(default_factory=BadLines)
 
 
-@naming_file()
 def read_log(
     path: str | os.PathLike[str],
     *,
@@ -85,9 +84,14 @@ def read_log(
     `unhub search -o hits.jsonl` writes them, `query` is the id.
     """
     columns = LogColumns(query_id, text, vector, time, returned, clicked, position, variant, user, time_unit)
-    reading = LogReading(columns, skip_bad)
+    return read_log_by(path, LogReading(columns, skip_bad))
+
+
+@naming_file()
+def read_log_by(path: str | os.PathLike[str], reading: LogReading) -> QueryLog:
+    """Read a query log as `read_log` does."""
     pieces = [piece for file in log_files(path) for piece in log_pieces(file, reading)]
-    reading.bad.check(skip_bad)
+    reading.bad.check(reading.skip_bad)
     if not pieces:
         raise ValueError(f"{path}: is a log without a query yet")
     try:

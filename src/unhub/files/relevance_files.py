@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from unhub.data.query_log import QueryLog
 from unhub.data.relevance import Relevance
 from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
+from unhub.files.log_gathering import LogColumns
 from unhub.files.log_lines import FORMATS
-from unhub.files.logs import read_log
+from unhub.files.log_values import AUTO, TimeUnit
+from unhub.files.logs import LogReading, read_log, read_log_by
 from unhub.files.named_arrays import kind_of
 
 QRELS = ("qid", "iter", "docid", "grade")
@@ -66,9 +69,19 @@ def _scored(path: Path) -> list[NDArray[np.generic]]:
     return gather(path, split_lines(path, RUN, (0, 2, 4)), SCORED)
 
 
-def read_hits(path: str | os.PathLike[str]) -> QueryLog:
-    """Read what was returned: a query log, a TREC run, or what `unhub search -o hits.jsonl` wrote."""
-    return read_log(path) if is_log(Path(path)) else read_run(path).as_log
+def read_hits(
+    path: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, str] | None = None,
+    time_unit: TimeUnit = AUTO,
+    skip_bad: bool = False,
+) -> QueryLog:
+    """Read what was returned: a query log, a TREC run, or what `unhub search -o hits.jsonl` wrote.
+
+    columns, time_unit, skip_bad: how a query log is read, as in `add_log`.
+    """
+    named = LogColumns.named(columns, time_unit)
+    return read_log_by(path, LogReading(named, skip_bad)) if is_log(Path(path)) else read_run(path).as_log
 
 
 def is_log(path: Path) -> bool:

@@ -17,7 +17,7 @@ from unhub.banks.repeats import NEAR, TEMPER
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.data.query_log import QueryLog
 from unhub.embed.encoder import Encoder
-from unhub.errors import ArgumentError, unknown
+from unhub.errors import ArgumentError
 from unhub.files.bank_folders import (
     KEY_BYTES,
     NO_TIME,
@@ -27,7 +27,7 @@ from unhub.files.bank_folders import (
     is_bank_folder,
     read_bank_manifest,
 )
-from unhub.files.log_gathering import NAMES, LogColumns
+from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogReading, log_files, log_pieces
 from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, read_segments
@@ -98,7 +98,7 @@ def add_log(
     too. The folder is changed whole or not at all; two writers at a time are an error.
     """
     progress = called(progress)
-    reading = LogReading(log_columns(columns, time_unit), skip_bad, as_bank=True)
+    reading = LogReading(LogColumns.named(columns, time_unit), skip_bad, as_bank=True)
     folder = Path(bank)
     found = log_files(log)
     with holding(folder):
@@ -170,14 +170,6 @@ def not_forgotten(log: QueryLog, forgotten: Sequence[str]) -> QueryLog:
     keys = {*forgotten}
     stays = np.array([query_key(str(one)) not in keys for one in log.query_ids])
     return log if stays.all() else log.gather(np.flatnonzero(stays))
-
-
-def log_columns(columns: Mapping[str, str] | None, time_unit: TimeUnit = AUTO) -> LogColumns:
-    """Return the columns of a log by these names."""
-    for name in columns or {}:
-        if name not in NAMES:
-            raise unknown("columns", name, NAMES, "fields of a log")
-    return LogColumns(**(columns or {}), time_unit=time_unit)
 
 
 def _settings(

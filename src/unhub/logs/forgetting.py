@@ -12,9 +12,9 @@ from unhub.data.vectors import Rows, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
 from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
+from unhub.files.log_gathering import LogColumns
 from unhub.files.log_removal import FoundLines, find_lines
 from unhub.files.logs import LogReading
-from unhub.logs.bank_folder import log_columns
 from unhub.logs.forgetting_places import ForgettingPlaces
 from unhub.logs.forgetting_plan import ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
 from unhub.logs.forgotten_banks import BankRefits, ItemPool, LosingBank
@@ -86,7 +86,7 @@ def forget_queries(
         raise ArgumentError("query_ids", "holds an empty id", "leave it out: it names no query")
     kept_in = None if state is None else Path(state)
     places = ForgettingPlaces(None if bank is None else Path(bank), _paths(logs), _paths(corrections), kept_in)
-    reading = LogReading(log_columns(columns), skip_bad)
+    reading = LogReading(LogColumns.named(columns), skip_bad)
     with places.held():
         completed = False
         for folder in places.looked_in:

@@ -90,7 +90,7 @@ def ab_test(
 def _with_variant(log: QueryLog) -> tuple[QueryLog, list[str]]:
     """Return the queries that say which variant answered, and the notes so far."""
     if log.variants is None:
-        raise ArgumentError("hits", "do not say which variant answered", "name the column of the variant when reading")
+        raise ArgumentError("hits", "do not say which variant answered", "name its column: variant=NAME")
     told = log.variants != ""
     notes = [*log.notes]
     if not told.all():
