@@ -71,10 +71,30 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, suffix: str) -> None:
 
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,2")
-    with pytest.raises(
-        ValueError, match=r"rows\.csv: no reader for .*\.csv.*\.npy, \.parquet, \.arrow, .*`unhub log add rows\.csv"
-    ):
+    (tmp_path / "rows.xyz").touch()
+    with pytest.raises(ValueError, match=r"rows\.xyz: no reader for .*\.xyz.*\.npy, \.parquet, \.arrow, "):
+        read_vectors(tmp_path / "rows.xyz")
+    with pytest.raises(ValueError, match=r"rows\.csv: holds lines, not vectors; if .* else one of \.npy, "):
         read_vectors(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet", "days"])
+def test_a_query_log_in_place_of_vectors_is_answered_with_log_add(tmp_path: Path, name: str) -> None:
+    log = tmp_path / name
+    if log.suffix == ".parquet":
+        pq.write_table(pa.table({"query": ["a dog"], "ids": [[3, 7]]}), log)
+    elif log.suffix:
+        log.touch()
+    else:
+        log.mkdir()
+        (log / "1.jsonl").touch()
+    with pytest.raises(
+        ValueError, match=rf"^{log}: [^\n]*if it is a query log, give the folder that `unhub log add {log}"
+    ):
+        read_vectors(log)
+    write_parquet(tmp_path / "x.parquet", id=["a"])
+    with pytest.raises(ValueError, match=r"lists of floating numbers$"):
+        read_vectors(tmp_path / "x.parquet")
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:

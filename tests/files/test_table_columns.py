@@ -110,6 +110,13 @@ def test_columns_that_cannot_be_meant_are_one_line(folder: Path, name: str, writ
         np.asarray(read_vectors(f"{folder / name}{written}").rows)
 
 
+@pytest.mark.parametrize(("name", "write"), WRITERS.items(), ids=WRITERS)
+def test_a_column_of_lists_holds_no_ids(tmp_path: Path, name: str, write: Callable[[Path, pa.Table], Any]) -> None:
+    shown = [[one] for one in NAMES]
+    write(tmp_path / name, pa.table({"query_id": NAMES, "ids": shown, "id": shown, "clip": fixed(ROWS)}))
+    assert read_vectors(tmp_path / name).ids.tolist() == NAMES
+
+
 @pytest.mark.parametrize("name", [*WRITERS, "shards/*.parquet"])
 @pytest.mark.parametrize("written", ["vector=clip,weight=number", "weight=number,id=id,vector=clip"])
 def test_weights_are_a_column_that_is_named(folder: Path, name: str, written: str) -> None:

@@ -42,9 +42,12 @@ FRAMES: dict[str, Any] = {
     "pandas": pd.DataFrame({"id": NAMES, "text": NAMES, "embedding": list(ROWS)}),
     "pandas, index": pd.DataFrame({"embedding": list(ROWS)}, index=pd.Index(NAMES, name="id")),
     "pandas, other names": pd.DataFrame({"photo_id": NAMES, "tags": [[1]] * 13, "clip": list(ROWS)}),
+    "pandas, a log": pd.DataFrame({"id": [[1]] * 13, "ids": [[1]] * 13, "query_id": NAMES, "clip": list(ROWS)}),
     "polars": pl.DataFrame({"id": NAMES, "embedding": POLARS_ROWS}),
+    "polars, a log": pl.DataFrame({"key": NAMES, "ids": [[1]] * 13, "embedding": POLARS_ROWS}),
     "polars, categories": pl.DataFrame({"id": pl.Series(NAMES, dtype=pl.Categorical), "embedding": POLARS_ROWS}),
     "Arrow": pa.table({"id": NAMES, "n": NUMBERS, "embedding": FIXED}),
+    "Arrow, a log": pa.table({"key": NAMES, "ids": [["x"]] * 13, "v": FIXED}),
     "Arrow, batch": pa.record_batch({"id": NAMES, "embedding": FIXED}),
     "Arrow, categories": pa.table({"key": pa.array(NAMES).dictionary_encode(), "v": FIXED}),
 }

@@ -19,7 +19,7 @@ from unhub.data.vectors import stacked
 from unhub.errors import optional
 from unhub.files.numpy_files import FoundRows
 from unhub.files.parquet import as_array, intact, label_of, naming
-from unhub.frames.arrow_columns import check_lists, is_float_lists, parts_of, weights_of
+from unhub.frames.arrow_columns import check_lists, is_float_lists, may_be_ids, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -80,13 +80,15 @@ def _read(source: Path, files: Sequence[Path], named: NamedColumns) -> FoundRows
                 raise WrongColumn(f"row 0 of {label_of(vectors)} {problem}; embed all with one model")
         parts += found
     return FoundRows(
-        stacked(parts), lambda: _ids(source, files, schema.names, named), _weights(source, files, schema.names, named)
+        stacked(parts), lambda: _ids(source, files, schema, named), _weights(source, files, schema.names, named)
     )
 
 
-def _ids(source: Path, files: Sequence[Path], names: Sequence[str], named: NamedColumns) -> NDArray[np.generic] | None:
+def _ids(
+    source: Path, files: Sequence[Path], schema: pyarrow.Schema, named: NamedColumns
+) -> NDArray[np.generic] | None:
     with naming(source):
-        name = named.id_of(names)
+        name = named.id_of(schema.names, lambda one: may_be_ids(schema.field(one).type))
     if name is None:
         return None
     return np.concatenate([as_array(file, _column(file, name), name) for file in files])
@@ -151,7 +153,7 @@ def read_lance(path: Path, named: NamedColumns) -> FoundRows:
 
     def ids() -> NDArray[np.generic] | None:
         with naming(path):
-            name = named.id_of(schema.names)
+            name = named.id_of(schema.names, lambda one: may_be_ids(schema.field(one).type))
         return None if name is None else as_array(path, column(name), name)
 
     with naming(path):

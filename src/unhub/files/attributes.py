@@ -9,7 +9,7 @@ import csv
 import os
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
@@ -28,6 +28,7 @@ from unhub.files.attribute_values import Attribute, fits, of_texts, of_values
 from unhub.files.columns import read_columns
 from unhub.files.named_arrays import kind_of, split_name
 from unhub.files.parquet import as_array, intact, naming, opened
+from unhub.frames.arrow_columns import may_be_ids
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -164,9 +165,9 @@ def read_attributes(path: str | os.PathLike[str]) -> Attributes:
     return Attributes(as_ids(ids, len(ids), str(file)), found, str(file))
 
 
-def _id_column(file: Path, names: Sequence[str], named: NamedColumns) -> str:
+def _id_column(file: Path, names: Sequence[str], named: NamedColumns, fits: Callable[[str], bool]) -> str:
     with naming(file):
-        found = named.id_of(names)
+        found = named.id_of(names, fits)
         if found is None:
             raise WrongColumn(f"has columns {[*names]}; `id` is required")
     return found
@@ -175,7 +176,7 @@ def _id_column(file: Path, names: Sequence[str], named: NamedColumns) -> str:
 def _of_texts(file: Path, named: NamedColumns) -> tuple[NDArray[np.generic], dict[str, Attribute]]:
     with columns.opened(file) as lines:
         heads = next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ","), [])
-    name = _id_column(file, heads, named)
+    name = _id_column(file, heads, named, lambda _: True)
     found = dict(zip(heads, read_columns(file, [columns.text_column(head) for head in heads]), strict=True))
     texts = [str(one) for one in found[name]]
     if "" in texts:
@@ -192,7 +193,7 @@ def _of_arrow(file: Path, named: NamedColumns) -> tuple[NDArray[np.generic], dic
         optional("pyarrow.json", "parquet", f"reading {file}")
         with intact(file, "lines of JSON"):
             table = _json_table(file)
-    name = _id_column(file, table.column_names, named)
+    name = _id_column(file, table.column_names, named, lambda one: may_be_ids(table.schema.field(one).type))
     import pyarrow
 
     found: dict[str, Attribute] = {}

@@ -119,6 +119,11 @@ def no_reader(path: Path, known: Iterable[str]) -> ValueError:
     return ValueError(f"{path}: no reader for {named}; there are {', '.join(known)}")
 
 
+def if_a_log(path: object) -> str:
+    """Say what to do with a query log where vectors are wanted."""
+    return f"if it is a query log, give the folder that `unhub log add {path} --bank DIR` makes of it"
+
+
 def kind_of(path: Path) -> str:
     """Return what a path is, for an error that says that it cannot be read."""
     return "a folder" if path.is_dir() else f"*{path.suffix}" if path.suffix else "a file whose name has no suffix"

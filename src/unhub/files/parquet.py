@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.data.vectors import Rows, stacked
 from unhub.errors import optional
+from unhub.files.log_gathering import NAMES
+from unhub.files.named_arrays import if_a_log
 from unhub.files.numpy_files import FoundRows
 from unhub.files.remote import RemoteFailure, RemoteFile
-from unhub.frames.arrow_columns import is_float_lists, names_of, parts_of, weights_of
+from unhub.frames.arrow_columns import is_float_lists, may_be_ids, names_of, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -38,8 +40,11 @@ def read_parquet(path: Path, named: NamedColumns) -> FoundRows:
 def vector_column(path: File, file: pyarrow.parquet.ParquetFile, named: NamedColumns) -> str:
     """Return the name of the column of vectors."""
     schema = file.schema_arrow
-    with naming(path):
+    try:
         return named.vector_of(schema.names, lambda name: is_float_lists(schema.field(name).type))
+    except WrongColumn as error:
+        hint = f"; {if_a_log(path)}" if {*schema.names} & {*NAMES["text"]} else ""
+        raise ValueError(f"{path}: {error}{hint}") from None
 
 
 def as_array(path: File, column: pyarrow.ChunkedArray, name: str) -> NDArray[np.generic]:
@@ -87,8 +92,10 @@ def check_column(path: File, file: pyarrow.parquet.ParquetFile, name: str) -> No
 
 def read_parquet_ids(path: File, named: NamedColumns) -> NDArray[np.generic] | None:
     """Return the column of ids, or None where no column is named like one."""
+    with opened(path) as file:
+        schema = file.schema_arrow
     with naming(path):
-        name = named.id_of(columns_of(path))
+        name = named.id_of(schema.names, lambda one: may_be_ids(schema.field(one).type))
     return None if name is None else as_array(path, read_column(path, name), name)
 
 

@@ -16,7 +16,7 @@ from unhub.data.ids import as_ids, read_lines
 from unhub.data.vectors import Rows, Vectors, as_plain, as_texts, as_vectors
 from unhub.errors import naming_file
 from unhub.files.matrices import ARRAYS, Opener
-from unhub.files.named_arrays import no_reader, refuse_pickle, split_name
+from unhub.files.named_arrays import if_a_log, no_reader, refuse_pickle, split_name
 from unhub.files.numpy_files import FoundRows, Reader, map_npy, named_rows, read_npy
 from unhub.files.remote import shown
 from unhub.frames.frame_columns import NamedColumns
@@ -118,7 +118,7 @@ def _read(place: str) -> FoundRows:
     from unhub.files.log_lines import LIVE
 
     if path.suffix.lower() in LIVE:
-        raise ValueError(f"{refused}; if it is a query log, `unhub log add {path.name} --bank DIR` makes a bank of it")
+        raise ValueError(f"{path}: holds lines, not vectors; {if_a_log(path)}, else one of {', '.join(READERS)}")
     raise refused
 
 

@@ -19,7 +19,7 @@ from unhub.arrays import Float64
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
 from unhub.errors import unknown
-from unhub.files.named_arrays import split_name
+from unhub.files.named_arrays import if_a_log, split_name
 from unhub.files.npy_shards import MappedNpy, NpyPieces
 from unhub.files.numpy_files import FoundRows
 from unhub.files.pieces import PieceCache, PieceRows
@@ -40,7 +40,7 @@ def read_folder_of_shards(path: Path, name: str | None = None) -> FoundRows:
     if not files:
         raise ValueError(
             f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
-            "writes them, or if `unhub embed` finished it"
+            f"writes them, or if `unhub embed` finished it; {if_a_log(path)}"
         )
     return _read(files, str(path), name)
 

@@ -31,6 +31,13 @@ def is_float_lists(kind: Any) -> bool:
     return is_numeric_lists(kind) and bool(types.is_floating(_stored(kind).value_type))
 
 
+def may_be_ids(kind: Any) -> bool:
+    """Return whether a type is one that ids may have, and no lists."""
+    import pyarrow.types as types
+
+    return not types.is_nested(kind)
+
+
 def check_lists(kind: Any, label: str) -> Any:
     """Return the type of the lists of a column; raise unless they hold numbers. `label` names the column in errors."""
     if not is_numeric_lists(kind):

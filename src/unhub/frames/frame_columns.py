@@ -64,13 +64,16 @@ class NamedColumns:
             f"has columns {_listed(names)}; `{EMBEDDING}` is required, or one of lists of floating numbers"
         )
 
-    def id_of(self, names: Sequence[str]) -> str | None:
-        """Return the column of ids: the one named, else `id`, else the only one that is named like ids; or None."""
+    def id_of(self, names: Sequence[str], fits: Callable[[str], bool]) -> str | None:
+        """Return the column of ids: the one named, else `id`, else the only one that is named like ids; or None.
+
+        fits: whether a column, which there is once, is no column of lists, such as what was returned for a query.
+        """
         if self.id is not None:
             return _there(names, self.id)
-        if ID in names:
+        like = [name for name in names if ID_LIKE_NAME.fullmatch(name) and (names.count(name) > 1 or fits(name))]
+        if ID in like:
             return _there(names, ID)
-        like = [name for name in names if ID_LIKE_NAME.fullmatch(name)]
         if len(like) > 1:
             raise WrongColumn(
                 f"has columns {_listed(names)}; {_listed(like)} may hold the ids: name one{self._as('id', like[0])}"

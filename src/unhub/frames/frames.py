@@ -66,6 +66,10 @@ class Frame:
         column = self.read(self.names.index(name))
         return _may_be_lists(column) and is_float_lists(READERS[self.library](column[:SOME_ROWS]).type)
 
+    def may_be_ids(self, name: str) -> bool:
+        """Return whether a column is one that ids may have, and no lists."""
+        return not _may_be_lists(self.read(self.names.index(name)))
+
 
 def open_frame(value: Any, name: str, with_index: bool = True) -> Frame:
     """Return a table by its columns, of which a named index of pandas is one; errors call it `name`."""

@@ -39,7 +39,7 @@ def frame_vectors(
     with naming_column(name, value):
         vectors = columns.vector_of(frame.names, frame.is_vectors)
         rows = parts_of(frame.arrow(vectors), f"the column `{vectors}`")
-        named = columns.id_of(frame.names)
+        named = columns.id_of(frame.names, frame.may_be_ids)
     return rows, _index_ids(value, name) if named is None else _ids_of(frame, named, name), weights
 
 
