@@ -45,6 +45,10 @@ class ArgumentError(ValueError):
         return ArgumentError(name, self.problem, self.remedy)
 
 
+class EmptyLogError(ValueError):
+    """A log that holds no query yet, as after a quiet night; whoever only adds to what is there goes on."""
+
+
 @contextmanager
 def naming_file() -> Iterator[None]:
     """Raise an ArgumentError named after a file as a plain ValueError, which no shell renames."""

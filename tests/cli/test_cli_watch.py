@@ -41,6 +41,25 @@ def test_an_alarm_is_exit_code_3_and_everything_is_written(folder: Path) -> None
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (3, "", "")
 
 
+def test_a_quiet_night_is_no_mistake_where_there_is_a_history(folder: Path) -> None:
+    (folder / "days").mkdir()
+    (folder / "empty.jsonl").touch()
+    (folder / "bad.jsonl").write_text("no line\n")
+    (folder / "new.jsonl").touch()
+    succeed(folder, *WATCH, "--history", "h.jsonl")
+    before = (folder / "h.jsonl").read_bytes()
+    for log in ("days", "empty.jsonl"):
+        quiet = ("watch", "--hits", log, *WATCH[3:])
+        told = json.loads(succeed(folder, *quiet, "--history", "h.jsonl", "--json"))
+        assert (told["added"], told["current"]) == ([], "2026-03-02")
+        assert told["notes"] == ["The log holds no query yet: the history stays as it is."]
+        for first in ((), ("--history", "none.jsonl"), ("--history", "new.jsonl")):
+            assert "--hits" in fail(folder, *quiet, *first)
+    bad = fail(folder, "watch", "--hits", "bad.jsonl", *WATCH[3:], "--history", "h.jsonl", "--skip-bad")
+    assert "has no line that can be read" in bad
+    assert (folder / "h.jsonl").read_bytes() == before
+
+
 def test_mistakes_are_one_line_and_write_nothing(folder: Path) -> None:
     assert "--max-skewness needs the number of all items" in fail(
         folder, "watch", "--hits", "log.jsonl", "--max-skewness", "1"

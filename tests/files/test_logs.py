@@ -199,10 +199,12 @@ def test_a_log_without_a_query_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(ValueError, match="without a query yet"):
         unhub.read_log(tmp_path)
+    (tmp_path / "a.npy").touch()
     with pytest.raises(ValueError, match="logs are read from"):
         unhub.read_log(tmp_path / "a.npy")
-    with pytest.raises(FileNotFoundError):
-        unhub.read_log(tmp_path / "missing.csv")
+    for missing in ("missing.csv", "missing"):  # a folder has no suffix
+        with pytest.raises(FileNotFoundError):
+            unhub.read_log(tmp_path / missing)
 
 
 def test_the_log_of_a_service_is_read_with_its_rows_mapped(tmp_path: Path) -> None:

@@ -100,6 +100,28 @@ def test_a_table_of_texts_that_grew_waits_for_the_end_of_its_line(tmp_path: Path
     assert unhub.add_log(log, bank).added == 1
 
 
+def test_a_quiet_night_adds_nothing_to_a_bank_and_makes_none(tmp_path: Path) -> None:
+    bank, day = tmp_path / "bank", tmp_path / "2026-01-02"
+    day.mkdir()
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "head.csv").write_text("vector,ts\n")
+    for log in (day, tmp_path / "empty.jsonl", tmp_path / "head.csv"):
+        with pytest.raises(ValueError, match=r"holds no log|is a log without a query yet"):
+            unhub.add_log(log, tmp_path / "first")
+    unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0), line(1, 40)), bank)
+    before = state(bank)
+    for log in (day, tmp_path / "empty.jsonl"):
+        added = unhub.add_log(log, bank)
+        assert (added.added, added.queries, added.notes) == (0, 2, (f"{log} holds no query yet.",))
+        assert state(bank) == before
+    assert unhub.add_log(tmp_path / "head.csv", bank).notes == (f"{tmp_path / 'head.csv'} holds no query yet.",)
+    assert unhub.add_log(tmp_path / "a.jsonl", bank).notes == ()
+    assert unhub.add_log(day, bank, window="30d").expired == 1  # what else is asked for is done
+    with pytest.raises(FileNotFoundError):
+        unhub.add_log(tmp_path / "none", bank)
+    assert "holds no query yet" in succeed(tmp_path, "log", "add", "empty.jsonl", "--bank", "bank")
+
+
 def test_two_files_with_one_content_count_once(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     for name in ("a.jsonl", "b.jsonl"):

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from unhub.cli.display import echo
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, EmptyLogError
 
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -75,6 +75,8 @@ def argument(option: str, *names: str) -> Iterator[None]:
         if error.name in (option.lstrip("-").replace("-", "_"), *names):
             raise error.of(option) from error
         raise ValueError(f"{option}: {error}") from error
+    except EmptyLogError as error:
+        raise EmptyLogError(f"{option}: {error}") from error
     except MISTAKES as error:
         raise ValueError(f"{option}: {_message(error)}") from error
 

@@ -28,6 +28,7 @@ from unhub.cli.options import (
     TimeUnitChoice,
     whole_number,
 )
+from unhub.errors import EmptyLogError
 
 
 def watch(
@@ -67,6 +68,7 @@ def watch(
 ) -> None:
     """Watch the hubness of what was returned, day by day; exit code 3 is an alarm. No vectors or labels are needed."""
     from unhub import files
+    from unhub.data.query_log import NO_QUERIES
     from unhub.watching.watch import watch as watch_hits
 
     outputs = [("--prometheus", prometheus), ("--output", output)]
@@ -74,7 +76,13 @@ def watch(
     with argument("--correction"):
         fitted = None if correction is None else files.load(correction, "correction")
     gallery = read_gallery(items, item_ids, items_count, fitted)
-    log, past = read_logged(hits, column, time_unit.value, skip_bad), read_optional(bank, "--bank")
+    past = read_optional(bank, "--bank")
+    try:
+        log = read_logged(hits, column, time_unit.value, skip_bad)
+    except EmptyLogError:
+        if history is None or not history.exists():
+            raise
+        log = NO_QUERIES
     with progress("watch", quiet) as advance:
         found = watch_hits(
             log,

@@ -255,3 +255,6 @@ def _joined_names(parts: Sequence[NDArray[np.str_] | None], sizes: Sequence[int]
     return np.concatenate(
         [np.zeros(size, "U1") if part is None else part for part, size in zip(parts, sizes, strict=True)]
     )
+
+
+NO_QUERIES = QueryLog(query_ids=np.empty(0, np.int64))  # a log without a query yet

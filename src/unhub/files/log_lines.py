@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from unhub.errors import EmptyLogError
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import Wrong
 from unhub.files.parquet import opened
@@ -132,7 +133,7 @@ def csv_head(path: Path, delimiter: str) -> list[str]:
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: the first line must name the columns ({error})") from None
     if not head:
-        raise ValueError(f"{path}: is empty; the first line must name the columns")
+        raise EmptyLogError(f"{path}: is empty; the first line must name the columns")
     if twice := next((name for name in head if head.count(name) > 1), None):
         raise ValueError(f"{path}: has columns {head}; `{twice}` must occur only once")
     return head

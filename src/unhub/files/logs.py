@@ -12,7 +12,7 @@ import numpy as np
 from unhub.arrays import Float32
 from unhub.data.query_log import QueryLog, join_logs
 from unhub.data.vectors import Rows
-from unhub.errors import naming_file
+from unhub.errors import EmptyLogError, naming_file
 from unhub.files.log_gathering import SERVED, Gathering, LogColumns
 from unhub.files.log_lines import FORMATS, LIVE, BadLines, LogLine, Span, ends_in_line, whole_span
 from unhub.files.log_values import AUTO, TimeUnit, Wrong, check_directed
@@ -93,7 +93,9 @@ def read_log_by(path: str | os.PathLike[str], reading: LogReading) -> QueryLog:
     pieces = [piece for file in log_files(path) for piece in log_pieces(file, reading)]
     reading.bad.check(reading.skip_bad)
     if not pieces:
-        raise ValueError(f"{path}: is a log without a query yet")
+        if reading.bad.count:
+            raise ValueError(f"{path}: has no line that can be read: {reading.bad.told}")
+        raise EmptyLogError(f"{path}: is a log without a query yet")
     try:
         return replace(join_logs(pieces), notes=reading.bad.notes)
     except ValueError as error:
@@ -106,11 +108,11 @@ def log_files(path: str | os.PathLike[str]) -> list[LogFile]:
     if path.is_dir():
         found = _in_folder(path)
         if not found and not is_query_log(path):
-            raise ValueError(f"{path}: holds no log; {', '.join(FORMATS)} files are read")
+            raise EmptyLogError(f"{path}: holds no log; {', '.join(FORMATS)} files are read")
         return found
+    path.stat()  # a missing file or folder is a FileNotFoundError
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: logs are read from {', '.join(FORMATS)} files and folders, not from {kind_of(path)}")
-    path.stat()  # a missing file is a FileNotFoundError
     return [LogFile(path)]
 
 

@@ -17,7 +17,7 @@ from unhub.banks.repeats import NEAR, TEMPER
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.data.query_log import QueryLog
 from unhub.embed.encoder import Encoder
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, EmptyLogError
 from unhub.files.bank_folders import (
     KEY_BYTES,
     NO_TIME,
@@ -29,12 +29,13 @@ from unhub.files.bank_folders import (
 )
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
-from unhub.files.logs import LogReading, log_files, log_pieces
+from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
 from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, read_segments
 from unhub.logs.durations import Duration, as_seconds, as_written
 from unhub.logs.known_files import new_part
 from unhub.logs.text_rows import TextRows, text_key
 
+NOTHING_NEW = "{} holds no query yet."
 FORGOTTEN_NOTE = "{:,} logged queries were left out: they are to be forgotten."
 CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
 
@@ -83,7 +84,8 @@ def add_log(
     """Add what is new in a query log to a bank folder, which is made if it is absent, and weigh its queries anew.
 
     `read_vectors` reads the folder as a bank: each query once, with its weight. What was added before is known by its
-    content: the same file adds nothing, whatever its name, and a file that grew adds its new lines.
+    content: the same file adds nothing, whatever its name, and a file that grew adds its new lines. A log without a
+    query is an error where the folder would be made by it, and else adds nothing.
 
     window: how long queries stay, such as "90d" or a timedelta. half_life: after which time a query counts half. Both
     run from the newest query of the folder, not from today. A bare number, which has no unit, is an error. near,
@@ -100,17 +102,19 @@ def add_log(
     progress = called(progress)
     reading = LogReading(LogColumns.named(columns, time_unit), skip_bad, as_bank=True)
     folder = Path(bank)
-    found = log_files(log)
+    found = _files_of(log, is_bank_folder(folder))
     with holding(folder):
         before = read_bank_manifest(folder) if is_bank_folder(folder) else None
         settings = _settings(before, window, half_life, near, temper)
         sources = [*before["sources"]] if before else []
-        fresh = []
+        fresh, known = [], []
         for file in found:
             part = new_part(file, sources)
             if part.torn:
                 reading.bad.torn.append(str(file.path))
-            if not part.is_empty:
+            if part.is_empty:
+                known.append(part.source)
+            else:
                 fresh.append((file, part))
                 sources.append(part.source)
         logs = [piece for file, part in fresh for piece in log_pieces(file, reading, part.span)]
@@ -125,22 +129,33 @@ def add_log(
         check_times([*held, *new], settings)
         _check_clock(new)
         if before is None and not new:
-            raise ValueError(f"{log}: is a log without a query yet")
+            raise EmptyLogError(f"{log}: is a log without a query yet")
         plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
+        quiet = [] if logs or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log)]
         unchanged = before is not None and not fresh and settings == before["settings"]
         outcome = _unchanged(plan, held) if unchanged else plan.commit(held, new, progress)
     return AddedLog(
         folder,
         files=len(found),
-        known=len(found) - len(fresh),
+        known=len(known),
         added=sum(map(len, new)),
         expired=outcome.expired,
         embedded=texts.embedded,
         queries=outcome.queries,
         distinct=outcome.distinct,
         forgotten=left_out,
-        notes=(*reading.bad.notes, *([FORGOTTEN_NOTE.format(left_out)] if left_out else [])),
+        notes=(*reading.bad.notes, *([FORGOTTEN_NOTE.format(left_out)] if left_out else []), *quiet),
     )
+
+
+def _files_of(log: str | os.PathLike[str], grows: bool) -> list[LogFile]:
+    """Return the files of a log; of a folder without one there are none, where there is a bank that can wait."""
+    try:
+        return log_files(log)
+    except EmptyLogError:
+        if not grows:
+            raise
+        return []
 
 
 @contextmanager

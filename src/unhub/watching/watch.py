@@ -11,10 +11,10 @@ from unhub.atomic import holding, replacing
 from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
-from unhub.data.query_log import QueryLog
+from unhub.data.query_log import NO_QUERIES, QueryLog
 from unhub.data.runs import Answers, Run
 from unhub.data.vectors import VectorsLike, as_vectors
-from unhub.errors import ArgumentError, check_seed, check_whole, optional
+from unhub.errors import ArgumentError, EmptyLogError, check_seed, check_whole, optional
 from unhub.evaluation.hubness import NUMBER_UNKNOWN, as_log, gallery_of
 from unhub.evaluation.pictures import FORMS, MARKS
 from unhub.files.container import check_replaceable
@@ -30,6 +30,7 @@ from unhub.watching.watch_page import page_of_watch, picture_of
 from unhub.watching.watched import AlarmLimits, Watch
 
 PAGE_SUFFIXES = (".html", ".htm")
+NOTHING_NEW = "The log holds no query yet: the history stays as it is."
 
 
 @shows_progress
@@ -57,7 +58,8 @@ def watch(
     that were returned are taken for all, and a note says so.
 
     history: a .jsonl file with a line for each day, to which days that are new or fuller are added; trends are over all
-    of it. A log without times is one period. k: how many first places count.
+    of it. If it has a day, a log without a query adds nothing; else that is an error. A log without times is one
+    period. k: how many first places count.
 
     max_skewness: how much the skewness of the last day may exceed what chance gives. min_coverage: how many items it
     must find, as a share of what chance would find. Beyond them there is an alarm; days with under 50 different queries
@@ -81,7 +83,7 @@ def watch(
         _check_plots()  # else what is kept comes first, and a page that cannot be drawn after it
     if prometheus is not None:
         check_replaceable(prometheus, PROMETHEUS_MARK)
-    log = as_log(hits) if isinstance(hits, QueryLog | Run) else read_hits(hits)
+    log = _log_of(hits, may_be_empty=history is not None and bool(read_history(history).lines))
     past = None
     if bank is not None:
         known = None if correction is None else correction.source.similarity
@@ -116,6 +118,8 @@ def _new_periods(
 
     The history does not say from which bank a period drifted, so that one that is known is compared again.
     """
+    if not len(log):
+        return (), {}, (NOTHING_NEW,)
     days = [*days_of(log)]
     steps = Steps(progress, 2 * len(days))
     new: list[Period] = []
@@ -142,6 +146,18 @@ def _new_periods(
         figures = sampled(answers, seed=seed, progress=measuring)
         new.append(period_of(name, content, answers, figures, drift))
     return tuple(new), drifts, tuple(notes)
+
+
+def _log_of(hits: str | os.PathLike[str] | QueryLog | Run, may_be_empty: bool) -> QueryLog:
+    try:
+        log = as_log(hits) if isinstance(hits, QueryLog | Run) else read_hits(hits)
+        if not len(log) and not may_be_empty:
+            raise ArgumentError("hits", "holds no query yet", "watch it again when it does")
+    except EmptyLogError:
+        if not may_be_empty:
+            raise
+        return NO_QUERIES
+    return log
 
 
 def _limit(value: float | None, name: str) -> float | None:
