@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moto.server import ThreadedMotoServer
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
@@ -65,6 +66,30 @@ def web(folder: Path) -> Iterator[FileServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def object_store() -> Iterator[ThreadedMotoServer]:
+    """Return a server that speaks as S3 does, with an empty bucket, and credentials for it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "anything")
+        fsspec.filesystem("s3").mkdir("bucket")
+        yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(folder: Path, object_store: ThreadedMotoServer) -> Iterator[str]:
+    """Return the address of a copy of the folder in an object store."""
+    there = fsspec.filesystem("s3")
+    for file in folder.rglob("part-*"):
+        there.pipe_file(f"bucket/shards/{file.relative_to(folder)}", file.read_bytes())
+    yield "s3://bucket/shards"
+    there.rm("bucket/shards", recursive=True)
+
+
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make pieces of two rows, so that row groups of three are cut and those of one are joined."""
@@ -87,24 +112,26 @@ def assert_holds(vectors: Vectors, rows: NDArray[np.float32] = ROWS) -> None:
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/*", "{}/part-?.*", "{}/part-[012].*"])
-@pytest.mark.parametrize("place", ["here", "memory", "web"])
+@pytest.mark.parametrize("place", ["here", "memory", "web", "s3"])
 def test_folders_and_patterns_are_one_set_wherever_they_are(
-    folder: Path, memory: str, web: FileServer, place: str, kind: str, form: str, small_pieces: None
+    folder: Path, memory: str, web: FileServer, s3: str, place: str, kind: str, form: str, small_pieces: None
 ) -> None:
     if form == "{}/*":
         form = f"{{}}/*.{kind}"
     if place == "web" and "?" in form:
         form = form.replace("?", "*")  # in a web address it begins the query
-    root = {"here": str(folder), "memory": memory, "web": web.url}[place]
+    root = {"here": str(folder), "memory": memory, "web": web.url, "s3": s3}[place]
     vectors = read_vectors(f"{root}/{form.format(kind)}")
     assert vectors.ids.tolist() == (NAMES if kind == "parquet" else list(range(13)))
     assert_holds(vectors)
 
 
-@pytest.mark.parametrize("place", ["memory", "web"])
+@pytest.mark.parametrize("place", ["memory", "web", "s3"])
 @pytest.mark.parametrize("name", ["npy/part-2.npy", "parquet/part-2.parquet"])
-def test_a_single_remote_file_is_read(memory: str, web: FileServer, place: str, name: str, small_pieces: None) -> None:
-    vectors = read_vectors(f"{memory if place == 'memory' else web.url}/{name}")
+def test_a_single_remote_file_is_read(
+    memory: str, web: FileServer, s3: str, place: str, name: str, small_pieces: None
+) -> None:
+    vectors = read_vectors(f"{ ({'memory': memory, 'web': web.url, 's3': s3}[place]) }/{name}")
     assert vectors.ids.tolist() == (NAMES[6:] if "parquet" in name else list(range(7)))
     assert_holds(vectors, ROWS[6:])
 
@@ -486,12 +513,13 @@ def test_a_shard_that_changes_is_noticed(folder: Path, web: FileServer) -> None:
         ("{here}/photos.unfinished", r"photos\.unfinished: `unhub embed` has not finished this folder"),
         ("{memory}/nothing/*.npy", r"memory://shards/nothing/\*\.npy: finds no files named \*\.npy or \*\.parquet"),
         ("{web}/empty", r"/empty: finds no files named"),
+        ("{s3}/nothing/*.npy", r"s3://bucket/shards/nothing/\*\.npy: finds no files named"),
         ("{web}/part.csv", r"(part\.csv: finds no files|No such file)"),
         ("s4://bucket/items", r"path 's4' is unknown; did you mean 's3'\?"),
     ],
 )
 def test_a_place_with_nothing_to_read_is_one_line(
-    folder: Path, memory: str, web: FileServer, form: str, words: str
+    folder: Path, memory: str, web: FileServer, s3: str, form: str, words: str
 ) -> None:
     for name in ("empty", "mixed", "hollow", "photos.unfinished"):
         (folder / name).mkdir()
@@ -500,15 +528,41 @@ def test_a_place_with_nothing_to_read_is_one_line(
     np.save(folder / "hollow" / "a.npy", ROWS[:0])
     np.save(folder / "photos.unfinished" / "embeddings.npy", ROWS)
     with pytest.raises((ValueError, FileNotFoundError), match=words) as raised:
-        read_vectors(form.format(here=folder, memory=memory, web=web.url))
+        read_vectors(form.format(here=folder, memory=memory, web=web.url, s3=s3))
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_not_there_is_named(memory: str, web: FileServer) -> None:
-    for place in (f"{memory}/gone.npy", f"{web.url}/gone.parquet"):
+def test_what_is_not_there_is_named(memory: str, web: FileServer, s3: str) -> None:
+    for place in (f"{memory}/gone.npy", f"{web.url}/gone.parquet", f"{s3}/gone.npy"):
         with pytest.raises(FileNotFoundError) as raised:
             read_vectors(place)
         assert raised.value.filename == place
+    with pytest.raises(RemoteFailure, match=r"^s3://no-bucket/items\.npy: cannot be read \(.*NoSuchBucket.*\)$"):
+        read_vectors("s3://no-bucket/items.npy")
+
+
+def test_an_object_store_without_credentials_is_one_line(object_store: ThreadedMotoServer, tmp_path: Path) -> None:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+    arguments = [
+        "fit",
+        "--items",
+        "s3://bucket/a.npy",
+        "--bank",
+        "s3://bucket/a.npy",
+        "--method",
+        "nnn",
+        "-o",
+        "a.unhub",
+    ]
+    process = subprocess.run(
+        [sys.executable, "-m", "unhub", *arguments], env=given | nowhere, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert process.returncode == 2
+    assert re.fullmatch(
+        r"unhub: --items: s3://bucket/a\.npy: access is denied \(.*credentials.*\); give s3fs credentials .*\n",
+        process.stderr,
+    )
 
 
 def test_a_host_that_does_not_answer_has_a_time_limit(web: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:

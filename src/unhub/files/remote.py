@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import io
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,7 @@ class RemoteFile:
         """Return some bytes of the file."""
         for attempt in range(ATTEMPTS):
             try:
-                found: bytes = _ask(self.url, "cat_file", self.url, start, stop)
+                found: bytes = _ask(self.url, "cat_file", self.url, start=start, end=stop)  # s3fs has them elsewhere
                 break
             except (RemoteDenied, FileNotFoundError):
                 raise
@@ -205,6 +206,8 @@ def _within_limit(url: str, filesystem: Any, function: Callable[..., Any], *give
 def _filesystem(protocol: str, process: int) -> Any:
     """Return the file system of a protocol; a forked process needs one of its own."""
     fsspec = optional("fsspec", "remote", f"reading {protocol}://")
+    # What a library logs of a failure, it raises too; without a handler Python would print it, traceback and all.
+    logging.getLogger(PROTOCOLS[protocol]).addHandler(logging.NullHandler())
     try:
         return fsspec.filesystem(protocol)
     except ImportError:
