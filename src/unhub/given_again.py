@@ -209,8 +209,7 @@ def _counts(weights: Float64 | None, count: int) -> Float64:
 
 def _as_one_bank(bank: VectorsLike | Sequence[VectorsLike]) -> Vectors:
     """Return a bank; of a list of several, all their queries."""
-    given = bank if isinstance(bank, list | tuple) and bank and all(map(_is_a_set, bank)) else [bank]
-    parts = [as_vectors(cast("VectorsLike", one), "bank") for one in given]
+    parts = sets_of(bank, "bank")
     widths = sorted({one.dimensions for one in parts})
     if len(widths) > 1:
         problem = f"has parts of {' and '.join(map(str, widths))} dimensions"
@@ -222,6 +221,12 @@ def _as_one_bank(bank: VectorsLike | Sequence[VectorsLike]) -> Vectors:
         weights = np.concatenate([_counts(one.weights, len(one)) for one in parts])
     rows = Stacked([one.rows for one in parts])
     return Vectors(np.arange(rows.shape[0]), rows, weights)
+
+
+def sets_of(given: VectorsLike | Sequence[VectorsLike], name: str) -> list[Vectors]:
+    """Return one set of vectors, or each of a list of several."""
+    sets = given if isinstance(given, list | tuple) and given and all(map(_is_a_set, given)) else [given]
+    return [as_vectors(cast("VectorsLike", one), name) for one in sets]
 
 
 def _is_a_set(value: object) -> bool:

@@ -56,6 +56,12 @@ def test_without_queries_what_needs_them_is_left_out(folder: Path) -> None:
     assert "shift" not in succeed(folder, *COMMAND)
 
 
+def test_ids_of_the_items_are_taken_as_by_other_commands(folder: Path) -> None:
+    assert succeed(folder, *COMMAND, "--item-ids", "names.txt") == succeed(folder, *COMMAND)
+    (folder / "few.txt").write_text("a\nb\n")
+    assert fail(folder, *COMMAND, "--item-ids", "few.txt").startswith("--item-ids: few.txt has 2 ids, 40 are needed")
+
+
 def test_quiet_is_the_verdict_alone(folder: Path) -> None:
     assert succeed(folder, *COMMAND, "--quiet") == "tiny\n"
 

@@ -225,6 +225,72 @@ def test_a_folder_of_versions_loses_them_in_every_version(tmp_path: Path) -> Non
     assert unhub.history(kept).back == "v1"
 
 
+def versions_of_changed_items(folder: Path) -> tuple[np.ndarray, Path]:
+    """Keep a version, one of it with two items replaced, and one of another model, of which the second is active."""
+    before, after = ITEMS, np.concatenate([ITEMS[:5], ROWS[4:]])
+    first = unhub.fit(before, ROWS[:3], method="is")
+    unhub.keep(first, folder)
+    unhub.keep(unhub.replace(first, Vectors(np.arange(7), after), ROWS[:3]), folder)
+    wide = np.random.default_rng(7).normal(size=(9, 6)).astype(np.float32)
+    unhub.keep(unhub.fit(wide, wide[:4], method="dn"), folder, active=False)
+    return after, folder
+
+
+def test_versions_from_before_and_after_a_change_of_items_are_fitted_again(tmp_path: Path) -> None:
+    log = served(tmp_path / "log", [0, 1, 2])
+    after, kept = versions_of_changed_items(tmp_path / "kept")
+    places: dict[str, Any] = {"logs": [log], "corrections": [kept]}
+    for items in (ITEMS, after, [after, np.zeros((2, 6), np.float32) + 1]):
+        with pytest.raises(ArgumentError, match=r"items lacks 2 of the 7 items of .*; several sets may be given"):
+            unhub.forget_queries([1], **places, items=items)
+    other_width = np.ones((2, 6), np.float32)
+    with pytest.raises(ArgumentError, match=r"items has 6 dimensions, and .*v1.unhub was fitted on 4"):
+        unhub.forget_queries([1], **places, items=other_width)
+    done = unhub.forget_queries([1], **places, items=[after, other_width, ITEMS])
+    assert (done.refitted, done.dropped) == ((str(kept / "v1.unhub"), str(kept / "v2.unhub")), {})
+    for name, items in (("v1", ITEMS), ("v2", after)):
+        expected = unhub.fit(items, ROWS[[0, 2]], method="is")
+        assert isinstance(expected, unhub.Bias)
+        assert np.allclose(biases(kept / f"{name}.unhub")[0], expected.bias, atol=1e-7)
+
+
+def test_versions_that_cannot_be_fitted_again_are_dropped_if_asked_but_never_the_active_one(tmp_path: Path) -> None:
+    log = served(tmp_path / "log", [0, 1, 2])
+    after, kept = versions_of_changed_items(tmp_path / "kept")
+    (kept / "v1.notes.txt").write_text("mine")
+    places: dict[str, Any] = {"logs": [log], "corrections": [kept]}
+    before = contents(tmp_path)
+    for options, problem in (
+        ({"items": after}, r"v1.unhub.* or drop such versions, .*: drop_inactive=True"),
+        ({"items": ITEMS, "drop_inactive": True}, r"items lacks 2 of the 7 items of .*v2.unhub; give"),  # active
+        ({"drop_inactive": True}, "items is missing"),  # which would drop whatever is not active
+    ):
+        with pytest.raises(ArgumentError, match=problem):
+            unhub.forget_queries([1], **places, **options)
+        assert contents(tmp_path) == before
+    tried = unhub.forget_queries([1], **places, items=after, drop_inactive=True, dry_run=True)
+    assert contents(tmp_path) == before
+    done = unhub.forget_queries([1], **places, items=after, drop_inactive=True)
+    why = f"items lacks 2 of the 7 items of {kept / 'v1.unhub'}"
+    assert done.dropped == tried.dropped == {str(kept / "v1.unhub"): why}
+    assert done.refitted == (str(kept / "v2.unhub"),)
+    found = unhub.history(kept)
+    assert ([one.name for one in found.versions], found.active, found.back) == (["v2", "v3"], "v2", None)
+    assert [path.name for path in kept.glob("v1*")] == ["v1.notes.txt"]
+
+
+def test_a_version_that_is_dropped_takes_its_bank_along(tmp_path: Path) -> None:
+    log, kept = served(tmp_path / "log", [4, 1]), kept_state(tmp_path / "state", [4, 1])
+    versions = KeptVersions(kept / "corrections")
+    fitted = unhub.fit(np.ones((3, 4), np.float32) + ITEMS[:3], ROWS[[4]], method="is")
+    versions.add(fitted, AboutVersion.now("other items"), Vectors(np.arange(1), ROWS[[4]]))
+    done = unhub.forget_queries([0], logs=[log], state=kept, items=ITEMS, drop_inactive=True)
+    assert [*done.dropped] == [str(kept / "corrections" / "v3.unhub")]
+    assert f"the bank of {kept / 'corrections' / 'v3.unhub'}" not in done.removed
+    assert not [*(kept / "corrections").glob("*v3*")]
+    assert ROWS[4].tobytes() not in contents(tmp_path)
+
+
 def test_a_version_of_items_that_were_added_meanwhile_is_fitted_on_these_too(tmp_path: Path) -> None:
     log, kept = served(tmp_path / "log", [0, 1, 2]), kept_state(tmp_path / "state", [1])
     added = Vectors(np.array([20, 21]), ROWS[4:].copy())
@@ -496,4 +562,20 @@ def test_the_command_prints_what_the_library_returns(tmp_path: Path) -> None:
     assert told["removed"]["bank"] == 2 and told["missing"] == ["nobody"] and not told["dry_run"]
     assert told["refitted"] == ["made/c.unhub", "state/corrections/v2.unhub"]
     assert "0 of them found" in succeed(tmp_path, *command[:2], "--query-ids", "x, 0", *command[4:])
+    (tmp_path / "ids.txt").write_text("".join(f"i{row}\n" for row in range(len(ITEMS))))
+    two = (*command, "--items", "gallery.npy", "--item-ids", "ids.txt")
+    assert "--item-ids is given 1 time, and --items 2 times" in fail(tmp_path, *two)
+    succeed(tmp_path, *two, "--item-ids", "ids.txt")
+
+
+def test_the_command_says_which_versions_it_deletes(tmp_path: Path) -> None:
+    served(tmp_path / "log", [0, 1, 2])
+    after, _ = versions_of_changed_items(tmp_path / "kept")
+    np.save(tmp_path / "after.npy", after)
+    command = ("log", "forget", "--query-ids", "1", "--log", "log", "--correction", "kept", "--items", "after.npy")
+    assert "or drop such versions, of which none is active" in fail(tmp_path, *command)
+    assert "would be deleted, not active" in succeed(tmp_path, *command, "--drop-inactive", "--dry-run")
+    words = " ".join(succeed(tmp_path, *command, "--drop-inactive").split())
+    assert "deleted, not active kept/v1.unhub: items lacks 2 of the 7 items" in words
+    assert "fitted again kept/v2.unhub" in words
     assert "--log none does not exist" in fail(tmp_path, "log", "forget", "--query-ids", "x", "--log", "none")

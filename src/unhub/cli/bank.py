@@ -11,13 +11,25 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import NO
 from unhub.cli.folding import show_words, tell
-from unhub.cli.inputs import read_bank, read_given, read_optional
-from unhub.cli.options import Bank, BankWeights, CompareBy, Items, Json, Seed, SimilarityChoice, Threads, vectors
+from unhub.cli.inputs import read_bank, read_named, read_optional
+from unhub.cli.options import (
+    Bank,
+    BankWeights,
+    CompareBy,
+    ItemIds,
+    Items,
+    Json,
+    Seed,
+    SimilarityChoice,
+    Threads,
+    vectors,
+)
 
 
 def bank(
     items: Items,
     bank: Bank,
+    item_ids: ItemIds = None,
     bank_weights: BankWeights = None,
     queries: Annotated[Path | None, vectors("Queries like the ones you expect, to compare the bank with.")] = None,
     similarity: CompareBy = SimilarityChoice.cosine,
@@ -30,7 +42,7 @@ def bank(
     """Judge a bank by its size, coverage, repeats and distance to queries and items, and say what to do."""
     from unhub.banks.judging import judge_bank
 
-    gallery, past = read_given(items, "--items"), read_bank(bank, bank_weights)
+    gallery, past = read_named(items, item_ids), read_bank(bank, bank_weights)
     asked = read_optional(queries, "--queries")
     with progress("bank", quiet) as advance:
         report = judge_bank(

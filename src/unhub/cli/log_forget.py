@@ -13,9 +13,11 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show_words, tell
-from unhub.cli.inputs import GivenPath, read_given, read_optional
+from unhub.cli.inputs import GivenPath, read_given, read_named, read_optional
 from unhub.cli.logged import columns_in
 from unhub.cli.options import VECTORS, Columns, Json, Quiet, Threads, vectors
+from unhub.errors import ArgumentError
+from unhub.evaluation.tables import counted
 
 if TYPE_CHECKING:
     from unhub.data.vectors import Vectors
@@ -40,7 +42,13 @@ def forget(
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of `unhub serve --state`: versions and marks.")
     ] = None,
-    items: Annotated[Path | None, vectors(f"The items of the corrections: {VECTORS}.")] = None,
+    items: Annotated[
+        list[Path] | None, vectors(f"The items of the corrections, in any order: {VECTORS}; repeatable.")
+    ] = None,
+    item_ids: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Ids of the items: not needed here, and only checked; repeatable."),
+    ] = None,
     bank_items: Annotated[Path | None, vectors("The bank items of the corrections, if they use them.")] = None,
     other_bank: Annotated[
         list[str] | None,
@@ -48,6 +56,9 @@ def forget(
     ] = None,
     refit: Annotated[
         bool, typer.Option("--refit", help="Fit corrections whose bank is not at hand on the bank folder.")
+    ] = False,
+    drop_inactive: Annotated[
+        bool, typer.Option("--drop-inactive", help="Delete versions that cannot be fitted again and are not active.")
     ] = False,
     column: Columns = None,
     skip_bad: Annotated[
@@ -68,10 +79,11 @@ def forget(
             logs=log or (),
             corrections=correction or (),
             state=state,
-            items=read_optional(items, "--items"),
+            items=_items(items or (), item_ids or ()),
             bank_items=read_optional(bank_items, "--bank-items"),
             other_banks=_other_banks(other_bank or ()),
             refit=refit,
+            drop_inactive=drop_inactive,
             columns=columns_in(column),
             skip_bad=skip_bad,
             dry_run=dry_run,
@@ -82,6 +94,15 @@ def forget(
         echo_json(dataclasses.asdict(forgotten))
     elif not quiet:
         _show(forgotten)
+
+
+def _items(paths: Sequence[Path], ids: Sequence[Path]) -> list[Vectors] | None:
+    """Read the sets of items, each with its ids if there are any."""
+    if ids and len(ids) != len(paths):
+        problem = f"is given {counted(len(ids), 'time', 'times')}, and --items {counted(len(paths), 'time', 'times')}"
+        raise ArgumentError("--item-ids", problem, "give one for each, in the same order, or none: they are not needed")
+    named: Sequence[Path | None] = ids or [None] * len(paths)
+    return [read_named(path, one) for path, one in zip(paths, named, strict=True)] or None
 
 
 def _other_banks(paths: Sequence[str]) -> dict[str, Vectors]:
@@ -105,6 +126,8 @@ def _show(forgotten: Forgotten) -> None:
     found = "" if forgotten.completed else f", {forgotten.queries - len(forgotten.missing):,} of them found"
     facts = [(f"{would} from {place}", f"{count:,}") for place, count in forgotten.removed.items()]
     facts += [("would be fitted again" if forgotten.dry_run else "fitted again", path) for path in forgotten.refitted]
+    verb = "would be deleted" if forgotten.dry_run else "deleted"
+    facts += [(f"{verb}, not active", f"{path}: {why}") for path, why in forgotten.dropped.items()]
     show_words((("queries to forget", f"{forgotten.queries:,}{found}"), facts))
     if missing := forgotten.missing:
         more = f" and {len(missing) - MOST_SHOWN:,} more" if len(missing) > MOST_SHOWN else ""

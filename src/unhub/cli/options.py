@@ -257,7 +257,11 @@ def with_columns(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def run(*, vector_column: str | None = None, id_column: str | None = None, **given: Any) -> Any:
-        given[ITEMS] = _naming_columns(given[ITEMS], vector_column, id_column)
+        held = given[ITEMS]
+        if isinstance(held, list):  # of an option that may be repeated
+            given[ITEMS] = [_naming_columns(one, vector_column, id_column) for one in held]
+        else:
+            given[ITEMS] = _naming_columns(held, vector_column, id_column)
         return command(**given)
 
     several: list[inspect.Parameter] = []

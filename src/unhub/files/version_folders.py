@@ -135,6 +135,11 @@ def droppable(names: Sequence[str], active: ActiveVersion | None) -> list[str]:
     return spare[: max(0, len(names) - MOST_VERSIONS)]
 
 
+def files_of_version(saved: Path) -> list[Path]:
+    """Return the files that there are of the version whose correction is in this file; what is told of it first."""
+    return [path for ending in ENDINGS if (path := saved.with_suffix(ending)).is_file()]
+
+
 def forget_version(folder: Path, name: str) -> None:
     """Delete the files of a version, and nothing else that begins with its name."""
     for ending in ENDINGS:  # what is told of it goes first: without that the others are no version

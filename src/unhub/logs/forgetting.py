@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from unhub.compute.progress import ProgressLike, called, shows_progress
@@ -15,6 +15,7 @@ from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_removal import FoundLines, find_lines
 from unhub.files.logs import LogReading
+from unhub.given_again import sets_of
 from unhub.logs.forgetting_places import ForgettingPlaces
 from unhub.logs.forgetting_plan import ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
 from unhub.logs.forgotten_banks import BankRefits, ItemPool, LosingBank
@@ -31,7 +32,8 @@ class Forgotten:
 
     queries: how many ids were given; missing: those that were found nowhere. removed: how many queries went, by the
     file or folder. refitted: the corrections that were fitted again. completed: whether an earlier call that was cut
-    off was completed first; nobody can tell then which ids it had found, and missing is empty.
+    off was completed first; nobody can tell then which ids it had found, and missing is empty. dropped: versions that
+    were deleted, and why they could not be fitted again.
     """
 
     queries: int
@@ -41,6 +43,7 @@ class Forgotten:
     dry_run: bool
     notes: tuple[str, ...] = ()
     completed: bool = False
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
 
 @shows_progress
@@ -51,10 +54,11 @@ def forget_queries(
     logs: Sequence[str | os.PathLike[str]] = (),
     corrections: Sequence[str | os.PathLike[str]] = (),
     state: str | os.PathLike[str] | None = None,
-    items: VectorsLike | None = None,
+    items: VectorsLike | Sequence[VectorsLike] | None = None,
     bank_items: VectorsLike | None = None,
     other_banks: Mapping[str, VectorsLike] | None = None,
     refit: bool = False,
+    drop_inactive: bool = False,
     columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     dry_run: bool = False,
@@ -68,10 +72,12 @@ def forget_queries(
     corrections: files, and folders of .unhub files. Name all places in one call: where rows have no id, as in the bank
     of a refit or in a correction, they are found by comparing them with the forgotten rows of the bank folder and logs.
 
-    items: those that the corrections were fitted on, in any order; bank_items: those of a dual method. A correction
+    items: those that the corrections were fitted on, in any order, or a list of several sets, such as those before and
+    after items were replaced; they are found by their contents. bank_items: those of a dual method. A correction
     that knows one of the queries is fitted again on the others, from the bank folder, logs of a service, what versions
     keep, and other_banks, by name, which are not changed themselves. If some of these are not at hand it is an error,
-    unless `refit` says to fit it on the bank folder as it is then.
+    unless `refit` says to fit it on the bank folder as it is then. drop_inactive: delete versions that cannot be fitted
+    again and are not the active one of their folder; else they are an error.
 
     columns: as in `add_log`. skip_bad: leave lines in the logs whose id cannot be read; else they are an error. A
     folder that a service or another writer uses is an error too. dry_run: change nothing, and return what would go.
@@ -107,7 +113,7 @@ def forget_queries(
         others = [LosingBank.of_rows(name, one, rows.stays_in(one)) for name, one in named.items()]
         refits = BankRefits(
             rows,
-            ItemPool([*([] if items is None else [as_vectors(items, "items").rows]), *_added(kept_in)]),
+            ItemPool([*_given_items(items), *_added(kept_in)]),
             [*(one.bank for one in own), *logs_as_banks(places.log_folders, found), *others],
             None if losing is None else losing.as_bank(progress),
             None if losing is None else losing.logged(),
@@ -118,23 +124,29 @@ def forget_queries(
         )
         marks = None if kept_in is None else find_marks(kept_in, rows.are_among)
         saved = saved_corrections(places.saved, left)
-        plan = ForgettingPlan.of(losing, [one for one in found if len(one)], own, marks, saved, refits, left)
+        lines = [one for one in found if len(one)]
+        plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left, drop_inactive)
         if not dry_run:
             with JointChange(places.folders) as change:
                 plan.write(change, progress)
                 change.commit()
     ids = {one for lines in found for one in lines.ids} | (set() if losing is None else {*losing.gone_ids})
     missing = tuple(sorted(wanted - ids))
-    refitted = tuple(str(one.path) for one in plan.refitted)
+    refitted = tuple(str(one.saved.path) for one in plan.refitted)
+    dropped = {str(path): why for path, why in plan.dropped.items()}
     notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others)]
     if missing:
         notes += [UNSURE.format(one.path, count) for one in saved if (count := refits.absent(one.correction))]
     told = () if completed else missing
-    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed)
+    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed, dropped)
 
 
 def _paths(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
     return tuple(map(Path, [given] if isinstance(given, str | os.PathLike) else given))
+
+
+def _given_items(items: VectorsLike | Sequence[VectorsLike] | None) -> list[Rows]:
+    return [] if items is None else [one.rows for one in sets_of(items, "items")]
 
 
 def _added(state: Path | None) -> list[Rows]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from unhub.atomic import strays
 from unhub.compute.workers import Progress
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors
+from unhub.errors import ArgumentError
 from unhub.files.bank_folders import LogSource
 from unhub.files.container import WHAT, read_container
 from unhub.files.corrections import as_correction_manifest, load_correction, save_correction
@@ -29,27 +30,34 @@ from unhub.files.query_logs import (
     whole_rows,
     write_log_manifest,
 )
-from unhub.files.version_folders import names_in
+from unhub.files.version_folders import files_of_version, names_in, read_active
 from unhub.layouts import Layout, layout_of
 from unhub.logs.forgotten_banks import BankRefits, LosingBank
 from unhub.logs.forgotten_rows import ForgottenRows
 from unhub.logs.known_files import new_part, source_of
 from unhub.logs.losing_folder import LosingFolder
 
+DROP_REMEDY = "or drop such versions, of which none is active: drop_inactive=True (--drop-inactive)"
+
 
 @dataclass(frozen=True, eq=False)
 class SavedCorrection:
-    """A correction in a file, with the layout that was saved along."""
+    """A correction in a file, with the layout that was saved along.
+
+    inactive: whether it is a version in a folder where another one is active.
+    """
 
     path: Path
     correction: Correction
     layout: Layout | None
+    inactive: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class RefittedCorrection(SavedCorrection):
+class RefittedCorrection:
     """A correction that must be fitted again, on this bank."""
 
+    saved: SavedCorrection
     bank: Vectors
 
 
@@ -71,6 +79,7 @@ class ForgettingPlan:
     kept: Sequence[KeptBank]
     marks: FoundMarks | None
     refitted: Sequence[RefittedCorrection]
+    dropped: Mapping[Path, str]  # versions, and why they cannot be fitted again
     refits: BankRefits
     left: Sequence[Path]  # by killed writers
 
@@ -83,14 +92,25 @@ class ForgettingPlan:
         saved: Sequence[SavedCorrection],
         refits: BankRefits,
         left: Sequence[Path],
+        drop_inactive: bool = False,
     ) -> ForgettingPlan:
-        """Find out which corrections must be fitted again; raise if one cannot be."""
-        banks = [(one, refits.bank_of(one.correction, one.path)) for one in saved]
-        again = [
-            RefittedCorrection(one.path, one.correction, one.layout, bank) for one, bank in banks if bank is not None
-        ]
+        """Find out which corrections must be fitted again; raise if one cannot be and may not be dropped."""
+        again, dropped = [], {}
+        for one in saved:
+            try:
+                bank = refits.bank_of(one.correction, one.path)
+            except ArgumentError as error:
+                if not one.inactive or not refits.pool:  # without any items nothing can be fitted again
+                    raise
+                if not drop_inactive:
+                    raise ArgumentError(error.name, error.problem, f"{error.remedy}; {DROP_REMEDY}") from None
+                dropped[one.path] = f"{error.name} {error.problem}"
+                continue
+            if bank is not None:
+                again.append(RefittedCorrection(one, bank))
         beside = [stray for one in saved for stray in strays(Path(os.path.realpath(one.path)))]
-        return ForgettingPlan(folder, lines, kept, marks, again, refits, [*dict.fromkeys([*left, *beside])])
+        stays = [one for one in kept if one.version not in dropped]
+        return ForgettingPlan(folder, lines, stays, marks, again, dropped, refits, [*dict.fromkeys([*left, *beside])])
 
     @property
     def removed(self) -> dict[str, int]:
@@ -115,7 +135,10 @@ class ForgettingPlan:
             if left is not None:
                 write_kept_bank(kept.version, left, change.replacing)
         for one in self.refitted:
-            self._fit_again(change, one)
+            self._fit_again(change, one.saved, one.bank)
+        for version in self.dropped:
+            for path in files_of_version(version):
+                change.delete(path)
         if self.folder is not None:
             self.folder.write(change, sources, progress)
         for path in self.left:
@@ -132,8 +155,8 @@ class ForgettingPlan:
         stop = lines.bytes_kept(old.span.start)
         return source_of(new, stop, lines.row_kept()) if stop else None
 
-    def _fit_again(self, change: JointChange, one: RefittedCorrection) -> None:
-        made = self.refits.again(one.correction, one.bank, one.path)
+    def _fit_again(self, change: JointChange, one: SavedCorrection, bank: Vectors) -> None:
+        made = self.refits.again(one.correction, bank, one.path)
         layout = one.layout
         if layout is not None and isinstance(made, Bias):
             items = self.refits.pool.items_of(made, one.path)
@@ -187,5 +210,14 @@ def saved_corrections(paths: Sequence[Path], left: Collection[Path]) -> list[Sav
             continue
         told = as_correction_manifest(manifest, path)
         layout = Layout.from_json(told["layout"]) if "layout" in told else None
-        found.append(SavedCorrection(path, load_correction(path, manifest, tensors), layout))
+        inactive = given.is_dir() and not path.is_symlink() and _is_inactive(given, path.stem)
+        found.append(SavedCorrection(path, load_correction(path, manifest, tensors), layout, inactive))
     return found
+
+
+def _is_inactive(folder: Path, name: str) -> bool:
+    """Return whether this is a version in a folder where another one is active."""
+    if name not in names_in(folder):
+        return False
+    active = read_active(folder)
+    return active is not None and active.active != name

@@ -71,26 +71,33 @@ class ItemPool:
     """All items at hand, found again by their contents, in whatever order a correction has them."""
 
     def __init__(self, parts: Sequence[Rows]) -> None:
-        self._rows = Stacked(parts) if parts else None
-        self._found: dict[Kind, tuple[Hashes, NDArray[np.int64]]] = {}
+        widths = {part.shape[1] for part in parts}
+        self._rows = {width: Stacked([part for part in parts if part.shape[1] == width]) for width in widths}
+        self._found: dict[tuple[int, Kind], tuple[Hashes, NDArray[np.int64]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
 
     def items_of(self, correction: Correction, path: Path) -> Vectors:
         """Return the items that a correction was fitted on."""
-        if self._rows is None:
+        if not self:
             raise ArgumentError("items", f"is missing, and {path} must be fitted again", "give what it was fitted on")
-        kind = cast("Kind", correction.source.similarity)
-        if kind not in self._found:
-            rows = as_vectors(self._rows, "items")
+        width, kind = cast("int", correction.source.dimensions), cast("Kind", correction.source.similarity)
+        if width not in self._rows:
+            problem = f"has {' and '.join(map(str, sorted(self._rows)))} dimensions, and {path} was fitted on {width}"
+            raise ArgumentError("items", problem, "give what it was fitted on; several sets may be given")
+        if (width, kind) not in self._found:
+            rows = as_vectors(self._rows[width], "items")
             hashes = inspect(rows, "items", kind).hashes
-            self._found[kind] = hashes, np.argsort(hashes, kind="stable")
-        hashes, order = self._found[kind]
+            self._found[width, kind] = hashes, np.argsort(hashes, kind="stable")
+        hashes, order = self._found[width, kind]
         at = np.minimum(np.searchsorted(hashes, correction.item_hashes, sorter=order), len(order) - 1)
         places = order[at]
         absent = int((hashes[places] != correction.item_hashes).sum())
         if absent:
             problem = f"lacks {absent:,} of the {len(correction):,} items of {path}"
-            raise ArgumentError("items", problem, "give what it was fitted on")
-        return Vectors(correction.ids, Gathered(self._rows, places.astype(np.int64)))
+            raise ArgumentError("items", problem, "give what it was fitted on; several sets may be given")
+        return Vectors(correction.ids, Gathered(self._rows[width], places.astype(np.int64)))
 
 
 @dataclass(frozen=True, eq=False)
