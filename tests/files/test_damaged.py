@@ -1,5 +1,6 @@
 """Files with bytes changed, lost or added at random: a ValueError that names the file, or a read, and nothing else."""
 
+import gzip
 import json
 import random
 import warnings
@@ -80,6 +81,16 @@ def touch(path: Path) -> unhub.Vectors:
     return vectors
 
 
+def packed(write: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Return what writes a file packed by gzip."""
+
+    def write_packed(path: Path) -> None:
+        write(path)
+        path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+
+    return write_packed
+
+
 def logged(suffix: str) -> Callable[[Path], object]:
     """Return what writes a query log with every column."""
     columns = {
@@ -138,6 +149,7 @@ SAMPLES = [
     Sample("draws.npz", draws, read_draws),
     Sample("log.jsonl", logged(".jsonl"), read_log),
     Sample("log.csv", logged(".csv"), read_log),
+    Sample("log.jsonl.gz", packed(logged(".jsonl")), read_log),
     Sample("log.parquet", logged(".parquet"), read_log),
 ]
 

@@ -1,6 +1,7 @@
 """Query logs in every format: read as they were written, with bad lines named and a torn end left out."""
 
 import csv
+import gzip
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -181,6 +182,27 @@ def test_a_folder_of_days_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     log = unhub.read_log(tmp_path)
     assert log.texts is not None and log.texts.tolist() == ["first", "second", "third", "fourth"]
     assert lists_of(log.returned) == [["x"], [], [], []]
+
+
+def test_files_of_lines_may_be_packed_by_gzip(tmp_path: Path) -> None:
+    plain = write_lines(tmp_path / "plain.jsonl", DOG, CAT)
+    (tmp_path / "days" / "2024-03-02").mkdir(parents=True)
+    (tmp_path / "days" / "2024-03-01.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    (tmp_path / "days" / "2024-03-02" / "b.csv.gz").write_bytes(gzip.compress(b"query_id,query,ts\na3,a fox,5\na4,a"))
+    (tmp_path / "days" / "c.parquet.gz").touch()  # which is no log
+    log = unhub.read_log(tmp_path / "days")
+    assert log.texts is not None and log.texts.tolist() == ["a dog", "a cat", "a fox"]
+    assert log.notes == (f"The last line of {tmp_path}/days/2024-03-02/b.csv.gz is cut off; it was left out.",)
+    assert unhub.watch(tmp_path / "days" / "2024-03-01.jsonl.gz").current.queries == 2
+    bad = tmp_path / "x.jsonl.gz"
+    bad.write_bytes(gzip.compress(plain.read_bytes() + b"{\n" + plain.read_bytes()))
+    with pytest.raises(ValueError, match=r"x\.jsonl\.gz:3: the line is not JSON"):
+        unhub.read_log(bad)
+    bad.write_bytes(bad.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"x\.jsonl\.gz: truncated or not what gzip wrote"):
+        unhub.read_log(bad, skip_bad=True)
+    with pytest.raises(ValueError, match=r"those of lines also as \.gz, and folders, not from \*\.gz"):
+        unhub.read_log(tmp_path / "days" / "c.parquet.gz")
 
 
 def test_parts_that_do_not_fit_together_are_an_error(tmp_path: Path) -> None:

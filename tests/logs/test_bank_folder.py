@@ -1,5 +1,6 @@
 """Bank folders: what a log adds, what is known, what is too old, and what a killed writer leaves."""
 
+import gzip
 import json
 import os
 import signal
@@ -128,6 +129,18 @@ def test_two_files_with_one_content_count_once(tmp_path: Path) -> None:
         write(tmp_path / "log" / name, line(0, 0))
     added = unhub.add_log(tmp_path / "log", tmp_path / "bank")
     assert (added.files, added.known, added.added) == (2, 1, 1)
+
+
+def test_a_log_that_was_packed_since_is_known_and_one_that_grew_adds_its_new_lines(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0), line(1, 1)), tmp_path / "bank"
+    unhub.add_log(log, bank)
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert (unhub.add_log(packed, bank).added, unhub.add_log(tmp_path, bank).known) == (0, 2)
+    write(log, line(2, 2), mode="a")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert unhub.add_log(packed, bank).added == 1
+    assert set(weights_by_row(bank)) == {0, 1, 2}
 
 
 def test_queries_outside_of_the_window_go(tmp_path: Path) -> None:

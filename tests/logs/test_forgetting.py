@@ -1,5 +1,6 @@
 """Forgetting queries: gone from every file, the rest is as if they had never been asked, and all or nothing."""
 
+import gzip
 import json
 import os
 import shutil
@@ -119,6 +120,17 @@ def test_tables_stay_known_too(tmp_path: Path, name: str) -> None:
     unhub.forget_queries(["x"], bank=bank, logs=[log])
     assert unhub.add_log(log, bank).added == 0
     assert np.array_equal(unhub.read_vectors(bank).rows[:], [[3, 4], [5, 6]])
+
+
+def test_queries_go_from_a_packed_log_which_stays_packed_and_known(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", *(asked(row, f"q{row}") for row in range(4))), tmp_path / "bank"
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    unhub.add_log(packed, bank)
+    assert unhub.forget_queries(["q0", "q2"], bank=bank, logs=[packed]).removed == {str(bank): 2, str(packed): 2}
+    assert [json.loads(one)["query_id"] for one in gzip.decompress(packed.read_bytes()).splitlines()] == ["q1", "q3"]
+    assert (unhub.add_log(packed, bank).known, set(weights_by_row(bank))) == (1, {1, 3})
 
 
 def test_texts_are_gone_with_their_keys(tmp_path: Path) -> None:

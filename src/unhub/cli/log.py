@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def add(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="A .jsonl, .csv, .tsv or .parquet file, or a folder of a log.")
+        Path,
+        typer.Argument(metavar="LOG", help="A .jsonl, .csv, .tsv (also .gz) or .parquet file, or a folder."),
     ],
     bank: Annotated[Path, typer.Option(metavar="DIR", help="The bank folder; it is made if it is absent.")],
     window: Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from unhub.errors import EmptyLogError
+from unhub.files.log_bytes import byte_count, form_of, unpacked
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import Wrong
 from unhub.files.parquet import opened
@@ -86,7 +86,7 @@ class BadLines:
 
 def whole_span(path: Path) -> Span:
     """Return all bytes of a file."""
-    return Span(0, path.stat().st_size)
+    return Span(0, byte_count(path))
 
 
 def json_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[LogLine]:
@@ -98,7 +98,7 @@ def json_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[LogLine]
 
 def delimited_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[LogLine]:
     """Yield every record below the head; one of several lines has the number of its first."""
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    delimiter = "\t" if form_of(path) == ".tsv" else ","
     head = csv_head(path, delimiter)
     number = span.lines
     taken = span.start  # bytes that the reader has taken, which are whole records between two of them
@@ -126,7 +126,7 @@ def delimited_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[Log
 
 def csv_head(path: Path, delimiter: str) -> list[str]:
     """Return the names of the columns."""
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         first = file.readline().removeprefix(BOM)
     try:
         head = next(csv.reader([first.decode()], delimiter=delimiter, strict=True), [])
@@ -164,32 +164,12 @@ FORMATS: Mapping[str, Lines] = {
     ".tsv": delimited_lines,
     ".parquet": parquet_lines,
 }
-LIVE = (".jsonl", ".ndjson", ".csv", ".tsv")  # written line by line, so that the last one may be cut off
-
-
-def ends_in_line(path: Path, stop: int) -> bool:
-    """Return whether the bytes of a file up to `stop` end with a line."""
-    if stop == 0:
-        return True
-    with path.open("rb") as file:
-        file.seek(stop - 1)
-        return file.read(1) == b"\n"
-
-
-def line_end(path: Path, count: int) -> int:
-    """Return where the first lines of a file end."""
-    if not count:
-        return 0
-    with path.open("rb") as stream:
-        for _ in range(count):
-            stream.readline()
-        return stream.tell()
 
 
 def numbered_lines(path: Path, span: Span) -> Iterator[RawLine]:
     """Yield the lines of a part of a file."""
-    with path.open("rb") as file:
-        file.seek(span.start, os.SEEK_SET)
+    with unpacked(path) as file:
+        file.seek(span.start)
         start, number = span.start, span.lines
         while start < span.stop and (raw := file.readline(span.stop - start)):
             number += 1

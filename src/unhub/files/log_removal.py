@@ -12,14 +12,23 @@ import numpy as np
 
 from unhub.arrays import Float32
 from unhub.files.joint_change import JointChange
+from unhub.files.log_bytes import (
+    CHUNK_BYTES,
+    LIVE,
+    byte_count,
+    ends_in_line,
+    form_of,
+    is_packed,
+    line_end,
+    unpacked,
+    written_like,
+)
 from unhub.files.log_gathering import SERVED, LogColumns
-from unhub.files.log_lines import FORMATS, LIVE, LogLine, ends_in_line, line_end, whole_span
+from unhub.files.log_lines import FORMATS, LogLine, whole_span
 from unhub.files.log_values import Wrong, as_id, logged_vector
 from unhub.files.logs import LogFile, LogReading
 from unhub.files.parquet import opened
 from unhub.files.query_logs import map_segment, whole_rows
-
-CHUNK_BYTES = 1 << 20
 
 
 @dataclass(eq=False)
@@ -42,14 +51,14 @@ class FoundLines:
         return len(self.places)
 
     @property
-    def grows(self) -> bool:
-        """Whether the file is one of lines, to which others may append."""
-        return self.file.path.suffix.lower() in LIVE
+    def is_lines(self) -> bool:
+        """Whether the file is one of lines, and no table."""
+        return form_of(self.file.path) in LIVE
 
     @property
     def spans_are_bytes(self) -> bool:
         """Whether the lines are known by their bytes, as those of a table are not."""
-        return self.grows or self.file.dimensions is not None
+        return self.is_lines or self.file.dimensions is not None
 
     def bytes_kept(self, stop: int) -> int:
         """Return how many of the first bytes of the file stay."""
@@ -80,7 +89,7 @@ def find_lines(file: LogFile, query_ids: Collection[str], reading: LogReading) -
             _look(found, place, line, query_ids, columns, rows)
         except Wrong as why:
             last = line, why
-    if last is not None and found.grows and not ends_in_line(path, found.read.st_size):
+    if last is not None and found.is_lines and not ends_in_line(path, byte_count(path)):
         reading.bad.torn.append(str(path))
     elif last is not None:
         reading.bad.add(path, *last)
@@ -90,7 +99,7 @@ def find_lines(file: LogFile, query_ids: Collection[str], reading: LogReading) -
 def _lines(file: LogFile, columns: LogColumns) -> Iterator[LogLine]:
     if file.dimensions is not None and not len(_rows_of(file)):
         return iter(())
-    return FORMATS[file.path.suffix.lower()](file.path, whole_span(file.path), columns)
+    return FORMATS[form_of(file.path)](file.path, whole_span(file.path), columns)
 
 
 def _look(
@@ -120,8 +129,8 @@ def remove_lines(change: JointChange, found: FoundLines) -> Path | None:
     path, file = found.file.path, found.file
     if file.dimensions is not None:
         return _remove_rows(change, found)
-    with change.replacing(path, read=found.read, grows=found.grows) as new:
-        if found.grows:
+    with change.replacing(path, read=found.read, grows=found.is_lines and not is_packed(path)) as new:
+        if found.is_lines:
             write_without(path, new, found.spans)
         else:
             _write_table_without(path, new, found.places)
@@ -151,10 +160,11 @@ def write_rows(change: JointChange, path: Path, rows: Float32, stays: Sequence[i
 
 def write_without(path: Path, new: Path, spans: Sequence[tuple[int, int]]) -> None:
     """Copy a file without these bytes, which are in order."""
-    with path.open("rb") as source, new.open("wb") as file:
+    size = byte_count(path)
+    with unpacked(path) as source, written_like(path, new) as file:
         for start, stop in zip([0, *(stop for _, stop in spans)], [*(start for start, _ in spans), None], strict=True):
             source.seek(start)
-            left = (os.fstat(source.fileno()).st_size if stop is None else stop) - start
+            left = (size if stop is None else stop) - start
             while left > 0 and (chunk := source.read(min(CHUNK_BYTES, left))):
                 file.write(chunk)
                 left -= len(chunk)

@@ -13,12 +13,14 @@ from unhub.arrays import Float32
 from unhub.data.query_log import QueryLog, join_logs
 from unhub.data.vectors import Rows
 from unhub.errors import EmptyLogError, naming_file
+from unhub.files.log_bytes import LIVE, byte_count, ends_in_line, form_of
 from unhub.files.log_gathering import SERVED, Gathering, LogColumns
-from unhub.files.log_lines import FORMATS, LIVE, BadLines, LogLine, Span, ends_in_line, whole_span
+from unhub.files.log_lines import FORMATS, BadLines, LogLine, Span, whole_span
 from unhub.files.log_values import AUTO, TimeUnit, Wrong, check_directed
 from unhub.files.named_arrays import kind_of
 from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segment, segments, whole_rows
 
+KINDS = f"{', '.join(FORMATS)} files, those of lines also as .gz,"
 PIECE_QUERIES = 1 << 13  # logged queries held as Python objects at a time
 
 
@@ -65,6 +67,8 @@ def read_log(
 ) -> QueryLog:
     """Read a query log: a .jsonl, .csv, .tsv or .parquet file, a folder of such files, or of `unhub serve --log`.
 
+    Files of lines may be packed by gzip, as in day.jsonl.gz.
+
     A line is a query. The arguments up to `user` name its columns; left out, these names are looked for: query_id,
     qid, id; query, text, query_text; vector, embedding, query_vector; time, timestamp, ts; ids, returned, results,
     hits; clicked, click, clicks; click_position, position, positions; variant, arm; user, user_id, session, session_id.
@@ -108,11 +112,11 @@ def log_files(path: str | os.PathLike[str]) -> list[LogFile]:
     if path.is_dir():
         found = _in_folder(path)
         if not found and not is_query_log(path):
-            raise EmptyLogError(f"{path}: holds no log; {', '.join(FORMATS)} files are read")
+            raise EmptyLogError(f"{path}: holds no log; {KINDS} are read")
         return found
     path.stat()  # a missing file or folder is a FileNotFoundError
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"{path}: logs are read from {', '.join(FORMATS)} files and folders, not from {kind_of(path)}")
+    if form_of(path) not in FORMATS:
+        raise ValueError(f"{path}: logs are read from {KINDS} and folders, not from {kind_of(path)}")
     return [LogFile(path)]
 
 
@@ -125,11 +129,11 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
     if file.dimensions is not None:
         yield from _segment_pieces(file, reading, span)
         return
-    path, suffix = file.path, file.path.suffix.lower()
-    live = span is None and suffix in LIVE and not ends_in_line(path, path.stat().st_size)
-    gathering = Gathering(reading.columns, split_lists=suffix in (".csv", ".tsv"), as_bank=reading.as_bank)
+    path, form = file.path, form_of(file.path)
+    live = span is None and form in LIVE and not ends_in_line(path, byte_count(path))
+    gathering = Gathering(reading.columns, split_lists=form in (".csv", ".tsv"), as_bank=reading.as_bank)
     waiting: tuple[LogLine, Wrong] | None = None  # a bad line, which is torn if nothing follows
-    for line in FORMATS[suffix](path, span or whole_span(path), reading.columns):
+    for line in FORMATS[form](path, span or whole_span(path), reading.columns):
         if waiting is not None:
             reading.bad.add(path, *waiting)
             waiting = None
@@ -196,6 +200,6 @@ def _in_folder(folder: Path) -> list[LogFile]:
             continue
         if path.is_dir():
             found += _in_folder(path)
-        elif path.suffix.lower() in FORMATS:
+        elif form_of(path) in FORMATS:
             found.append(LogFile(path))
     return found

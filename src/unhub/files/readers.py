@@ -115,9 +115,9 @@ def _read(place: str) -> FoundRows:
     programs = "`unhub embed`, clip-retrieval, `unhub serve --log` and `unhub log add`"
     folders = f"folders of .npy or .parquet files, of Lance, of Hugging Face data sets, of {programs}"
     refused = no_reader(path, (*READERS, f"and {folders}"))
-    from unhub.files.log_lines import LIVE
+    from unhub.files.log_bytes import LIVE, form_of
 
-    if path.suffix.lower() in LIVE:
+    if form_of(path) in LIVE:
         raise ValueError(f"{path}: holds lines, not vectors; {if_a_log(path)}, else one of {', '.join(READERS)}")
     raise refused
 

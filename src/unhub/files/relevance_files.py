@@ -14,6 +14,7 @@ from unhub.data.query_log import QueryLog
 from unhub.data.relevance import Relevance
 from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
+from unhub.files.log_bytes import form_of, unpacked
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_lines import FORMATS
 from unhub.files.log_values import AUTO, TimeUnit
@@ -86,13 +87,13 @@ def read_hits(
 
 def is_log(path: Path) -> bool:
     """Return whether a folder or a file is read as a query log: by its name, unless it begins as a TREC run does."""
-    suffix = path.suffix.lower()
-    return path.is_dir() or (suffix in FORMATS and not (suffix in (".csv", ".tsv") and _is_run(path)))
+    form = form_of(path)
+    return path.is_dir() or (form in FORMATS and not (form in (".csv", ".tsv") and _is_run(path)))
 
 
 def _is_run(path: Path) -> bool:
-    with opened(path) as lines:
-        fields = next(lines, "").split()
+    with unpacked(path) as file:
+        fields = file.readline().decode("utf-8", "replace").split()
     return len(fields) == len(RUN) and fields[1] == RUN[1]
 
 

@@ -20,6 +20,7 @@ from unhub.files.container import WHAT, read_container
 from unhub.files.corrections import as_correction_manifest, load_correction, save_correction
 from unhub.files.joint_change import JointChange
 from unhub.files.kept_state import FoundMarks, read_kept_bank, remove_marks, write_kept_bank
+from unhub.files.log_bytes import byte_count
 from unhub.files.log_removal import FoundLines, remove_lines
 from unhub.files.models import MODEL
 from unhub.files.query_logs import (
@@ -151,7 +152,7 @@ class ForgettingPlan:
         if old is None or new is None:
             return None
         if not lines.spans_are_bytes:
-            return source_of(new, new.stat().st_size, b"") if old.is_empty else None
+            return source_of(new, byte_count(new), b"") if old.is_empty else None
         stop = lines.bytes_kept(old.span.start)
         return source_of(new, stop, lines.row_kept()) if stop else None
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unhub.files.bank_folders import LogSource
-from unhub.files.log_lines import LIVE, Span, ends_in_line, line_end
+from unhub.files.log_bytes import CHUNK_BYTES, LIVE, byte_count, ends_in_line, form_of, line_end, unpacked
+from unhub.files.log_lines import Span
 from unhub.files.logs import LogFile
 from unhub.files.query_logs import ROW_TYPE, whole_rows
 
-CHUNK_BYTES = 1 << 20
 JSON_LINES = (".jsonl", ".ndjson")
 
 
@@ -35,13 +35,13 @@ def new_part(file: LogFile, sources: Sequence[LogSource]) -> NewPart:
     A table that does not grow line by line is known as a whole or not at all.
     """
     stop, torn = _whole_bytes(file)
-    grows = file.dimensions is not None or file.path.suffix.lower() in LIVE
+    grows = file.dimensions is not None or form_of(file.path) in LIVE
     wanted = sorted({one["bytes"] for one in sources if one["bytes"] < stop and grows} | {stop})
     known = {(one["bytes"], one["digest"]): one for one in sources}
     found = Span(0, stop)
     digest = _begun(file)
     lines = done = 0
-    with file.path.open("rb") as stream:
+    with unpacked(file.path) as stream:
         for end in wanted:
             while done < end and (chunk := stream.read(min(CHUNK_BYTES, end - done))):
                 digest.update(chunk)
@@ -56,7 +56,7 @@ def new_part(file: LogFile, sources: Sequence[LogSource]) -> NewPart:
 def source_of(path: Path, stop: int, first_row: bytes) -> LogSource:
     """Return what to note of the first bytes of a file; first_row: of a segment, else nothing."""
     digest, lines, left = hashlib.blake2b(first_row, digest_size=16), 0, stop
-    with path.open("rb") as stream:
+    with unpacked(path) as stream:
         while left > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
             digest.update(chunk)
             lines += chunk.count(b"\n")
@@ -78,19 +78,19 @@ def _whole_bytes(file: LogFile) -> tuple[int, bool]:
 
     The last line of JSON may lack its end; that of a table of texts may go on, so that it waits for its end.
     """
-    path, size = file.path, file.path.stat().st_size
+    path, size = file.path, byte_count(file.path)
     if file.dimensions is not None:
         return line_end(path, whole_rows(file.rows_path, file.dimensions)), False
-    if path.suffix.lower() not in LIVE or ends_in_line(path, size):
+    if form_of(path) not in LIVE or ends_in_line(path, size):
         return size, False
     last = _last_line_start(path, size)
-    if path.suffix.lower() in JSON_LINES and _is_json(path, last):
+    if form_of(path) in JSON_LINES and _is_json(path, last):
         return size, False
     return last, True
 
 
 def _last_line_start(path: Path, size: int) -> int:
-    with path.open("rb") as stream:
+    with unpacked(path) as stream:
         end = size
         while end > 0:
             start = max(0, end - CHUNK_BYTES)
@@ -105,7 +105,7 @@ def _last_line_start(path: Path, size: int) -> int:
 def _is_json(path: Path, start: int) -> bool:
     import json
 
-    with path.open("rb") as stream:
+    with unpacked(path) as stream:
         stream.seek(start)
         try:
             return isinstance(json.loads(stream.read().decode()), dict)
