@@ -60,6 +60,26 @@ def test_a_quiet_night_is_no_mistake_where_there_is_a_history(folder: Path) -> N
     assert (folder / "h.jsonl").read_bytes() == before
 
 
+def test_it_says_which_days_it_shows_and_shows_as_many_as_are_asked_for(folder: Path) -> None:
+    days = [f"2026-03-{day:02}" for day in range(1, 21)]
+    lines = [{"query": f"{query}", "time": day, "ids": [query]} for day in days for query in range(3)]
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def shown(told: str) -> list[str]:
+        return [line[:10] for line in told.split("\n\n")[0].splitlines()[2:] if line[:10] in days]
+
+    told = succeed(folder, *WATCH)
+    assert shown(told) == days[-14:] and "The last 14 days of 20 are shown; --days 0 shows all.\n\n" in told
+    told = succeed(folder, *WATCH, "--days", "1")
+    assert shown(told) == days[-1:] and "The last day of 20 is shown; --days 0 shows all.\n\n" in told
+    for wanted in ("0", "20", "99"):
+        told = succeed(folder, *WATCH, "--days", wanted)
+        assert shown(told) == days and "shown" not in told
+    found = unhub.watch(folder / "log.jsonl", items=500)
+    assert len(found.cells()[1]) == 14 and len(found.cells(0)[1]) == 20
+    assert "The last 14 days of 20 are shown; cells(0) holds all." in str(found)
+
+
 def test_mistakes_are_one_line_and_write_nothing(folder: Path) -> None:
     assert "--max-skewness needs the number of all items" in fail(
         folder, "watch", "--hits", "log.jsonl", "--max-skewness", "1"

@@ -60,6 +60,9 @@ def watch(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="An .html page, or a .png or .svg picture.")
     ] = None,
+    days: Annotated[
+        int | None, whole_number(0, help="Number of days to show, the last ones; 0 shows all (default: 14).")
+    ] = None,
     similarity: CompareAsFitted = None,
     seed: Seed = 0,
     threads: Threads = None,
@@ -70,6 +73,7 @@ def watch(
     from unhub import files
     from unhub.data.query_log import NO_QUERIES
     from unhub.watching.watch import watch as watch_hits
+    from unhub.watching.watched import SHOWN_PERIODS
 
     outputs = [("--prometheus", prometheus), ("--output", output)]
     check_outputs(outputs, True, hits, history, correction, items, item_ids, bank)
@@ -103,8 +107,10 @@ def watch(
     if as_json:
         echo_json(found.to_dict())
     elif not quiet:
-        show(found.cells())
-        tell("", *found.sentences, *(f"ALARM: {one}" for one in found.alarms), *found.notes)
+        shown = SHOWN_PERIODS if days is None else days
+        show(found.cells(shown))
+        tell(*found.hidden(shown, "--days 0 shows all"), "")
+        tell(*found.sentences, *(f"ALARM: {one}" for one in found.alarms), *found.notes)
         tell(*(f"wrote {path}" for _, path in outputs if path is not None))
     if found.alarms:
         raise typer.Exit(NO)

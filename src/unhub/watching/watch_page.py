@@ -146,6 +146,7 @@ def _days(watch: Watch) -> Markup:
         "Day by day" if watch.periods[-1].dated else "Log by log",
         tag("p", note, kind="note"),
         charts,
+        *(tag("p", one, kind="note") for one in watch.hidden(all_of_them="the pictures show all")),
         tag("div", table(heads, rows), kind="card"),
     )
 

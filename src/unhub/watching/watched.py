@@ -11,7 +11,7 @@ from unhub.watching.periods import FEWEST_QUERIES, Period, Range
 from unhub.watching.samples import SIZES
 from unhub.watching.trends import Change, changes, not_compared
 
-SHOWN_PERIODS = 14  # in the table, the last ones
+SHOWN_PERIODS = 14  # in the table, the last ones, unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,20 @@ class Watch(Tabled):
             "notes": list(self.notes),
         }
 
-    def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads and rows of text: the last periods."""
+    def cells(self, days: int = SHOWN_PERIODS) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of text: the last days, or all of them for 0."""
         heads = ["period", "queries", "different", "skewness", "by chance", "found", "by chance", "Robin Hood", "most"]
-        return heads, [_row(one) for one in self.periods[-SHOWN_PERIODS:]]
+        return heads, [_row(one) for one in self.periods[-days:]]
+
+    def hidden(self, days: int = SHOWN_PERIODS, all_of_them: str = "cells(0) holds all") -> tuple[str, ...]:
+        """Say so if there are days that the table of the last ones leaves out; all_of_them: where they are."""
+        if not 0 < days < len(self.periods):
+            return ()
+        last = "The last day of" if days == 1 else f"The last {days:,} days of"
+        return (f"{last} {len(self.periods):,} {'is' if days == 1 else 'are'} shown; {all_of_them}.",)
 
     def shown(self) -> list[str | Table]:
-        return [self.cells(), *self.sentences, *(f"ALARM: {one}" for one in self.alarms), *self.notes]
+        return [self.cells(), *self.hidden(), *self.sentences, *(f"ALARM: {one}" for one in self.alarms), *self.notes]
 
 
 def _row(one: Period) -> list[str]:
