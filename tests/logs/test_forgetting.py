@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import unhub
-from tests.command import fail, succeed
+from tests.command import fail, here, succeed
 from tests.files.test_kill import start
 from tests.logs.test_bank_folder import ROWS, START, line, weights_by_row, write
 from tests.tiny_encoders import Toy
@@ -22,7 +22,7 @@ from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 from unhub.files.joint_change import PLAN
-from unhub.files.version_folders import AboutVersion
+from unhub.files.version_folders import AboutVersion, forget_version
 from unhub.logs.text_rows import text_key
 from unhub.service.kept.item_changes import ItemChange, KeptChanges
 from unhub.service.kept.log_writer import LogWriter
@@ -383,7 +383,45 @@ def test_a_correction_of_an_earlier_state_is_fitted_on_the_rest_of_its_own_queri
     merged = unhub.fit(ITEMS, ROWS[4:], method="is")  # without weights a row stands for one query, and row 1 was y's
     assert isinstance(merged, unhub.Bias)
     assert np.allclose(biases(tmp_path / "merged.unhub")[0], merged.bias, atol=1e-7)
-    assert "fitted on 2 queries that are nowhere at hand" in unhub.forget_queries(["q"], **both).notes[0]
+    unsure = unhub.forget_queries(["q"], **both)
+    assert unsure.unsure == {str(tmp_path / "merged.unhub"): (1, 2)}  # rows 4 and 5 are of no log
+    assert "for 1 of the ids there is no vector to look for, and of 2 of its queries nothing" in unsure.notes[0]
+    assert done.unsure == {}
+
+
+def test_what_cannot_be_compared_with_a_correction_is_no_success(tmp_path: Path) -> None:
+    log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    unhub.add_log(write(log, asked(0, "x"), asked(1, "y"), asked(2, "z")), bank)
+    write(log, *({"query_id": name, "query": name} for name in "xyz"))  # the log of a search box, without vectors
+    unhub.save(unhub.fit(ITEMS, ROWS[:3], method="is"), saved)
+    np.save(tmp_path / "gallery.npy", ITEMS)
+    blind: dict[str, Any] = {"logs": [log], "corrections": [saved], "dry_run": True}
+    found = unhub.forget_queries(["x"], **blind)
+    assert (found.missing, found.unsure) == ((), {str(saved): (1, 3)})
+    assert unhub.forget_queries(["x"], **blind, bank=bank, items=ITEMS).unsure == {}  # it tells which row x asked
+    assert unhub.forget_queries(["nobody"], **blind, bank=bank).unsure == {}  # all of its queries are of others
+    wide = np.random.default_rng(7).normal(size=(9, 6)).astype(np.float32)
+    unhub.save(unhub.fit(wide, wide[:4], method="dn"), tmp_path / "wide.unhub")  # the same queries by another model?
+    other = unhub.forget_queries(["x"], bank=bank, corrections=[tmp_path / "wide.unhub"], dry_run=True)
+    assert other.unsure == {str(tmp_path / "wide.unhub"): (1, 4)}
+    before = saved.read_bytes()
+    command = ("log", "forget", "--query-ids", "y", "--log", "a.jsonl", "--correction", "c.unhub")
+    for how in (("--dry-run",), ("--json", "--dry-run"), ("--quiet", "--dry-run"), ()):
+        done = here(tmp_path, *command, *how)
+        assert (done.returncode, done.stderr) == (3, "")
+        assert ("c.unhub may still hold what is to be forgotten" in done.stdout) == ("--quiet" not in how)
+    assert saved.read_bytes() == before
+    succeed(tmp_path, *command, "--bank", "bank", "--items", "gallery.npy")
+    assert saved.read_bytes() != before
+
+
+def test_a_refit_on_the_folder_leaves_no_doubt(tmp_path: Path) -> None:
+    log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    unhub.add_log(write(log, asked(0, "x"), asked(1, "y"), asked(2, "z")), bank)
+    unhub.save(unhub.fit(ITEMS, ROWS[:5], method="is"), saved)
+    places: dict[str, Any] = {"bank": bank, "corrections": [saved], "items": ITEMS, "dry_run": True}
+    assert unhub.forget_queries(["x", "nobody"], **places, refit=True).unsure == {}
+    assert unhub.forget_queries(["nobody"], **places).unsure == {str(saved): (1, 2)}
 
 
 def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path: Path) -> None:
@@ -567,15 +605,17 @@ def test_the_command_prints_what_the_library_returns(tmp_path: Path) -> None:
     places = ["--bank", "bank", "--log", "log", "--log", "a.jsonl", "--correction", "made", "--state", "state"]
     command = ["log", "forget", "--query-ids", "gone.txt", *places, "--items", "gallery.npy"]
     before = contents(tmp_path)
-    tried = succeed(tmp_path, *command, "--dry-run")
-    assert "would go from bank" in tried and "Found nowhere: nobody." in tried
+    tried = here(tmp_path, *command, "--dry-run")
+    assert "would go from bank" in tried.stdout and "Found nowhere: nobody." in tried.stdout
+    assert "state/corrections/v1.unhub may still hold" in tried.stdout and tried.returncode == 3  # of rows of no log
     assert contents(tmp_path) == before
-    told = json.loads(succeed(tmp_path, *command, "--json"))
+    told = json.loads(here(tmp_path, *command, "--json").stdout)
     assert told["removed"]["bank"] == 2 and told["missing"] == ["nobody"] and not told["dry_run"]
     assert told["refitted"] == ["made/c.unhub", "state/corrections/v2.unhub"]
-    assert "0 of them found" in succeed(tmp_path, *command[:2], "--query-ids", "x, 0", *command[4:])
+    again = ("log", "forget", "--query-ids", "x, 0", "--bank", "bank", "--log", "log")
+    assert "0 of them found" in succeed(tmp_path, *again)
     (tmp_path / "ids.txt").write_text("".join(f"i{row}\n" for row in range(len(ITEMS))))
-    two = (*command, "--items", "gallery.npy", "--item-ids", "ids.txt")
+    two = (*again, "--items", "gallery.npy", "--items", "gallery.npy", "--item-ids", "ids.txt")
     assert "--item-ids is given 1 time, and --items 2 times" in fail(tmp_path, *two)
     succeed(tmp_path, *two, "--item-ids", "ids.txt")
 
@@ -586,7 +626,10 @@ def test_the_command_says_which_versions_it_deletes(tmp_path: Path) -> None:
     np.save(tmp_path / "after.npy", after)
     command = ("log", "forget", "--query-ids", "1", "--log", "log", "--correction", "kept", "--items", "after.npy")
     assert "or drop such versions, of which none is active" in fail(tmp_path, *command)
-    assert "would be deleted, not active" in succeed(tmp_path, *command, "--drop-inactive", "--dry-run")
+    tried = here(tmp_path, *command, "--drop-inactive", "--dry-run")
+    assert "would be deleted, not active" in tried.stdout
+    assert "v3.unhub may still hold" in tried.stdout and tried.returncode == 3  # of another model than the log
+    forget_version(tmp_path / "kept", "v3")
     words = " ".join(succeed(tmp_path, *command, "--drop-inactive").split())
     assert "deleted, not active kept/v1.unhub: items lacks 2 of the 7 items" in words
     assert "fitted again kept/v2.unhub" in words

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo_json, progress
-from unhub.cli.errors import argument
+from unhub.cli.errors import NO, argument
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import GivenPath, read_given, read_named, read_optional
 from unhub.cli.logged import columns_in
@@ -69,7 +69,10 @@ def forget(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Remove queries from logs, a bank folder, corrections and what a service keeps, all or nothing."""
+    """Remove queries from logs, a bank folder, corrections and what a service keeps, all or nothing.
+
+    Exit code 3: a correction may still hold some of them.
+    """
     from unhub.logs.forgetting import forget_queries
 
     with progress("log forget", quiet) as advance:
@@ -94,6 +97,8 @@ def forget(
         echo_json(dataclasses.asdict(forgotten))
     elif not quiet:
         _show(forgotten)
+    if forgotten.unsure:
+        raise typer.Exit(NO)
 
 
 def _items(paths: Sequence[Path], ids: Sequence[Path]) -> list[Vectors] | None:

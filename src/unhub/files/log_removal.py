@@ -36,7 +36,7 @@ class FoundLines:
     """Lines of one file that are to go. read: what was known of the file when it was read.
 
     places: their numbers among all lines of a segment, or rows of a table, from 0. spans: their bytes in a file of
-    lines, in order. ids: how often each id occurs. vectors: those of the lines that have one.
+    lines, in order. ids: how often each id occurs. vectors: those of the lines that have one; placed: the ids of these.
     """
 
     file: LogFile
@@ -45,6 +45,7 @@ class FoundLines:
     spans: list[tuple[int, int]] = field(default_factory=list)
     ids: Counter[str] = field(default_factory=Counter)
     vectors: list[Float32] = field(default_factory=list)
+    placed: set[str] = field(default_factory=set)
     named: bool = False  # whether any line has an id
 
     def __len__(self) -> int:
@@ -118,10 +119,12 @@ def _look(
     found.ids[query_id] += 1
     found.places.append(place)
     found.spans.append((line.start, line.stop))
-    if len(rows):
-        found.vectors.append(np.array(rows[place]))
-    elif "vector" in keys and (vector := logged_vector(line.content[keys["vector"]])) is not None:
+    vector: Float32 | None = np.array(rows[place]) if len(rows) else None
+    if vector is None and "vector" in keys:
+        vector = logged_vector(line.content[keys["vector"]])
+    if vector is not None:
         found.vectors.append(vector)
+        found.placed.add(query_id)
 
 
 def remove_lines(change: JointChange, found: FoundLines) -> Path | None:

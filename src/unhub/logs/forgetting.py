@@ -17,13 +17,17 @@ from unhub.files.log_removal import FoundLines, find_lines
 from unhub.files.logs import LogReading
 from unhub.given_again import sets_of
 from unhub.logs.forgetting_places import ForgettingPlaces
-from unhub.logs.forgetting_plan import ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
+from unhub.logs.forgetting_plan import Doubt, ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
 from unhub.logs.forgotten_banks import BankRefits, ItemPool, LosingBank
 from unhub.logs.forgotten_rows import ForgottenRows
 from unhub.logs.losing_folder import LosingFolder
 
 COMPLETED = "An earlier command that was cut off is completed now; it may have removed queries of these ids already."
-UNSURE = "{} was fitted on {:,} queries that are nowhere at hand; those that were found nowhere may be among them."
+UNSURE = (
+    "{path} may still hold what is to be forgotten: for {doubt.ids:,} of the ids there is no vector to look for, and "
+    "of {doubt.queries:,} of its queries nothing here tells the id. Name the bank folder or the log of a service that "
+    "does, or fit it again without them."
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Forgotten:
     queries: how many ids were given; missing: those that were found nowhere. removed: how many queries went, by the
     file or folder. refitted: the corrections that were fitted again. completed: whether an earlier call that was cut
     off was completed first; nobody can tell then which ids it had found, and missing is empty. dropped: versions that
-    were deleted, and why they could not be fitted again.
+    were deleted, and why they could not be fitted again. unsure: the corrections that may still hold what was to be
+    forgotten: for how many ids there was no vector to look for, among how many queries whose ids are unknown.
     """
 
     queries: int
@@ -44,6 +49,7 @@ class Forgotten:
     notes: tuple[str, ...] = ()
     completed: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, Doubt] = field(default_factory=dict)
 
 
 @shows_progress
@@ -111,12 +117,14 @@ def forget_queries(
         own = kept_banks(places.version_folders, rows)
         named = {name: as_vectors(one, "other_banks") for name, one in (other_banks or {}).items()}
         others = [LosingBank.of_rows(name, one, rows.stays_in(one)) for name, one in named.items()]
+        served = logs_as_banks(places.log_folders, found)
         refits = BankRefits(
             rows,
             ItemPool([*_given_items(items), *_added(kept_in)]),
-            [*(one.bank for one in own), *logs_as_banks(places.log_folders, found), *others],
+            [*(one.bank for one in own), *served, *others],
             None if losing is None else losing.as_bank(progress),
             None if losing is None else losing.logged(),
+            [*([] if losing is None else filter(None, [losing.named()])), *served],
             refit,
             bank_items,
             threads,
@@ -126,19 +134,20 @@ def forget_queries(
         saved = saved_corrections(places.saved, left)
         lines = [one for one in found if len(one)]
         plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left, drop_inactive)
+        banked = set() if losing is None else {*losing.gone_ids}
+        unplaced = len(wanted - banked - {one for lines in found for one in lines.placed})
+        unsure = plan.unsure(len(wanted), unplaced)
         if not dry_run:
             with JointChange(places.folders) as change:
                 plan.write(change, progress)
                 change.commit()
-    ids = {one for lines in found for one in lines.ids} | (set() if losing is None else {*losing.gone_ids})
-    missing = tuple(sorted(wanted - ids))
+    missing = tuple(sorted(wanted - banked - {one for lines in found for one in lines.ids}))
     refitted = tuple(str(one.saved.path) for one in plan.refitted)
     dropped = {str(path): why for path, why in plan.dropped.items()}
     notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others)]
-    if missing:
-        notes += [UNSURE.format(one.path, count) for one in saved if (count := refits.absent(one.correction))]
+    notes += [UNSURE.format(path=path, doubt=doubt) for path, doubt in unsure.items()]
     told = () if completed else missing
-    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed, dropped)
+    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed, dropped, unsure)
 
 
 def _paths(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,6 +63,13 @@ class RefittedCorrection:
     bank: Vectors
 
 
+class Doubt(NamedTuple):
+    """What a correction may still hold: so many ids have no vector to look for, among so many queries without an id."""
+
+    ids: int
+    queries: int
+
+
 @dataclass(frozen=True, eq=False)
 class KeptBank:
     """The bank that a service kept with a version, and what it loses."""
@@ -83,6 +91,7 @@ class ForgettingPlan:
     dropped: Mapping[Path, str]  # versions, and why they cannot be fitted again
     refits: BankRefits
     left: Sequence[Path]  # by killed writers
+    stays: Sequence[SavedCorrection]
 
     @staticmethod
     def of(
@@ -96,7 +105,7 @@ class ForgettingPlan:
         drop_inactive: bool = False,
     ) -> ForgettingPlan:
         """Find out which corrections must be fitted again; raise if one cannot be and may not be dropped."""
-        again, dropped = [], {}
+        again, dropped, same = [], {}, []
         for one in saved:
             try:
                 bank = refits.bank_of(one.correction, one.path)
@@ -107,11 +116,14 @@ class ForgettingPlan:
                     raise ArgumentError(error.name, error.problem, f"{error.remedy}; {DROP_REMEDY}") from None
                 dropped[one.path] = f"{error.name} {error.problem}"
                 continue
-            if bank is not None:
+            if bank is None:
+                same.append(one)
+            else:
                 again.append(RefittedCorrection(one, bank))
         beside = [stray for one in saved for stray in strays(Path(os.path.realpath(one.path)))]
-        stays = [one for one in kept if one.version not in dropped]
-        return ForgettingPlan(folder, lines, stays, marks, again, dropped, refits, [*dict.fromkeys([*left, *beside])])
+        banks = [one for one in kept if one.version not in dropped]
+        gone = [*dict.fromkeys([*left, *beside])]
+        return ForgettingPlan(folder, lines, banks, marks, again, dropped, refits, gone, same)
 
     @property
     def removed(self) -> dict[str, int]:
@@ -122,6 +134,20 @@ class ForgettingPlan:
         if self.marks is not None:
             counts[str(self.marks.folder)] = len(self.marks)
         return {name: count for name, count in counts.items() if count}
+
+    def unsure(self, wanted: int, unplaced: int) -> dict[str, Doubt]:
+        """Return what may be left in each correction that will be there.
+
+        wanted: how many ids are to be forgotten; unplaced: how many of them have no vector here.
+        """
+        found = {}
+        held = [*((one, None) for one in self.stays), *((one.saved, one.bank) for one in self.refitted)]
+        for one, bank in held:
+            comparable = one.correction.source.dimensions in self.refits.forgotten.widths
+            ids = unplaced if comparable else wanted
+            if ids and (unnamed := self.refits.unnamed(one.correction, bank)):
+                found[str(one.path)] = Doubt(ids, unnamed)
+        return found
 
     def write(self, change: JointChange, progress: Progress | None) -> None:
         """Write everything anew beside what it replaces."""

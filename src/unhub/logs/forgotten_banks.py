@@ -104,8 +104,8 @@ class ItemPool:
 class BankRefits:
     """Fits corrections again on what is left of their banks; equal ones are fitted once.
 
-    folder: the bank folder; logged: all its queries, and which of them stay. refit: whether corrections whose banks are
-    not at hand are fitted on the bank folder.
+    folder: the bank folder; logged: all its queries, and which of them stay. named: queries whose ids are known. refit:
+    whether corrections whose banks are not at hand are fitted on the bank folder.
     """
 
     forgotten: ForgottenRows
@@ -113,6 +113,7 @@ class BankRefits:
     banks: Sequence[LosingBank]
     folder: LosingBank | None
     logged: LosingBank | None
+    named: Sequence[LosingBank]
     refit: bool
     bank_items: VectorsLike | None = None
     threads: int | None = None
@@ -148,13 +149,21 @@ class BankRefits:
             raise ArgumentError("bank_items", f"is missing, and {path} was fitted with them", "give them again")
         return left
 
-    def absent(self, correction: Correction) -> int:
-        """Return how many queries that a correction was fitted on are nowhere at hand."""
-        rows = correction.source.bank_rows
-        if rows is None:
-            return 0
-        hashes, _ = self._at_hand(correction)
-        return int((~are_among(rows.hashes, hashes)).sum())
+    def unnamed(self, correction: Correction, bank: Vectors | None) -> int:
+        """Return how many queries of a correction have an id that nobody here knows: it may be one to forget.
+
+        bank: what it is fitted again on; None if it stays.
+        """
+        source = correction.source
+        kind = cast("Kind", source.similarity)
+        if bank is not None:
+            hashes = inspect(bank, "bank", kind).hashes
+        elif source.bank_rows is not None:
+            hashes = source.bank_rows.hashes
+        else:
+            return 0 if source.bank is None else source.bank.count
+        known = [one.hashes(kind) for one in self.named if one.before.dimensions == source.dimensions]
+        return int((~are_among(hashes, np.concatenate([np.empty(0, np.uint64), *known]))).sum())
 
     def _left_of(self, bank: LosingBank, count: int) -> Vectors | None:
         key = id(bank), count if bank.grows else len(bank.before)

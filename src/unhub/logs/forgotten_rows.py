@@ -23,6 +23,11 @@ class ForgottenRows:
     def __init__(self, banked: Iterable[Float32], logged: Iterable[Float32]) -> None:
         self._counts: Counter[bytes] = Counter(map(_content, banked)) | Counter(map(_content, logged))  # the larger
 
+    @property
+    def widths(self) -> set[int]:
+        """How many dimensions they have."""
+        return {len(one) // np.dtype(np.float32).itemsize for one in self._counts}
+
     def stays_in(self, bank: Vectors) -> NDArray[np.bool_]:
         """Return which rows of a bank stay: of equal rows, as many go as were forgotten, the last ones."""
         contents = (

@@ -98,6 +98,17 @@ class LosingFolder:
         stays = ~np.concatenate(self.gone)
         return LosingBank.of_rows(str(self.path), Vectors(np.arange(rows.shape[0]), rows), stays)
 
+    def named(self) -> LosingBank | None:
+        """Return the logged queries that have an id; None if there is none."""
+        masks = [one.query_ids != "" for one in self.segments]
+        rows = [part.rows[mask] for part, mask in zip(self.segments, masks, strict=True) if mask.any()]
+        if not rows:
+            return None
+        stacked = Stacked(rows)
+        return LosingBank.of_rows(
+            str(self.path), Vectors(np.arange(stacked.shape[0]), stacked), np.ones(stacked.shape[0], bool)
+        )
+
     def write(self, change: JointChange, sources: Sequence[LogSource], progress: Progress | None) -> None:
         """Write the folder without those queries, and delete what killed writers left in it.
 
