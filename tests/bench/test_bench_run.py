@@ -17,12 +17,14 @@ from scipy.optimize import linear_sum_assignment
 import unhub
 from tests.bench.tiny_sets import PARTS, tiny, write_vectors
 from tests.children import SOURCE
+from unhub import atomic
 from unhub.arrays import Float64
 from unhub.bench import result_file
 from unhub.bench.bench_run import BenchRun, bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
 from unhub.bench.result_file import CaseKey, ResultFile, read_results
+from unhub.bench.running import Running
 from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.datasets.dataset import DataSet, Part, Protocol, Side
 from unhub.errors import ArgumentError
@@ -320,14 +322,13 @@ import os, signal, sys
 sys.path[:0] = [{SOURCE!r}, {str(Path(__file__).parents[2])!r}]
 from tests.bench.tiny_sets import tiny
 from unhub.bench import result_file
-from unhub.bench import result_file
 from unhub.bench.bench_run import bench_run
-write = result_file.ResultFile.write
+write = result_file.ResultFile._write
 def until_the_third(self):
     write(self)
     if len(self.content["cases"]) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-result_file.ResultFile.write = until_the_third
+result_file.ResultFile._write = until_the_third
 bench_run(tiny(), {str(tmp_path)!r}, embeddings={str(vectors)!r}, methods={FEW!r}, banks="train", threads=1)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
@@ -388,13 +389,46 @@ def test_a_bank_of_captions_without_their_images_serves_the_methods_that_need_no
     assert "The bank train has no bank items, so dbsn:tau=0.05 were left out." in found.notes
 
 
-def test_two_runs_at_once_keep_each_others_cases(tmp_path: Path, vectors: Path) -> None:
+def test_two_runs_at_once_keep_each_others_cases(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"methods": "cent", "directions": "t2i"}
+    plans = Running._plans
+
+    def beside(running: Running, *given: Any) -> None:
+        monkeypatch.setattr(Running, "_plans", plans)
+        run(tmp_path, vectors, methods="cent", directions="i2t")
+        plans(running, *given)
+
+    monkeypatch.setattr(Running, "_plans", beside)
+    found = run(tmp_path, vectors, **options)
+    kept = [(one["direction"], one["method"]) for one in read_results(found.path)["cases"]]
+    assert kept == [("t2i", "raw"), ("t2i", "cent"), ("i2t", "raw"), ("i2t", "cent")]
+
+
+def test_one_run_at_a_time_changes_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "LONGEST_WAIT", 0.01)
     about = {"data_set": "tiny", "split": "official", "model": "mine", "notes": []}
-    raw = {"spec": "raw", "values": {}, "gains": {}}
     first, second = (ResultFile(tmp_path / "results" / "one.json", about) for _ in range(2))
+    raw = {"spec": "raw", "values": {}, "gains": {}}
     first.add(CaseKey("t2i"), "same", raw)
     second.add(CaseKey("i2t"), "same", raw)
-    assert [one["direction"] for one in read_results(first.path)["cases"]] == ["t2i", "i2t"]
+    first.drop_old("other", direction="t2i")
+    assert [one["direction"] for one in read_results(first.path)["cases"]] == ["i2t"]
+    stray = tmp_path / "results" / ".one.json.0123abcd.tmp"
+    with first.changing():
+        stray.touch()  # as of the run that writes now
+        with pytest.raises(ArgumentError, match=r"work .* is in use by another run"):
+            ResultFile(first.path, about)
+        assert stray.exists()
+    ResultFile(first.path, about)
+    assert not stray.exists()
+
+
+def test_models_whose_names_give_one_file_are_an_error(tmp_path: Path, vectors: Path) -> None:
+    run(tmp_path, vectors, model="a/b", methods="cent", directions="t2i")
+    with pytest.raises(ArgumentError, match=r"model is 'a_b', .*-a_b.json, which holds 'a/b' on tiny \(official\)"):
+        run(tmp_path, vectors, model="a_b", methods="cent", directions="t2i")
 
 
 def test_one_file_for_all_parts_is_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path, vectors: Path) -> None:

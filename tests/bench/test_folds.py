@@ -103,6 +103,20 @@ def test_means_of_other_vectors_are_gone_if_a_run_is_stopped(
     assert json.loads(found.path.read_text())["cases"] == []
 
 
+def test_means_of_other_papers_stay_if_a_run_is_stopped(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = run(tmp_path, vectors, methods="cent", banks="train", directions="t2i")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unhub.bench.running.Running._bank", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, vectors, methods="is", banks="test", directions="t2i", paper="dbsn")
+    assert json.loads(found.path.read_text())["cases"] == found.content["cases"]
+
+
 def test_vectors_of_the_first_fold_alone_are_measured_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
     ready = tmp_path / "few"
     shutil.copytree(vectors, ready)

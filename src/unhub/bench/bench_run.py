@@ -12,7 +12,7 @@ from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
 from unhub.bench.problems import TEST, BenchData, BenchSource, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
-from unhub.bench.result_file import CASES, CHOICES, FOLDS, ResultFile, interval_of, result_path
+from unhub.bench.result_file import CASES, CHOICES, FOLDS, ResultFile, interval_of, read_results, result_path
 from unhub.bench.running import BenchSettings, Running
 from unhub.bench.sources.choose_source import check_one, known_banks, source_of
 from unhub.bench.sources.vector_source import VectorSource
@@ -166,12 +166,12 @@ def bench_run(
     if matrix is not None or vectors is None:
         one_fold = [f"A matrix is of the first of {len(folds_of(data))} test parts."] if len(folds_of(data)) > 1 else []
         source: BenchSource = MatrixData.of(of_fold(known, TEST), cast("str", matrix), bank_matrix)
-        return _run(source, settings, ResultFile(path, about), [*notes, *one_fold], progress)
+        return _done(Running(source, settings, ResultFile(path, about), progress), [*notes, *one_fold])
     folds = [fold for fold in folds_of(data) if fold == TEST or _has(vectors, fold, data)]
     if len(folds) < 2:
         short = [f"Vectors of one of {len(folds_of(data))} test parts are there."] if len(folds_of(data)) > 1 else []
         source = BenchData(of_fold(known, TEST), vectors, progress)
-        return _run(source, settings, ResultFile(path, about), [*notes, *short], progress)
+        return _done(Running(source, settings, ResultFile(path, about), progress), [*notes, *short])
     return _run_folds(known, vectors, folds, settings, ResultFile(path, about), notes, progress)
 
 
@@ -181,12 +181,10 @@ def _has(vectors: VectorSource, fold: str, data: DataSet) -> bool:
     return vectors.has(fold, "items", part.items) and vectors.has(fold, "queries", part.queries)
 
 
-def _run(
-    source: BenchSource, settings: BenchSettings, results: ResultFile, notes: Sequence[str], progress: Progress | None
-) -> BenchRun:
-    running = Running(source, settings, results, progress)
+def _done(running: Running, notes: Sequence[str]) -> BenchRun:
     running.run(notes)
-    return BenchRun(results.path, results.content, settings.paper, running.reused, running.measured)
+    results = running.results
+    return BenchRun(results.path, results.content, running.settings.paper, running.reused, running.measured)
 
 
 def _run_folds(
@@ -199,26 +197,37 @@ def _run_folds(
     progress: Progress | None,
 ) -> BenchRun:
     """Run every fold by itself, and write the means over them; what is chosen for the first serves all."""
-    steps, runs = Steps(progress, len(folds)), list[BenchRun]()
-    path = results.path
-    results.content[CASES] = []  # means of other vectors must not outlive a run that is stopped
-    results.write()
-    for fold in folds:
-        held = ResultFile(path.parent / FOLDS / f"{path.stem}-{fold}.json", results.content)
+    path, steps, runs = results.path, Steps(progress, 2 * len(folds)), list[BenchRun]()
+    paths = [path.parent / FOLDS / f"{path.stem}-{fold}.json" for fold in folds]
+
+    def running(place: int, look: Progress | None) -> Running:
+        source = BenchData(of_fold(data, folds[place]), FoldVectors(vectors, folds[place]), look)
+        return Running(source, settings, ResultFile(paths[place], results.content), look)
+
+    # Means of other vectors must not outlive a run that is stopped; those of the same vectors, of any paper, must.
+    for place in range(len(folds)):
+        running(place, steps.next()).drop_other_vectors()
+    with results.changing():
+        results.content[CASES] = _means_of(paths)
+    for place in range(len(folds)):
+        one = running(place, steps.next())
         if runs:
-            held.content[CHOICES] = runs[0].content[CHOICES]
-            held.write()
-        look = steps.next()
-        source = BenchData(of_fold(data, fold), FoldVectors(vectors, fold), look)
-        runs.append(_run(source, settings, held, notes, look))
+            with one.results.changing():
+                one.results.content[CHOICES] = runs[0].content[CHOICES]
+        runs.append(_done(one, notes))
     every = len(folds_of(data))
     said = f"Every figure is the mean over {len(folds)} test parts" + ("" if len(folds) == every else f" of {every}")
     found = [note for one in runs for note in one.content["notes"]]
-    results.content[CASES] = mean_cases([one.content for one in runs])
-    results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
-    results.write()
+    with results.changing():
+        results.content[CASES] = _means_of(paths)
+        results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
     reused, measured = sum(one.reused for one in runs), sum(one.measured for one in runs)
     return BenchRun(path, results.content, settings.paper, reused, measured)
+
+
+def _means_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the means of the cases in the files of all folds; none while a fold has no file."""
+    return mean_cases([read_results(path) for path in paths]) if all(path.is_file() for path in paths) else []
 
 
 def _line(case: Mapping[str, Any], measures: Sequence[str], areas: Sequence[str]) -> list[str]:

@@ -6,13 +6,14 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from unhub.atomic import remove_strays, replacing
+from unhub.atomic import holding, remove_strays, replacing
 from unhub.errors import ArgumentError
 from unhub.evaluation.confidence import Interval
 
@@ -47,19 +48,19 @@ class CaseKey:
 
 
 class ResultFile:
-    """The results of one data set, split and model; a case that is done is on disk."""
+    """The results of one data set, split and model; a case that is done is on disk.
+
+    Several runs may add to one file at a time: whoever changes it holds it, and reads it again first.
+    """
 
     def __init__(self, path: Path, about: Mapping[str, object]) -> None:
         """Read what was done before; `about` says what the results are of, and replaces what was said before."""
         self.path = path
+        self.content: dict[str, Any] = {"format": FORMAT, **about, CHOICES: [], CASES: []}
         if path.parent.is_dir():
-            remove_strays(path)
-        self.content: dict[str, Any] = {"format": FORMAT, **about, **self._kept()}
-
-    def _kept(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the choices and cases that are on disk."""
-        before = read_results(self.path) if self.path.is_file() else {}
-        return {name: before.get(name, []) for name in (CHOICES, CASES)}
+            with self._holding():
+                remove_strays(path)
+                self.content |= self._kept()
 
     def done(self, key: CaseKey, inputs: str, where: str = CASES) -> dict[str, Any] | None:
         """Return the case or choice with this key, if it was made on these inputs."""
@@ -70,27 +71,45 @@ class ResultFile:
         return None
 
     def add(self, key: CaseKey, inputs: str, case: Mapping[str, object], where: str = CASES) -> None:
-        """Write a case or a choice, in the place of one with the same key; what others wrote meanwhile stays."""
-        self.content |= self._kept()
-        kept = [one for one in self.content[where] if key_of(one) != key]
+        """Write a case or a choice, in the place of one with the same key."""
         made = {**{name: getattr(key, name) for name in KEY}, "inputs": inputs, **case, "versions": versions()}
-        self.content[where] = [*kept, json.loads(json.dumps(made))]
-        self.write()
+        with self.changing():
+            kept = [one for one in self.content[where] if key_of(one) != key]
+            self.content[where] = [*kept, json.loads(json.dumps(made))]
 
     def drop_old(self, inputs: str, **of: object) -> None:
         """Remove the cases of this direction, bank and so on whose inputs do not begin with these."""
-        kept = [
-            one
-            for one in self.content[CASES]
-            if one["inputs"].startswith(inputs) or any(one[name] != value for name, value in of.items())
-        ]
-        if len(kept) < len(self.content[CASES]):
-            self.content[CASES] = kept
-            self.write()
 
-    def write(self) -> None:
-        """Write the whole file, so that it is the old one or the new one."""
+        def is_old(case: Mapping[str, Any]) -> bool:
+            return not case["inputs"].startswith(inputs) and all(case[name] == value for name, value in of.items())
+
+        if any(map(is_old, self.content[CASES])):
+            with self.changing():
+                self.content[CASES] = [one for one in self.content[CASES] if not is_old(one)]
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the file, read what others have written meanwhile, and write it as it then is."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._holding():
+            self.content |= self._kept()
+            yield
+            self._write()
+
+    def _holding(self) -> AbstractContextManager[None]:
+        return holding(self.path, "work", "another run of this data set")
+
+    def _kept(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the choices and cases that are on disk; they must be of the same data set, split and model."""
+        before = read_results(self.path) if self.path.is_file() else {}
+        if before and any(before[name] != self.content[name] for name in ABOUT):
+            kept = f"{self.path}, which holds {before['model']!r} on {before['data_set']} ({before['split']})"
+            problem = f"is {self.content['model']!r}, and its results would be in {kept}"
+            raise ArgumentError("model", problem, "give the model another name, or name another work folder")
+        return {name: before.get(name, []) for name in (CHOICES, CASES)}
+
+    def _write(self) -> None:
+        """Write the whole file, so that it is the old one or the new one."""
         with replacing(self.path) as temporary:
             temporary.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
 

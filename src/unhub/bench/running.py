@@ -74,7 +74,7 @@ class Running:
 
     def run(self, notes: Sequence[str]) -> None:
         """Measure what is not measured yet; notes: on the data set."""
-        self._drop_other_vectors()
+        self.drop_other_vectors()
         plan = {direction: self._banks(direction) for direction in self.settings.directions}
         count = sum(len(several) for several in plan.values())
         steps = Steps(self.progress, count * (len(self.settings.methods) + 1) + 5 * len(plan) + 1)
@@ -90,10 +90,10 @@ class Running:
                 self._bank(direction, problem, given, inputs, steps)
             self._plans(direction, problem, inputs, steps)
             self._sets(direction, problem, inputs, steps)
-        self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
-        self.results.write()
+        with self.results.changing():
+            self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
 
-    def _drop_other_vectors(self) -> None:
+    def drop_other_vectors(self) -> None:
         """Remove the cases of other vectors, or another matrix, under the same name, whatever their paper."""
         kept = {case["direction"] for case in self.results.content[CASES]}
         for direction in self.source.data.protocol.directions:
