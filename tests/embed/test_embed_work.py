@@ -167,7 +167,8 @@ def test_what_is_added_after_half_a_line_is_not_lost(tmp_path: Path, whole: dict
     assert contents(tmp_path / "captions") == whole
 
 
-def test_a_file_that_changed_is_another_input(tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", [30, 9])  # 9: the file has the size that it had
+def test_a_file_that_changed_is_another_input(tmp_path: Path, side: int) -> None:
     (tmp_path / "images").mkdir()
     for number in range(4):
         Image.new("RGB", (9, 9), (number, 99, 1)).save(tmp_path / "images" / f"{number}.bmp")
@@ -177,9 +178,12 @@ def test_a_file_that_changed_is_another_input(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         unhub.embed_images(tmp_path / "images", Toy(), tmp_path / "gallery", batch=2, progress=stop)
-    Image.new("RGB", (30, 30)).save(tmp_path / "images" / "0.bmp")
-    with pytest.raises(ValueError, match="other inputs"):
+    whole = (tmp_path / "images" / "0.bmp").read_bytes()
+    Image.new("RGB", (side, side)).save(tmp_path / "images" / "0.bmp")
+    with pytest.raises(ValueError, match=r"other inputs \(4 then, 4 now\): an id, or what a text or a file holds"):
         unhub.embed_images(tmp_path / "images", Toy(), tmp_path / "gallery")
+    (tmp_path / "images" / "0.bmp").write_bytes(whole)  # what a file holds decides, not when it was written
+    unhub.embed_images(tmp_path / "images", Toy(), tmp_path / "gallery")
 
 
 @pytest.mark.parametrize("finished", [False, True])

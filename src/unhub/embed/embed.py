@@ -21,7 +21,7 @@ from unhub.embed.encoder_loading import load_encoder
 from unhub.embed.media import FRAMES, open_image, open_sound, open_video, pillow
 from unhub.embed.output import check_output
 from unhub.embed.run import batches
-from unhub.embed.sources import Inputs, Source, TextOrTexts, find_files, find_texts, with_prompts
+from unhub.embed.sources import Inputs, Open, Source, TextOrTexts, find_files, find_texts, with_prompts
 from unhub.embed.work import REMEDY, Work, difference
 from unhub.errors import ArgumentError, check_whole, optional
 from unhub.files.embedded import FORMAT, EmbeddingManifest, EmbeddingTask, Left, is_embedded, read_embedding_manifest
@@ -82,7 +82,7 @@ def embed_images(
     """
     progress = called(progress)
     pillow("Image")
-    inputs = find_files(images, "images", _prepared_image, ids)
+    inputs = find_files(images, "images", OPENERS["images"], ids)
     target = check_output(output, images)  # before a model is loaded, which takes a while
     encoder = _encoder(model, device, precision)
     job = EmbedJob("images", inputs, encoder, target, check_whole(batch, "batch", 1))
@@ -139,7 +139,7 @@ def embed_sounds(
     """
     progress = called(progress)
     optional("av", "embed", "reading sounds")
-    inputs = find_files(sounds, "sounds", _prepared_sound, ids)
+    inputs = find_files(sounds, "sounds", OPENERS["sounds"], ids)
     target = check_output(output, sounds)
     encoder = _encoder(model, device, precision)
     job = EmbedJob("sounds", inputs, encoder, target, check_whole(batch, "batch", 1))
@@ -156,6 +156,13 @@ def _prepared_video(encoder: Encoder, path: Path, frames: int) -> Prepared:
 
 def _prepared_sound(encoder: Encoder, path: Path) -> Prepared:
     return encoder.prepare_sound(open_sound(path, encoder.sampling_rate))
+
+
+OPENERS: Mapping[Kind, Open] = {
+    "images": _prepared_image,
+    "videos": functools.partial(_prepared_video, frames=FRAMES),
+    "sounds": _prepared_sound,
+}
 
 
 @shows_progress
@@ -210,7 +217,7 @@ class EmbedJob:
             "kind": self.kind,
             "model": self.encoder.identity,
             "settings": {**self.encoder.settings(self.kind), **self.settings},
-            "inputs": self.inputs.given,
+            "inputs": self.inputs.given(self.target.parent),
         }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids
 from unhub.embed.encoder import Encoder, Kind, Prepared
+from unhub.embed.file_hashes import hashes_of
 from unhub.errors import ArgumentError
 from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
@@ -44,8 +45,8 @@ class TextInputs:
     texts: Sequence[TextOrTexts]
     source: str
 
-    @property
-    def given(self) -> Given:
+    def given(self, folder: Path) -> Given:
+        """Return how many there are, and a hash of their ids and texts; folder: of the output, not used for texts."""
         return _given(zip(self.ids.tolist(), map(_plain, self.texts), strict=True))
 
     @property
@@ -66,9 +67,9 @@ class FileInputs:
     open: Open
     source: str
 
-    @property
-    def given(self) -> Given:
-        return _given(zip(self.ids.tolist(), map(_size, self.paths), strict=True))
+    def given(self, folder: Path) -> Given:
+        """Return how many there are, and a hash of their ids and contents, which are remembered in `folder`."""
+        return _given(zip(self.ids.tolist(), hashes_of(self.paths, folder), strict=True))
 
 
 Inputs: TypeAlias = TextInputs | FileInputs
@@ -185,14 +186,6 @@ def _names(names: Sequence[str]) -> Ids:
 
 def _some(suffixes: Iterable[str]) -> str:
     return f"*{', *'.join(sorted(suffixes))}"
-
-
-def _size(path: Path) -> int:
-    """Return the size of a file, -1 if it cannot be read: opening it later says why."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
 
 
 def _plain(text: object) -> str | list[str | None] | None:

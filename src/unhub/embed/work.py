@@ -185,7 +185,8 @@ def difference(task: EmbeddingTask, other: EmbeddingTask) -> str | None:
     if task["kind"] != other["kind"]:
         return f"{other['kind']}, not {task['kind']}"
     if task["inputs"] != other["inputs"]:
-        return f"other inputs ({other['inputs']['count']:,} then, {task['inputs']['count']:,} now)"
+        counts = f"{other['inputs']['count']:,} then, {task['inputs']['count']:,} now"
+        return f"other inputs ({counts}): an id, or what a text or a file holds, has changed"
     if task["model"]["digest"] != other["model"]["digest"]:
         return f"another model ({other['model']['name']})"
     if task["settings"] != other["settings"]:

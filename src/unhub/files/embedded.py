@@ -26,7 +26,7 @@ class Encoded(TypedDict):
 
 
 class Given(TypedDict):
-    """What was to be embedded: how many, and a hash of ids with texts or sizes of files."""
+    """What was to be embedded: how many, and a hash of ids with texts or contents of files."""
 
     count: int
     digest: str

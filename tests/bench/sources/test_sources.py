@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import unhub
 from tests.bench.tiny_sets import part_of, tiny, write_vectors
@@ -13,6 +14,7 @@ from unhub.bench.sources.choose_source import known_banks, source_of
 from unhub.bench.sources.encoder_vectors import EncoderVectors
 from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.bench.sources.vector_source import digest_of
+from unhub.datasets.dataset import Side
 from unhub.errors import ArgumentError
 
 pytestmark = pytest.mark.once
@@ -52,6 +54,53 @@ def test_rows_have_the_ids_of_the_data_set_and_an_encoder_embeds_once(tmp_path: 
     again, _ = source.vectors("test", "queries", tiny().queries, None)
     assert toy.calls == len(tiny().queries)
     np.testing.assert_array_equal(first.block(0, len(first)), again.block(0, len(again)))
+
+
+def pictures_in(folder: Path) -> Side:
+    """Write three pictures of one size, and return them."""
+    folder.mkdir()
+    names = np.array(["a.bmp", "b.bmp", "c.bmp"])
+    paths = tuple(folder / name for name in names.tolist())
+    for place, path in enumerate(paths):
+        Image.new("RGB", (9, 9), (50 * place, 99, 1)).save(path)
+    return Side("image", names, paths=paths)
+
+
+def test_vectors_are_of_what_the_files_hold_now(tmp_path: Path) -> None:
+    source = EncoderVectors(Toy(), tmp_path / "embedded", "tiny-official", "toy")
+    side = pictures_in(tmp_path / "images")
+    first, second = (tmp_path / "images" / name for name in ("a.bmp", "b.bmp"))
+    whole = second.read_bytes()
+    second.write_bytes(bytes(len(whole)))  # a download that left zeros, of the right size
+    broken, notes = source.vectors("test", "items", side, None)
+    assert broken.ids.tolist() == ["a.bmp", "c.bmp"] and "1 of 3 test items could not be embedded" in notes[0]
+    second.write_bytes(whole)
+    mended, notes = source.vectors("test", "items", side, None)
+    assert mended.ids.tolist() == ["a.bmp", "b.bmp", "c.bmp"] and not notes
+    Image.new("RGB", (9, 9), (250, 0, 250)).save(first)
+    changed, _ = source.vectors("test", "items", side, None)
+    assert len(first.read_bytes()) == len(whole)
+    moved = (changed.block(0, 3) != mended.block(0, 3)).any(axis=1)
+    assert moved.tolist() == [True, False, False]
+
+
+def test_the_same_files_elsewhere_are_embedded_once(tmp_path: Path) -> None:
+    toy = Toy()
+    for name in ("here", "there"):
+        source = EncoderVectors(toy, tmp_path / "embedded", "tiny-official", "toy")
+        source.vectors("test", "items", pictures_in(tmp_path / name), None)
+    assert toy.calls == 3
+
+
+def test_another_precision_or_processor_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy, side = Toy(), pictures_in(tmp_path / "images")
+    source = EncoderVectors(toy, tmp_path / "embedded", "tiny-official", "toy")
+    for precision in ("full", "half", "full"):
+        monkeypatch.setattr(toy, "settings", lambda kind, now=precision: {"precision": now})
+        source.vectors("test", "items", side, None)
+    assert toy.calls == 6
 
 
 def test_a_digest_differs_by_ids_and_by_rows() -> None:

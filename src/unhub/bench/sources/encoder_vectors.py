@@ -1,8 +1,9 @@
-"""Vectors by an encoder: what is not embedded yet is embedded, and kept by model, data set, part and side."""
+"""Vectors by an encoder: what is not embedded yet is embedded, and kept by model, data set, part, side and content."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +12,23 @@ from typing import TypeAlias
 from unhub.bench.sources.vector_source import SideVectors, Which
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import Side
-from unhub.embed.embed import Embedded, embed_images, embed_sounds, embed_texts, embed_videos
-from unhub.embed.encoder import Encoder
+from unhub.embed.embed import OPENERS, Embedded, embed_images, embed_sounds, embed_texts, embed_videos
+from unhub.embed.encoder import Encoder, Kind
+from unhub.embed.sources import FileInputs, Inputs, TextInputs
 from unhub.errors import ArgumentError
 
 Embed: TypeAlias = Callable[..., Embedded]
-MEDIA: Mapping[str, Embed] = {"image": embed_images, "video": embed_videos, "audio": embed_sounds}
+KINDS: Mapping[str, tuple[Kind, Embed]] = {
+    "text": ("texts", embed_texts),
+    "image": ("images", embed_images),
+    "video": ("videos", embed_videos),
+    "audio": ("sounds", embed_sounds),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class EncoderVectors:
-    """Vectors that an encoder makes; they are kept under `folder` by model and data set, and made once."""
+    """Vectors that an encoder makes; they are kept under `folder` by model, data set and content, and made once."""
 
     encoder: Encoder
     folder: Path
@@ -37,22 +44,33 @@ class EncoderVectors:
             raise ArgumentError(
                 "data", f"has none of the files of the {len(side):,} {what}", "fetch them: see `unhub datasets`"
             )
-        # The digest of the model comes first: two models of one name do not share a folder. That of the inputs comes
-        # last: what was embedded before a file was fetched stays, and the whole side is embedded anew.
-        model = self.encoder.identity["digest"][:16]
-        place = self.folder / model / self.data_set / f"{part}-{which}-{_digest(side)}"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = self._texts(side, place, progress) if side.kind == "text" else self._media(side, place, progress)
+        kind, embed = KINDS[side.kind]
+        self.encoder.check(kind)
+        # The digest of the model comes first: two models of one name do not share a folder.
+        folder = self.folder / self.encoder.identity["digest"][:16] / self.data_set
+        folder.mkdir(parents=True, exist_ok=True)
+        inputs = _inputs(side)
+        place = folder / f"{part}-{which}-{self._digest(kind, inputs, folder)}"
+        given = inputs.texts if isinstance(inputs, TextInputs) else inputs.paths
+        made = embed(given, self.encoder, place, ids=inputs.ids, progress=progress)
         return made.vectors, tuple(_notes(made, side, what))
 
-    def _media(self, side: Side, place: Path, progress: Progress | None) -> Embedded:
-        there = [place for place, path in enumerate(side.paths or ()) if path is not None]
-        paths = [path for path in side.paths or () if path is not None]
-        return MEDIA[side.kind](paths, self.encoder, place, ids=side.ids[there], progress=progress)
+    def _digest(self, kind: Kind, inputs: Inputs, folder: Path) -> str:
+        """Return a hash of what decides the vectors beside the model: with another one they are made anew, elsewhere.
 
-    def _texts(self, side: Side, place: Path, progress: Progress | None) -> Embedded:
-        texts = [several[0] if len(several) == 1 else several for several in side.texts or ()]
-        return embed_texts(texts, self.encoder, place, ids=side.ids, progress=progress)
+        It is of ids and contents, as `unhub embed` compares them, and of its settings, such as the precision.
+        """
+        content = json.dumps([self.encoder.settings(kind), inputs.given(folder)], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def _inputs(side: Side) -> Inputs:
+    """Return what there is to embed of a side."""
+    if side.kind == "text":
+        return TextInputs(side.ids, [several[0] if len(several) == 1 else several for several in side.texts or ()], "")
+    there = [place for place, path in enumerate(side.paths or ()) if path is not None]
+    paths = [path for path in side.paths or () if path is not None]
+    return FileInputs(side.ids[there], paths, OPENERS[KINDS[side.kind][0]], "")
 
 
 def _notes(made: Embedded, side: Side, what: str) -> Iterator[str]:
@@ -66,10 +84,3 @@ def _notes(made: Embedded, side: Side, what: str) -> Iterator[str]:
         yield f"{len(made.skipped):,} of {whole} could not be embedded and are left out, {example}."
     if made.truncated:
         yield f"{made.truncated:,} of {whole} were cut, because they are longer than the model reads."
-
-
-def _digest(side: Side) -> str:
-    """Return a hash of what there is to embed: ids, and texts or the sizes of files, as `unhub embed` compares them."""
-    sizes = [None if path is None else path.stat().st_size for path in side.paths or ()]
-    content = repr((side.ids.tolist(), side.texts, sizes)).encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
