@@ -143,6 +143,69 @@ def test_a_log_that_was_packed_since_is_known_and_one_that_grew_adds_its_new_lin
     assert set(weights_by_row(bank)) == {0, 1, 2}
 
 
+def as_table(path: Path, *lines: Mapping[str, object]) -> Path:
+    pq.write_table(pa.Table.from_pylist([dict(one) for one in lines]), path)
+    return path
+
+
+def without(name: str, *lines: Mapping[str, object]) -> list[dict[str, object]]:
+    return [{key: value for key, value in one.items() if key != name} for one in lines]
+
+
+def test_the_same_queries_in_another_form_of_the_file_count_once(tmp_path: Path) -> None:
+    bank, asked = tmp_path / "bank", [line(0, 0), line(0, 1), line(1, 1), line(1, 1)]  # the last one was logged twice
+    unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank, temper=1)
+    before = weights_by_row(bank)
+    assert before == {0: 2.0, 1: 2.0}
+    again = unhub.add_log(as_table(tmp_path / "a.parquet", *asked), bank)
+    assert (again.added, again.repeated, again.queries) == (0, 4, 4)
+    assert again.notes == ("4 logged queries were left out: they are there already, by id, time and content.",)
+    assert weights_by_row(bank) == before
+    assert unhub.add_log(tmp_path / "a.parquet", bank).known == 1  # it is known now
+    more = [*asked, line(1, 1), line(2, 3), {**line(0, 0), "query_id": "another"}]
+    grown = unhub.add_log(as_table(tmp_path / "more.parquet", *more), bank)
+    assert (grown.added, grown.repeated) == (3, 4)
+    assert weights_by_row(bank) == {0: 3.0, 1: 3.0, 2: 1.0}
+    # What differs in the id, the time or the content is another query.
+    others = [line(0, 0, ts=START + 1), {**line(0, 0), "vector": ROWS[3].tolist()}]
+    assert unhub.add_log(write(tmp_path / "b.jsonl", *others), bank).added == 2
+    both = tmp_path / "both"
+    both.mkdir()
+    write(both / "a.jsonl", *asked)
+    as_table(both / "a.parquet", *asked)
+    assert (unhub.add_log(both, tmp_path / "first", temper=1).added, weights_by_row(tmp_path / "first")) == (4, before)
+
+
+def test_queries_without_ids_are_there_already_if_nearly_the_whole_file_is(tmp_path: Path) -> None:
+    bank, asked = tmp_path / "bank", without("query_id", *(line(row % 5, row) for row in range(20)))
+    unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank, temper=1)
+    more = [*asked, *without("query_id", line(5, 40))]
+    assert unhub.add_log(as_table(tmp_path / "more.parquet", *more), bank).added == 1
+    # Two servers were asked the same at the same moment: nobody can tell, and most of this file is new.
+    coincidence = [asked[0], *without("query_id", line(1, 50))]
+    added = unhub.add_log(write(tmp_path / "b.jsonl", *coincidence), bank)
+    assert (added.added, added.repeated) == (2, 0)
+    # A file that goes on has new lines, even of the same moment, as where times are days.
+    write(tmp_path / "b.jsonl", coincidence[1], mode="a")
+    assert unhub.add_log(tmp_path / "b.jsonl", bank).added == 1
+    assert weights_by_row(bank) == {0: 5.0, 1: 6.0, 2: 4.0, 3: 4.0, 4: 4.0, 5: 1.0}
+    # Without times a copy looks as if the same was asked again.
+    timeless = without("ts", *asked)
+    unhub.add_log(write(tmp_path / "c.jsonl", *timeless), tmp_path / "other")
+    assert unhub.add_log(as_table(tmp_path / "c.parquet", *timeless), tmp_path / "other").added == 20
+    named = without("ts", *(line(row, 0) for row in range(3)))
+    unhub.add_log(write(tmp_path / "d.jsonl", *named), tmp_path / "third")
+    assert unhub.add_log(as_table(tmp_path / "d.parquet", *named), tmp_path / "third").repeated == 3
+
+
+def test_texts_that_were_logged_again_count_once(tmp_path: Path) -> None:
+    bank, toy = tmp_path / "bank", Toy()
+    asked = [{"id": text, "query": text, "ts": START} for text in ("a dog", "a cat")]
+    unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank, encoder=toy)
+    again = unhub.add_log(as_table(tmp_path / "a.parquet", *asked), bank, encoder=toy)
+    assert (again.repeated, again.embedded, again.queries) == (2, 0, 2)
+
+
 def test_queries_outside_of_the_window_go(tmp_path: Path) -> None:
     bank = tmp_path / "bank"
     unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0), line(1, 50)), bank, window="90d")

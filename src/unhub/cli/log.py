@@ -72,6 +72,7 @@ def _show(added: AddedLog) -> None:
     facts = [
         ("new queries", f"{added.added:,}"),
         ("files", f"{added.files:,}, {added.known:,} of them without anything new"),
+        ("there already", f"{added.repeated:,}"),
         ("too old", f"{added.expired:,}"),
         ("texts embedded", f"{added.embedded:,}"),
         ("in the bank", f"{added.queries:,} queries, {added.distinct:,} different"),

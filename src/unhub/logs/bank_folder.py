@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +31,15 @@ from unhub.files.bank_folders import (
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
-from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, read_segments
+from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, joined, kept_in, read_segments
 from unhub.logs.durations import Duration, as_seconds, as_written
 from unhub.logs.known_files import new_part
+from unhub.logs.logged_again import NewFile, not_again
 from unhub.logs.text_rows import TextRows, text_key
 
 NOTHING_NEW = "{} holds no query yet."
 FORGOTTEN_NOTE = "{:,} logged queries were left out: they are to be forgotten."
+AGAIN_NOTE = "{:,} logged queries were left out: they are there already, by id, time and content."
 CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
 
 
@@ -46,7 +49,7 @@ class AddedLog:
 
     files: how many were read; known: how many of them held nothing new. expired: queries outside of the window, which
     were dropped or not added. embedded: texts that the encoder had to embed. forgotten: queries that were left out, as
-    `forget_queries` was told to forget them.
+    `forget_queries` was told to forget them. repeated: queries that were there already, though not in this file.
     """
 
     folder: Path
@@ -58,6 +61,7 @@ class AddedLog:
     queries: int
     distinct: int
     forgotten: int = 0
+    repeated: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -86,6 +90,9 @@ def add_log(
     `read_vectors` reads the folder as a bank: each query once, with its weight. What was added before is known by its
     content: the same file adds nothing, whatever its name, and a file that grew adds its new lines. A log without a
     query is an error where the folder would be made by it, and else adds nothing.
+
+    Queries that are there already, by id, time and content, as of another form of the same file, are left out. Without
+    ids this is done for a file of which nearly all are there, since several people may ask the same at one time.
 
     window: how long queries stay, such as "90d" or a timedelta. half_life: after which time a query counts half. Both
     run from the newest query of the folder, not from today. A bare number, which has no unit, is an error. near,
@@ -117,21 +124,29 @@ def add_log(
             else:
                 fresh.append((file, part))
                 sources.append(part.source)
-        logs = [piece for file, part in fresh for piece in log_pieces(file, reading, part.span)]
+        logs = [[*log_pieces(file, reading, part.span)] for file, part in fresh]
         reading.bad.check(skip_bad)
         forgotten = [] if before is None else before.get("forgotten", [])
-        wanted = [one for one in (not_forgotten(log, forgotten) for log in logs) if len(one)]
-        left_out = sum(map(len, logs)) - sum(map(len, wanted))
+        wanted = [[not_forgotten(piece, forgotten) for piece in pieces] for pieces in logs]
+        left_out = _total(logs) - _total(wanted)
         held = [] if before is None else read_segments(folder, before)
         texts = TextRows(before, held, encoder)
-        new = [_segment(one, texts) for one in wanted]
-        _check_widths(folder, [*held, *new])
+        parts = [[_segment(piece, texts) for piece in pieces if len(piece)] for pieces in wanted]
+        _check_widths(folder, [*held, *chain(*parts)])
+        given = [
+            NewFile(joined(some), goes_on=part.span.start > 0)
+            for some, (_, part) in zip(parts, fresh, strict=True)
+            if some
+        ]
+        stays = not_again(held, given)
+        repeated = sum(int((~mask).sum()) for mask in stays)
+        new = [one for one in kept_in([file.queries for file in given], stays) if len(one)]
         check_times([*held, *new], settings)
         _check_clock(new)
-        if before is None and not new:
+        if before is None and not given:
             raise EmptyLogError(f"{log}: is a log without a query yet")
         plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
-        quiet = [] if logs or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log)]
+        quiet = [] if _total(logs) or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log)]
         unchanged = before is not None and not fresh and settings == before["settings"]
         outcome = _unchanged(plan, held) if unchanged else plan.commit(held, new, progress)
     return AddedLog(
@@ -144,8 +159,18 @@ def add_log(
         queries=outcome.queries,
         distinct=outcome.distinct,
         forgotten=left_out,
-        notes=(*reading.bad.notes, *([FORGOTTEN_NOTE.format(left_out)] if left_out else []), *quiet),
+        repeated=repeated,
+        notes=(
+            *reading.bad.notes,
+            *([FORGOTTEN_NOTE.format(left_out)] if left_out else []),
+            *([AGAIN_NOTE.format(repeated)] if repeated else []),
+            *quiet,
+        ),
     )
+
+
+def _total(files: Sequence[Sequence[QueryLog]]) -> int:
+    return sum(map(len, chain(*files)))
 
 
 def _files_of(log: str | os.PathLike[str], grows: bool) -> list[LogFile]:

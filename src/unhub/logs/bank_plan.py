@@ -54,7 +54,7 @@ class BankPlan:
 
     def commit(self, held: Sequence[BankSegment], new: Sequence[BankSegment], progress: Progress | None) -> Committed:
         """Write the segments that are new or have changed and the bank of all, then the manifest."""
-        everything = [*held, *([_joined(new)] if new else [])]
+        everything = [*held, *([joined(new)] if new else [])]
         segments = kept_in(everything, _within_window(everything, self.settings["window"]))
         manifest, bank = self.write(everything, segments, progress)
         write_bank_manifest(self.folder / ABOUT_BANK, manifest)
@@ -81,10 +81,10 @@ class BankPlan:
                 files.append(f"{number:06}.npz")
                 write_bank_segment(self.folder / files[-1], segment)
                 number += 1
-        joined = None
+        named = None
         if bank is not None:
-            joined = f"{number:06}"
-            write_joined(self.folder, joined, bank)
+            named = f"{number:06}"
+            write_joined(self.folder, named, bank)
             number += 1
         width = (kept or before)[0].rows.shape[1] if before else 1
         manifest: BankManifest = {
@@ -92,7 +92,7 @@ class BankPlan:
             "dimensions": self.before["dimensions"] if self.before else width,
             "next": number,
             "segments": files,
-            "joined": joined,
+            "joined": named,
             "encoder": self.encoder,
             "settings": self.settings,
             "sources": [*self.sources],
@@ -124,7 +124,8 @@ def read_segments(folder: Path, manifest: BankManifest) -> list[BankSegment]:
     return [read_bank_segment(folder / name, manifest["dimensions"]) for name in manifest["segments"]]
 
 
-def _joined(segments: Sequence[BankSegment]) -> BankSegment:
+def joined(segments: Sequence[BankSegment]) -> BankSegment:
+    """Return the queries of several segments as one."""
     return BankSegment(
         np.concatenate([one.rows for one in segments]),
         np.concatenate([one.times for one in segments]),

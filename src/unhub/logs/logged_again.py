@@ -1,0 +1,81 @@
+"""Queries that were logged again, as in another form of a file: known by their ids, times and contents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unhub.files.bank_folders import NO_TIME, BankSegment
+
+COPY_SHARE = 0.9  # of a file without ids: from this share on that is there already, it is taken for a copy
+
+Key: TypeAlias = tuple[str, int, bytes]
+
+
+class NewFile(NamedTuple):
+    """The new queries of a file; goes_on: whether they follow others of this file, which are in the folder."""
+
+    queries: BankSegment
+    goes_on: bool
+
+
+def not_again(held: Sequence[BankSegment], files: Sequence[NewFile]) -> list[NDArray[np.bool_]]:
+    """Return which queries of each file are not there already: in the folder, or in a file before it.
+
+    A query is there if one with its id, time and content is. Of equal ones in a file as many are new as it has more of
+    them. Without an id, several people may have asked the same at the same time, so such queries count as there only
+    if nearly all those of the file are; without an id and a time, never.
+    """
+    parts = [*held, *(one.queries for one in files)]
+    suspects = _at_a_time_of_others(parts, [0] * len(held) + [*range(1, len(files) + 1)])
+    known: Counter[Key] = Counter()
+    for part, mask in zip(held, suspects, strict=False):
+        known.update(_keys(part, mask))
+    return [_not_among(known, one, mask) for one, mask in zip(files, suspects[len(held) :], strict=True)]
+
+
+def _not_among(known: Counter[Key], file: NewFile, suspects: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which queries of a file are not known, and add these to what is known."""
+    queries, places = file.queries, np.flatnonzero(suspects)
+    keys, met = _keys(queries, suspects), Counter[Key]()
+    again = np.zeros(len(queries), bool)
+    for place, key in zip(places, keys, strict=True):
+        met[key] += 1
+        again[place] = met[key] <= known[key]
+    unnamed = queries.query_ids == ""
+    if file.goes_on or again[unnamed].sum() < COPY_SHARE * unnamed.sum():
+        again &= ~unnamed
+    known.update(key for place, key in zip(places, keys, strict=True) if not again[place])
+    return ~again
+
+
+def _at_a_time_of_others(parts: Sequence[BankSegment], sources: Sequence[int]) -> list[NDArray[np.bool_]]:
+    """Return which queries have a time that occurs in another source too, or an id and no time."""
+    times = np.concatenate([np.empty(0, np.int64), *(one.times for one in parts)])
+    source = np.repeat(np.array(sources, np.int64), [len(one) for one in parts])
+    _, moment = np.unique(times, return_inverse=True)
+    least = np.full(len(times), len(sources) + 1)
+    most = np.full(len(times), -1)
+    np.minimum.at(least, moment, source)
+    np.maximum.at(most, moment, source)
+    named = np.concatenate([np.empty(0, bool), *(one.query_ids != "" for one in parts)])
+    suspects = (least != most)[moment] & (named | (times != NO_TIME))
+    return np.split(suspects, np.cumsum([len(one) for one in parts])[:-1]) if parts else []
+
+
+def _keys(queries: BankSegment, wanted: NDArray[np.bool_]) -> list[Key]:
+    """Return what these queries are known by."""
+    return [
+        (
+            str(queries.query_ids[place]),
+            int(queries.times[place]),
+            queries.text_keys[place].tobytes()
+            if queries.text_keys[place].any()
+            else (queries.rows[place] + np.float32(0)).tobytes(),  # 0.0 and -0.0 are one
+        )
+        for place in np.flatnonzero(wanted)
+    ]
