@@ -205,12 +205,12 @@ def online_products(folder: Path) -> None:
         touch(folder / f"{part}_final", (f"11108512{k}_0.JPG" for k in range(4)))
 
 
-def write_mat(path: Path, rows: list[tuple[int, str]], name: str = "fname") -> None:
-    """Write a struct array as the devkit of Cars-196 has it."""
+def write_mat(path: Path, rows: list[tuple[int, str]], name: str = "fname", packed: bool = True) -> None:
+    """Write a struct array as the devkit of Cars-196 has it; the official ones are packed."""
     fields = np.dtype([("bbox_x1", object), ("class", object), (name, object)])
     path.parent.mkdir(parents=True, exist_ok=True)
     annotations = np.array([[(1, *row) for row in rows]], fields)
-    scipy.io.savemat(path, {"annotations": annotations}, do_compression=True)  # as the official ones are
+    scipy.io.savemat(path, {"annotations": annotations}, do_compression=packed)
 
 
 def cars196(folder: Path) -> None:

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+import scipy.io
 
 from tests.datasets import official_layouts
 from tests.datasets.official_layouts import WRITERS, touch, write_json, write_list, write_table
@@ -55,8 +57,7 @@ def test_half_a_download_is_said_and_never_a_traceback(tmp_path: Path, name: str
                 checked = datasets.check(name, tmp_path, split)
                 assert checked.problem or checked.notes
             path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n")
-            if path.suffix != ".mat":
-                assert "pointer of Git LFS" in refusal(name, tmp_path, split).problem
+            assert "pointer of Git LFS" in refusal(name, tmp_path, split).problem
             path.write_bytes(whole)
 
 
@@ -195,12 +196,44 @@ def test_cars_of_the_same_name_are_two_cars(tmp_path: Path) -> None:
     assert "holds no classes" in refusal("cars196", tmp_path).problem
 
 
-def test_mat_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_mat_file_with_any_one_byte_changed_ends_in_words(tmp_path: Path, packed: bool) -> None:
+    """A reader in C may crash on one of them, and take the process with it."""
     official_layouts.cars196(tmp_path)
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(ImportError, match=r"reading \.mat files needs scipy: .*datasets"):
-        datasets.load("cars196", tmp_path)
+    path = tmp_path / "devkit" / "cars_train_annos.mat"
+    official_layouts.write_mat(path, [(1, "00001.jpg"), (150, "00003.jpg")], packed=packed)
+    files, whole = Scanned.of(tmp_path), path.read_bytes()
+    refused = list[ArgumentError]()
+    for place in range(len(whole)):
+        for flipped in (1, 0x80, 0xFF):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ flipped]) + whole[place + 1 :])
+            try:
+                DATASETS["cars196"].load(files, "classes")
+            except ArgumentError as error:
+                refused.append(error)
+    assert len(refused) > 100
+    assert all(error.name == "data" and "\n" not in str(error) for error in refused)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"annotations": np.eye(2)}, "holds no struct 'annotations', but annotations"),
+        ({"other": 1}, "holds no struct 'annotations', but other"),
+        ({"annotations": {"fname": "1.jpg"}}, "KeyError: 'class'"),
+        ({"annotations": {"class": 1.5, "fname": "1.jpg"}}, "the class is 1.5"),
+        ({"annotations": {"class": np.inf, "fname": "1.jpg"}}, "the class is inf"),
+        ({"annotations": {"class": "Audi", "fname": "1.jpg"}}, "the class is 'Audi'"),
+        ({"annotations": {"class": 1, "fname": 2}}, "2 is no text"),
+        ({"annotations": {"class": 1, "fname": np.array([["1.jpg"]], object)}}, "of MATLAB's class cell"),
+        ({"annotations": {"class": 1j, "fname": "1.jpg"}}, "complex numbers"),
+        ({"annotations": {"class": 1, "fname": np.array(["1.jpg", "2.jpg"])}}, "several lines"),
+    ],
+)
+def test_a_mat_file_of_another_form_is_said(tmp_path: Path, values: dict[str, object], words: str) -> None:
+    official_layouts.cars196(tmp_path)
+    scipy.io.savemat(tmp_path / "devkit" / "cars_train_annos.mat", values)
+    assert words in refusal("cars196", tmp_path).problem
 
 
 def test_in_shop_columns_are_runs_of_spaces_and_a_short_list_is_refused(tmp_path: Path) -> None:

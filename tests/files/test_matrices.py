@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 import unhub
 from tests.array_files import OTHER, write_h5, write_mat_73, write_torch
 from tests.command import fail, succeed
-from unhub.files import read_vectors
-from unhub.files.mat_files import open_mat
+from unhub.files import mat_files, read_vectors
+from unhub.files.mat_files import open_mat, read_struct
 
 pytestmark = pytest.mark.once
 
@@ -223,6 +223,39 @@ def test_matrices_of_every_type_of_matlab_are_those_that_scipy_reads(tmp_path: P
                 np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ValueError, match=r"m\.mat: c is complex numbers, not a matrix of real numbers"):
         unhub.read_matrix(tmp_path / "m.mat", "c")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_structs_are_those_that_scipy_reads(tmp_path: Path, packed: bool) -> None:
+    path = tmp_path / "s.mat"
+    names = ["a.jpg", "B\u00e4r.jpg", "\u718a \U0001f43b", ""]
+    kinds = [np.uint8, np.int16, np.float32, np.float64]
+    fields = [("name", object), ("class", object), ("box", object)]
+    rows = [
+        (name, kind(3 + k), np.arange(6.0).reshape(3, 2) + k)
+        for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    ]
+    scipy.io.savemat(path, {"m": np.eye(2), "s": np.array(rows, fields).reshape(2, 2)}, do_compression=packed)
+    theirs = scipy.io.loadmat(path)["s"].ravel(order="F")
+    ours = read_struct(path, "s")
+    assert list(ours) == ["name", "class", "box"]
+    assert ours["name"] == [str(one["name"][0]) if one["name"].size else "" for one in theirs]
+    assert ours["class"] == [one["class"].item() for one in theirs]
+    for box, one in zip(ours["box"], theirs, strict=True):
+        np.testing.assert_array_equal(box, one["box"])
+
+
+def test_structs_of_version_7_3_are_said_to_be_unread(tmp_path: Path) -> None:
+    write_mat_73(tmp_path / "s.mat", {"sims": SIMS})
+    with pytest.raises(ValueError, match=r"s\.mat: is a \.mat file of version 7\.3, whose structs are not read"):
+        read_struct(tmp_path / "s.mat", "sims")
+
+
+def test_a_struct_that_unfolds_beyond_measure_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mat_files, "MOST_STRUCT_BYTES", 1 << 20)
+    scipy.io.savemat(tmp_path / "s.mat", {"s": {"a": np.zeros(1 << 21, np.uint8)}}, do_compression=True)
+    with pytest.raises(ValueError, match=r"a struct takes more than 1,048,576 bytes"):
+        read_struct(tmp_path / "s.mat", "s")
 
 
 def test_a_file_of_matlab_4_is_said_to_be_too_old(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def need(files: Scanned, wanted: Download) -> Path:
 
 def read_json(path: Path) -> Any:
     """Return what a JSON file holds."""
-    _check_download(path)
+    check_download(path)
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ def read_fields(path: Path, separator: str | None, least: int, most: int) -> lis
 
 def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[list[str]]:
     """Return these columns of a .csv or .tsv file with a head, row by row; one that is optional may be missing."""
-    _check_download(path)
+    check_download(path)
     try:
         arrays = read_columns(path, [text_column(one, "" if one in optional else None) for one in columns])
     except ValueError as error:
@@ -112,14 +112,14 @@ def texts_by_id(path: Path) -> Mapping[str, list[str]]:
 
 
 def _lines(path: Path) -> list[str]:
-    _check_download(path)
+    check_download(path)
     try:
         return read_lines(path)
     except UnicodeDecodeError as error:
         raise ArgumentError("data", f"{path} is not UTF-8 text ({error})", "fetch the file again") from None
 
 
-def _check_download(path: Path) -> None:
+def check_download(path: Path) -> None:
     """Raise if a file is what a download leaves in place of the file itself."""
     with path.open("rb") as file:
         start = file.read(64).lstrip().lower()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unhub.datasets.annotations import need, of_form
+from unhub.datasets.annotations import check_download, need, of_form, text_of
 from unhub.datasets.cub import PROTOCOL
 from unhub.datasets.described import Contents, Download, Known
 from unhub.datasets.parts import found, of_one_class
 from unhub.datasets.scanned import Scanned
-from unhub.errors import ArgumentError, optional
+from unhub.errors import ArgumentError
+from unhub.files.mat_files import read_struct
 
 LAST_TRAIN_CLASS = 98
 UNLABELLED = "cars_test_annos.mat"
@@ -45,18 +46,23 @@ def load(files: Scanned, split: str) -> Contents:
 
 
 def _read(path: Path, folder: str) -> Labelled:
-    reader = optional("scipy.io", "datasets", "reading .mat files")
+    check_download(path)
     try:
-        read = reader.loadmat(path, squeeze_me=True)
-    except Exception as error:  # scipy raises what it stumbles over
-        problem = f"{path} cannot be read as a .mat file ({type(error).__name__}: {error})"
-        raise ArgumentError("data", problem, "the download is perhaps cut short: fetch the file again") from None
+        fields = read_struct(path, "annotations")
+    except ValueError as error:
+        raise ArgumentError(
+            "data", str(error), "the download is perhaps cut short, or another file: fetch it again"
+        ) from None
     with of_form(path, FORM):
-        rows = read["annotations"]
-        name = "relative_im_path" if "relative_im_path" in (rows.dtype.names or ()) else "fname"
-        if not {name, "class"} <= {*(rows.dtype.names or ())}:
-            raise KeyError(f"the fields are {rows.dtype.names}")
-        return {f"{folder}{one[name]}": int(one["class"]) for one in rows.reshape(-1)}
+        names = fields["relative_im_path" if "relative_im_path" in fields else "fname"]
+        pairs = zip(names, fields["class"], strict=True)
+        return {f"{folder}{text_of(name)}": _whole(number) for name, number in pairs}
+
+
+def _whole(number: object) -> int:
+    if not isinstance(number, int | float) or number != number // 1:
+        raise TypeError(f"the class is {number!r}")
+    return int(number)
 
 
 KNOWN = Known(
