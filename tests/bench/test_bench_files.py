@@ -56,7 +56,7 @@ def test_the_command_prints_the_files_and_wants_one_source(tmp_path: Path) -> No
         for which in ("items", "queries"):
             np.save(tmp_path / "ready" / f"{part}-{which}.npy", np.eye(2, 3, dtype=np.float32))
     given = ("bench", "files", "folder", "--data", "data", "--work", "work")
-    assert "none given; give one of them" in fail(tmp_path, *given)
+    assert "--encoder is absent; give one of --encoder and --embeddings" in fail(tmp_path, *given)
     printed = succeed(tmp_path, *given, "--embeddings", "ready")
     assert all((tmp_path / line).is_file() for line in printed.splitlines() if line.startswith("work"))
     assert "work/files/folder-own-ready/test-items.npz" in printed

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests import media, tiny_encoders
-from tests.command import fail, succeed
+from tests.command import fail, here, succeed
 from unhub.bench.result_file import read_results
 
 pytestmark = pytest.mark.once
@@ -114,7 +114,8 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder: Path) -> None:
     assert process.returncode == 130, errors
     assert errors == "unhub: stopped; run the same command again to continue\n"
     done = len(read_results(found[0])["cases"])
-    assert f"{done} were there" in succeed(folder, *command[3:], "--methods", "cent", "--banks", "train") or done > 1
+    printed = succeed(folder, *command[3:], "--methods", "cent", "--banks", "train")
+    assert done > 1 or "1 was there" in printed
 
 
 def test_a_table_is_printed_from_what_was_run(folder: Path) -> None:
@@ -128,8 +129,9 @@ def test_a_table_is_printed_from_what_was_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give one of them"),
-        (("--embeddings", "ready", "--encoder", "clip"), "2 are given"),
+        ((), "--encoder is absent; give one of --encoder, --embeddings and --matrix"),
+        (("--embeddings", "ready", "--encoder", "clip"), "--encoder is given together with --embeddings; give one of"),
+        (("--embeddings", "ready", "--report", "mat.pdf"), "--report is mat.pdf, but a report is an HTML page"),
         (("--embeddings", "nowhere"), "--embeddings must be a folder"),
         (("--embeddings", "ready", "--paper", "bert"), "--paper 'bert' is unknown"),
         (("--embeddings", "ready", "--banks", "far"), "--banks 'far' is unknown"),
@@ -143,6 +145,16 @@ def test_a_table_is_printed_from_what_was_run(folder: Path) -> None:
 )
 def test_a_mistake_is_one_line_that_names_the_option(folder: Path, arguments: tuple[str, ...], said: str) -> None:
     assert said in fail(folder, *RUN, *arguments)
+
+
+def test_where_nothing_but_raw_could_be_run_the_answer_is_no(folder: Path) -> None:
+    np.save(folder / "sims.npy", np.random.default_rng(0).normal(size=(24, 12)))
+    command = (*RUN, "--matrix", "sims.npy", "--methods", "dbsn", "--directions", "t2i")
+    done = here(folder, *command)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "Nothing that was asked for could be run" in done.stdout and "1 case measured, 0 were there" in done.stdout
+    assert here(folder, *command, "--json").returncode == 3
+    assert "0 cases measured, 1 was there" in here(folder, *command).stdout
 
 
 def test_a_data_set_that_is_not_there_is_said(folder: Path) -> None:

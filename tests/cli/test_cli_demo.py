@@ -110,6 +110,9 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "--files cannot be used together with --report" in fail(
         tmp_path, "demo", "emoji", "--files", "a", "--report", "a.html"
     )
+    assert "--report is a.pdf, but a report is an HTML page; name a file that ends in .html" in fail(
+        tmp_path, "demo", "emoji", "--report", "a.pdf"
+    )
     assert "--report: cannot write" in fail(tmp_path, "demo", "emoji", "--report", "nowhere/a.html")
     assert "--files: cannot write" in fail(tmp_path, "demo", "emoji", "--files", "nowhere/a")
     (tmp_path / "full").mkdir()

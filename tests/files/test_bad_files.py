@@ -35,10 +35,9 @@ def test_a_file_that_is_not_there_is_not_found(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("content", [b"", b"\x93NUM", b"some text, not numbers" * 9, pickle.dumps({"a": 1})])
 def test_a_file_of_another_kind_is_named_in_the_error(tmp_path: Path, suffix: str, content: bytes) -> None:
     (tmp_path / f"bad{suffix}").write_bytes(content)
-    refused = suffix in (".pt", ".pth") and content.startswith(b"\x80")  # where a pickle is no surprise
-    with pytest.raises(
-        ValueError, match=f"bad{suffix}: {'holds more than tensors' if refused else 'truncated or not'}"
-    ):
+    pickled = {".npy": "holds pickled objects", ".pt": "holds more than tensors", ".pth": "holds more than tensors"}
+    said = pickled.get(suffix, "") if content.startswith(b"\x80") else ""
+    with pytest.raises(ValueError, match=f"bad{suffix}: {said or 'truncated or not'}"):
         read_vectors(tmp_path / f"bad{suffix}")
 
 

@@ -12,12 +12,13 @@ from unhub.bench.bench_table import BenchTable, bench_table
 from unhub.bench.published import published
 from unhub.files.container import check_replaceable
 from unhub.reports.markup import Child, Markup, breakable, join, table, tag
-from unhub.reports.report import PAGE_MARK
+from unhub.reports.report import PAGE_MARK, check_page_name
 from unhub.reports.report_page import page_of, section
 
 
 def check_page(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
-    """Return where a page would land; raise if it would replace a file that is no page of ours."""
+    """Return where a page would land; raise if it is named as none, or would replace a file that is no page of ours."""
+    check_page_name(path)
     return check_target(path) if overwrite else check_replaceable(path, PAGE_MARK)
 
 

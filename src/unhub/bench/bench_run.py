@@ -40,7 +40,8 @@ DISTANCES = {
 class BenchRun:
     """The results of a data set with one model, as they are in `path`.
 
-    reused: how many cases were there before. measured: how many are new.
+    reused: how many cases were there before. measured: how many are new. only_raw: nothing that was asked for could be
+    run beside the raw ranking.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class BenchRun:
     paper: str
     reused: int
     measured: int
+    only_raw: bool = False
 
     @property
     def cases(self) -> list[dict[str, Any]]:
@@ -184,7 +186,8 @@ def _has(vectors: VectorSource, fold: str, data: DataSet) -> bool:
 def _done(running: Running, notes: Sequence[str]) -> BenchRun:
     running.run(notes)
     results = running.results
-    return BenchRun(results.path, results.content, running.settings.paper, running.reused, running.measured)
+    counts = running.reused, running.measured
+    return BenchRun(results.path, results.content, running.settings.paper, *counts, running.only_raw)
 
 
 def _run_folds(
@@ -222,7 +225,7 @@ def _run_folds(
         results.content[CASES] = _means_of(paths)
         results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
     reused, measured = sum(one.reused for one in runs), sum(one.measured for one in runs)
-    return BenchRun(path, results.content, settings.paper, reused, measured)
+    return BenchRun(path, results.content, settings.paper, reused, measured, all(one.only_raw for one in runs))
 
 
 def _means_of(paths: Sequence[Path]) -> list[dict[str, Any]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from unhub.arrays import spans
 from unhub.bench.problems import TEST, BenchBank, BenchProblem, drawn, exclusion_of
 from unhub.bench.protocols import OWN_QUERIES, BankChoice
+from unhub.data.fingerprint import NOTED_REPEATS
 from unhub.data.relevance import Relevance
 from unhub.data.similarity import Dense
 from unhub.datasets.dataset import DataSet
@@ -38,7 +41,7 @@ class MatrixData:
     ) -> MatrixData:
         """Read matrices and compare their sizes with those of the data set."""
         asked, items = len(data.queries), len(data.items)
-        found = read_matrix(matrix)
+        found = _read("matrix", matrix)
         if found.shape != (asked, items):
             turned = ", so it seems to be turned: transpose it" if found.shape == (items, asked) else ""
             raise ArgumentError(
@@ -48,7 +51,7 @@ class MatrixData:
                 "give a row for each query and a column for each item, in the order of the data set",
             )
         banks = {name: _bank(name, path, items) for name, path in (bank_matrix or {}).items()}
-        notes = ["A matrix has no validation part, so every method has its default or given parameters."]
+        notes = [note for name, bank in banks.items() for note in _shared(name, bank, found)]
         if asked == items:
             notes.append("The matrix is square, so its shape does not tell queries from items: rows are the queries.")
         return MatrixData(data, found, banks, notes)
@@ -92,8 +95,43 @@ def _bank(name: str, path: str | os.PathLike[str], items: int) -> Dense:
     if BankChoice.of(name).part == OWN_QUERIES:
         problem = f"names a bank {name!r}, which is that of the queries at hand"
         raise ArgumentError("bank_matrix", problem, "name what the bank is made of, for example train")
-    found = read_matrix(path)
+    found = _read("bank_matrix", path)
     if found.shape[1] != items:
         problem = f"{Path(path).name} has {found.shape[1]:,} columns, there are {items:,} items"
         raise ArgumentError("bank_matrix", problem, "give a row for each bank query and a column for each item")
     return found
+
+
+def _read(argument: str, path: str | os.PathLike[str]) -> Dense:
+    """Read a matrix and check every number; errors name the argument and the file."""
+    try:
+        found = read_matrix(path)
+    except FileNotFoundError:
+        raise ArgumentError(argument, f"{path} does not exist", "name a file with a matrix of similarities") from None
+    except ValueError as error:  # it names the file
+        raise ArgumentError(argument, str(error)) from None
+    try:
+        found.check()
+    except ArgumentError as error:
+        raise ArgumentError(argument, f"{path} {error.problem}", error.remedy) from None
+    return found
+
+
+def _shared(name: str, bank: Dense, matrix: Dense) -> Iterator[str]:
+    """Yield a note where rows of a bank are rows of the test matrix, other than a few captions that stand in both."""
+    known = {*_contents(matrix)}
+    held = sum(row in known for row in _contents(bank))
+    rows = bank.shape[0]
+    if held >= NOTED_REPEATS * rows:
+        some = f"{held:,} of the {rows:,}" if held < rows else f"All {rows:,}"
+        yield (
+            f"{some} rows of the bank matrix {name} are rows of the test matrix too: those are the queries at hand, "
+            f"and a bank of them is called {OWN_QUERIES}."
+        )
+
+
+def _contents(one: Dense) -> Iterator[bytes]:
+    """Yield the numbers of each row as float32; `inspect` would refuse rows that are too long for an inner product."""
+    for start, stop in spans(one.shape[0], one.rows_at_once):
+        for row in np.asarray(one.matrix[start:stop], np.float32):
+            yield hashlib.blake2b(row.tobytes(), digest_size=8).digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -41,6 +42,7 @@ MEETS_ITSELF = (
     "In the bank test every image meets itself, so a method with a small tau changes little or nothing: its pairs with "
     "others hardly count."
 )
+ONLY_RAW = "Nothing that was asked for could be run beside the raw ranking: name other methods or banks."
 OF_TEXTS = "text-"  # how tasks begin in which texts ask
 COMBINATIONS = ("sa", "ra", "mf", "ts-wf")  # of several captions, untrained
 
@@ -90,8 +92,15 @@ class Running:
                 self._bank(direction, problem, given, inputs, steps)
             self._plans(direction, problem, inputs, steps)
             self._sets(direction, problem, inputs, steps)
+        if self.only_raw:
+            self._left_out.append(ONLY_RAW)
         with self.results.changing():
             self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
+
+    @property
+    def only_raw(self) -> bool:
+        """Whether nothing that was asked for could be run, so that only the raw ranking of each direction is there."""
+        return self.reused + self.measured == len(self.settings.directions)
 
     def drop_other_vectors(self) -> None:
         """Remove the cases of other vectors, or another matrix, under the same name, whatever their paper."""
@@ -150,8 +159,8 @@ class Running:
         found = (raw or {"values": {}})["values"].get(CHOSEN_BY)
         if found is None or self.results.content.get("source") == "encoder":
             return []
-        chance = chance_of_first(problem)
-        if interval_of(found).low > chance:
+        chance, low = chance_of_first(problem), interval_of(found).low
+        if low > chance and not math.isclose(low, chance):  # where all scores tie they differ by rounding alone
             return []
         said = f"Raw {CHOSEN_BY} for {direction} is {interval_of(found)}, and chance alone gives {chance:.2g}"
         return [f"{said}: check that the rows are in the order of the data set."]
@@ -211,7 +220,8 @@ class Running:
             else:
                 yield name
         if without:
-            self._left_out.append(f"The bank {choice.text} has no bank items, so {', '.join(without)} were left out.")
+            left = f"{', '.join(without)} {'was' if len(without) == 1 else 'were'} left out"
+            self._left_out.append(f"The bank {choice.text} has no bank items, so {left}.")
 
     def _choosing(self, methods: Sequence[str], direction: str, choice: BankChoice, seed: int) -> Choosing | None:
         """Return what the settings of these methods are chosen on; None, with a note, where nothing can choose."""
@@ -219,8 +229,8 @@ class Running:
             return None
         on = self.source.choosing(direction, choice, self.settings.protocol.chosen_on, seed)
         if on is None:
-            note = f"Nothing to choose settings on with the bank {choice.text}: methods have their default parameters."
-            self._left_out.append(note)
+            note = f"Nothing to choose settings on with the bank {choice.text}: methods have their default parameters"
+            self._left_out.append(f"{note}, unless others are given.")
         return on
 
     def _tried(self, method: str, on: Choosing | None) -> str:
@@ -277,7 +287,10 @@ class Running:
     def _sets(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
         """Measure several captions as one query, where the protocol does."""
         sizes = self.settings.protocol.sets
-        if not sizes or problem.items is None or isinstance(problem.queries, Dense):
+        if not sizes:
+            return
+        if problem.items is None or isinstance(problem.queries, Dense):
+            self._left_out.append("Several captions as one query were left out: they need vectors.")
             return
         task = self.source.data.protocol.task
         if not task.startswith(OF_TEXTS):

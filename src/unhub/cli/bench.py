@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unhub.cli.display import echo, echo_json, progress
-from unhub.cli.errors import argument, saying_how_to_continue
+from unhub.cli.errors import NO, argument, saying_how_to_continue
 from unhub.cli.folding import show, tell
 from unhub.cli.options import Json, NoNotes, Overwrite, Seed, Threads, whole_number
 from unhub.errors import ArgumentError
+from unhub.evaluation.tables import counted
 
 if TYPE_CHECKING:
+    from unhub.bench.bench_run import BenchRun
     from unhub.datasets.dataset import DataSet
 
 DataSetName = Annotated[str, typer.Argument(metavar="NAME", help="A data set: see `unhub datasets`.")]
@@ -92,10 +94,7 @@ def run(
     from unhub.bench.bench_run import bench_run
     from unhub.bench.protocols import split_of
 
-    given = [one for one in (encoder, embeddings, matrix) if one is not None]
-    if len(given) != 1:
-        named = "none is" if not given else f"{len(given)} are"
-        raise ArgumentError("--encoder", f"--embeddings and --matrix: {named} given", "give one of them")
+    _check_one({"--encoder": encoder, "--embeddings": embeddings, "--matrix": matrix})
     if report is not None:
         with argument("--report", "path"):
             check_page(report, overwrite)
@@ -128,7 +127,14 @@ def run(
         write_page(found, report, tables_of(found, work), overwrite)
     if as_json:
         echo_json({"path": str(found.path), **found.content})
-        return
+    else:
+        _show(found, report, quiet)
+    if found.only_raw:
+        raise typer.Exit(NO)
+
+
+def _show(found: BenchRun, report: Path | None, quiet: bool) -> None:
+    """Print every direction, and what was left out."""
     for direction in found.directions:
         echo(direction)
         show(found.cells(direction))
@@ -140,7 +146,8 @@ def run(
             echo()
     if not quiet:
         brackets = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
-        counts = f"{found.measured:,} cases measured, {found.reused:,} were there; they are in {found.path}."
+        measured = f"{counted(found.measured, 'case', 'cases')} measured"
+        counts = f"{measured}, {counted(found.reused, 'was', 'were')} there; they are in {found.path}."
         tell(brackets, *found.notes, counts, *([f"Wrote {report}."] if report is not None else []))
 
 
@@ -161,9 +168,7 @@ def files(
     from unhub import datasets
     from unhub.bench.bench_files import bench_files
 
-    given = [one for one in (encoder, embeddings) if one is not None]
-    if len(given) != 1:
-        raise ArgumentError("--encoder", f"and --embeddings: {len(given) or 'none'} given", "give one of them")
+    _check_one({"--encoder": encoder, "--embeddings": embeddings})
     loaded, others = datasets.load(name, data, split), _others(bank_from or ())
     continuing = saying_how_to_continue(lambda: "run the same command again to continue")
     with continuing, progress(f"files of {name}", quiet) as advance:
@@ -212,6 +217,15 @@ def table(
         show(found.cells(every))
     if not quiet:
         tell(*found.notes)
+
+
+def _check_one(sources: Mapping[str, object]) -> None:
+    """Check that vectors come from one place."""
+    given = [option for option, value in sources.items() if value is not None]
+    if len(given) != 1:
+        problem = f"is given together with {' and '.join(given[1:])}" if given else "is absent"
+        *options, last = sources
+        raise ArgumentError((given or options)[0], problem, f"give one of {', '.join(options)} and {last}")
 
 
 def _others(given: Sequence[str]) -> list[DataSet]:

@@ -75,6 +75,10 @@ def demo(
         raise ArgumentError("--code", f"cannot be used with the demo of {subject}", "leave it out")
     check_outputs([("--report", report)], overwrite)
     if report is not None:
+        from unhub.reports.report import check_page_name  # here: the demo alone starts without it
+
+        with argument("--report", "path"):
+            check_page_name(report)
         optional("matplotlib.figure", "plot", "a report")
     with kernels.prefer("numpy"):  # as fast at this size, where numba would compile for seconds first
         with argument("--code"):

@@ -38,8 +38,6 @@ from unhub.errors import ArgumentError
 if TYPE_CHECKING:
     from unhub.arrays import Ids
 
-PAGE_SUFFIXES = ("", ".html", ".htm")
-
 
 def report(
     items: Items,
@@ -81,7 +79,7 @@ def report(
     from unhub.evaluation.excluding import SELF
     from unhub.evaluation.measures import parse_measures
     from unhub.evaluation.pictures import FORMS
-    from unhub.reports.report import TITLE
+    from unhub.reports.report import TITLE, check_page_name
     from unhub.reports.report import report as write_report
 
     if exclude_self and not correction:
@@ -93,8 +91,7 @@ def report(
     inputs = (items, bank, queries, relevance, item_ids, query_ids, item_texts, item_images, query_texts)
     charts = [] if figures is None else _charts(figures)
     check_outputs([("--output", output), *charts], overwrite, *inputs, *(correction or ()))
-    if output.suffix.lower() not in PAGE_SUFFIXES:
-        raise ArgumentError("--output", f"is {output}, but a report is an HTML page", "name a file that ends in .html")
+    check_page_name(output)
     with argument("--measures", "measure"):
         chosen = parse_measures(measures)
     with argument("--relevance"):

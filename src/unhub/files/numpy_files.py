@@ -58,6 +58,7 @@ DAMAGE = (
     lzma.LZMAError,
 )
 IDS = "ids"
+PICKLE_START = b"\x80"  # of every pickle since Python 2.3, whatever its file is called
 NPZ = "a .npz file"
 PREFERRED = ("vectors", "embedding")  # arrays that hold the rows, whatever else a file holds
 
@@ -84,6 +85,9 @@ def map_npy(path: Path) -> NDArray[np.generic]:
     """Map the array of a .npy file from disk, read-only."""
     with readable(path, "a .npy file"):
         with path.open("rb") as file:
+            if file.read(1) == PICKLE_START:
+                raise pickled(path)
+            file.seek(0)
             version = np.lib.format.read_magic(file)
             if version in HEADERS and HEADERS[version](file)[2].hasobject:
                 raise pickled(path)

@@ -13,7 +13,7 @@ from unhub.atomic import replacing
 from unhub.compute.progress import ProgressLike, Steps, called, shows_progress
 from unhub.data.relevance import RelevanceLike, as_relevance
 from unhub.data.vectors import VectorsLike
-from unhub.errors import check_seed, optional
+from unhub.errors import ArgumentError, check_seed, optional
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on, row_to_dict
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
 from unhub.evaluation.inputs import Corrections, EvaluationInputs
@@ -39,6 +39,7 @@ from unhub.studies.study import Study
 MOST_BALANCED_SIMILARITIES = 10**8  # of bank and items: above this, the temperature of 'sn' is not studied
 TITLE = "Hubness report"
 STEMS = ("occurrences", "shares", "similarities-raw", "similarities-corrected", "temperature", "bank-size")
+PAGE_SUFFIXES = ("", ".html", ".htm")
 PAGE_MARK = b'<meta name="generator" content="unhub">'  # near the beginning of every page
 
 
@@ -199,6 +200,12 @@ def check_figures(folder: Path) -> None:
     for stem in STEMS if folder.is_dir() else ():
         for form, mark in MARKS.items():
             check_replaceable(folder / f"{stem}.{form}", mark)
+
+
+def check_page_name(path: str | os.PathLike[str]) -> None:
+    """Raise if a page would be written under the name of a file of another kind, such as .pdf."""
+    if Path(path).suffix.lower() not in PAGE_SUFFIXES:
+        raise ArgumentError("path", f"is {path}, but a report is an HTML page", "name a file that ends in .html")
 
 
 def _write(report: Report, target: Path, figures: str | os.PathLike[str] | None) -> None:
