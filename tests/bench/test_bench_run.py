@@ -19,13 +19,14 @@ from tests.bench.tiny_sets import PARTS, tiny, write_vectors
 from tests.children import SOURCE
 from unhub import atomic
 from unhub.arrays import Float64
-from unhub.bench import result_file
+from unhub.bench import case_figures, result_file, running
 from unhub.bench.bench_run import BenchRun, bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
 from unhub.bench.result_file import CaseKey, ResultFile, read_results
 from unhub.bench.running import Running
 from unhub.bench.sources.ready_vectors import ReadyVectors
+from unhub.bench.sources.vector_source import digest_of
 from unhub.datasets.dataset import DataSet, Part, Protocol, Side
 from unhub.errors import ArgumentError
 from unhub.methods import METHODS, parse
@@ -277,6 +278,94 @@ def test_another_seed_is_no_other_case_where_nothing_is_drawn(tmp_path: Path, ve
     ]
 
 
+def test_a_bad_bank_of_all_there_is_is_left_out_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="cent", directions="t2i", banks="train:80:adversarial,train:79:far")
+    assert {one["bank"] for one in found.cases} == {"", "train:79:far"}
+    said = (
+        "The bank train:80:adversarial was left out: train has only 80 queries for t2i, and this would be all of them."
+    )
+    assert said in found.notes
+
+
+def test_bad_banks_of_earlier_versions_that_were_all_there_was_are_forgotten(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="cent", directions="t2i")
+    content = json.loads(found.path.read_text())
+    raw, good = content["cases"]
+    others = [{**good, "bank": bank} for bank in ("train:5000:far", "train::far", "train:80:far", "train:5000")]
+    found.path.write_text(json.dumps({**content, "cases": [raw, good, *others]}))
+    assert [one["bank"] for one in read_results(found.path)["cases"]] == ["", "train", "train:80:far", "train:5000"]
+    found.path.write_text(json.dumps({**content, "source": "matrix", "cases": others[:1]}))
+    assert len(read_results(found.path)["cases"]) == 1  # a matrix has the name that its user gave it
+
+
+def test_a_bank_of_another_data_set_that_is_not_run_is_said_with_the_reason(tmp_path: Path, vectors: Path) -> None:
+    other = replace(tiny(), name="other", notes=("one caption is empty",))
+    options: dict[str, Any] = {"methods": "cent", "banks_from": [other]}
+    found = run(tmp_path, vectors, banks=None, **options)
+    assert "The bank other/train was left out for t2i: there are no vectors of its queries." in found.notes
+    assert "The bank other/train was left out for i2t: there are no vectors of its items." in found.notes
+    assert "other: one caption is empty" in found.notes
+    shutil.copytree(vectors, tmp_path / "ready")
+    shutil.copytree(vectors, tmp_path / "ready" / "other")
+    found = run(tmp_path / "two", tmp_path / "ready", banks="train", directions="t2i", **options)
+    assert "The bank other/train was left out for t2i: name it with --banks to run it." in found.notes
+    found = run(tmp_path / "three", tmp_path / "ready", banks=None, directions="t2i", **options)
+    assert "other/train" in {one["bank"] for one in found.cases}
+    assert not any("left out for" in note for note in found.notes)
+
+
+def test_a_data_set_without_train_gives_no_bank(tmp_path: Path, vectors: Path) -> None:
+    other = replace(tiny(), name="other", parts={"test": tiny().parts["test"]})
+    with pytest.raises(ArgumentError, match="banks_from has other, and its split official has no part train here"):
+        run(tmp_path, vectors, banks_from=[other])
+    with pytest.raises(ArgumentError, match="banks_from is given with matrix"):
+        run(tmp_path, vectors, embeddings=None, matrix=vectors / "test-items.npy", banks_from=[tiny()])
+
+
+def test_banks_may_have_spaces_between_them(tmp_path: Path, vectors: Path) -> None:
+    found = run(tmp_path, vectors, methods="cent", directions="t2i", banks="train, test")
+    assert [one["bank"] for one in found.cases] == ["", "train", "test"]
+
+
+def test_a_bank_is_hashed_as_often_for_one_method_as_for_several(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+    for place, methods in enumerate(("is", "is,csls,dn")):
+        hashed: list[Any] = []
+        monkeypatch.setattr(running, "digest_of", lambda *given, seen=hashed: seen.append(given) or digest_of(*given))
+        run(tmp_path / str(place), vectors, methods=methods, directions="t2i")
+        counts.append(len(hashed))
+    assert counts[0] == counts[1]
+
+
+def grouped(**groups: Any) -> DataSet:
+    return tiny(groups=groups, protocol=Protocol("group-bias", ("t2i",), ("R@1",)))
+
+
+def test_other_groups_of_the_items_are_measured_again(tmp_path: Path, vectors: Path) -> None:
+    ids = tiny().items.ids
+    first = run(tmp_path, vectors, data=grouped(her=ids[:10], him=ids[10:]), methods="cent")
+    again = run(tmp_path, vectors, data=grouped(her=ids[10:], him=ids[:10]), methods="cent")
+    assert (again.measured, again.reused) == (2, 0)
+    biases = [one.raw("t2i")["values"]["bias@6"]["value"] for one in (first, again)]
+    assert biases[0] == -biases[1] != 0
+
+
+def test_a_bias_that_cannot_be_is_left_out_and_said(tmp_path: Path, vectors: Path) -> None:
+    ids, gone = tiny().items.ids, np.array(["gone"])
+    for groups, said in (
+        ({"her": ids[:10], "him": gone}, "There is no bias between her and him: no item of him is there."),
+        (
+            {"her": ids[:9], "him": ids[9:], "it": gone},
+            "There is no bias between her and him and it: there must be two groups.",
+        ),
+    ):
+        found = run(tmp_path / str(len(groups)), vectors, data=grouped(**groups), methods="cent")
+        assert said in found.notes
+        assert {*found.raw("t2i")["values"]} == {"R@1"}
+
+
 def test_a_size_above_that_of_the_bank_is_said_and_measured_once(tmp_path: Path, vectors: Path) -> None:
     found = run(tmp_path, vectors, methods="cent", directions="t2i", banks="train:60000", seeds=3, seed=1)
     assert [(one["bank"], one["seed"]) for one in found.cases] == [("", 0), ("train:60000", 0)]
@@ -395,10 +484,10 @@ def test_two_runs_at_once_keep_each_others_cases(
     options: dict[str, Any] = {"methods": "cent", "directions": "t2i"}
     plans = Running._plans
 
-    def beside(running: Running, *given: Any) -> None:
+    def beside(first: Running, *given: Any) -> None:
         monkeypatch.setattr(Running, "_plans", plans)
         run(tmp_path, vectors, methods="cent", directions="i2t")
-        plans(running, *given)
+        plans(first, *given)
 
     monkeypatch.setattr(Running, "_plans", beside)
     found = run(tmp_path, vectors, **options)
@@ -644,6 +733,30 @@ def test_the_protocol_of_dbsn_keeps_the_earth_movers_distances_of_a_bank(tmp_pat
     assert run(tmp_path / "other", ready, data=given["data"], banks="train").distance_cells("i2t")[1] == []
 
 
+def test_distances_are_measured_once_their_library_is_there(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"paper": "dbsn", "methods": "is", "banks": "test", "directions": "t2i"}
+    with monkeypatch.context() as absent:
+        absent.setattr(case_figures, "SOLVER", "no_such_library")
+        for _ in range(2):
+            assert case_figures.NO_SOLVER in run(tmp_path, vectors, **options).notes
+    found = run(tmp_path, vectors, **options)
+    assert (found.measured, found.reused) == (1, 1)
+    assert case(found, "t2i", "is", "test")["distances"]
+    assert case_figures.NO_SOLVER not in found.notes
+    assert run(tmp_path, vectors, **options).measured == 0
+
+
+def test_a_matrix_has_no_distances_and_it_is_said(tmp_path: Path, vectors: Path) -> None:
+    np.save(tmp_path / "sims.npy", np.random.default_rng(0).normal(size=(40, 20)))
+    options: dict[str, Any] = {"paper": "dbsn", "methods": "is", "banks": "test", "directions": "t2i"}
+    for measured in (2, 0):
+        found = run(tmp_path, vectors, embeddings=None, matrix=tmp_path / "sims.npy", **options)
+        assert "Earth mover's distances were left out: they need vectors, not a matrix." in found.notes
+        assert found.measured == measured
+
+
 def test_the_sparsity_of_a_plan_is_the_share_of_pairs_that_get_nothing(tmp_path: Path, vectors: Path) -> None:
     found = run(tmp_path, vectors, paper="dbsn", methods="otn", banks="test", directions="t2i")
     queries, items = unit(vectors, "test", "queries"), unit(vectors, "test", "items")
@@ -686,6 +799,7 @@ def test_sets_that_are_drawn_with_another_seed_are_measured_again(tmp_path: Path
         ({"banks": "elsewhere"}, "banks", "elsewhere"),
         ({"banks": "train:200%"}, "banks", "train:200%"),
         ({"banks": "train:many"}, "banks", "train:many"),
+        ({"banks": "train::far"}, "banks", "train::far"),
         ({"banks": "train:5:worst"}, "banks", "worst"),
         ({"paper": "bert"}, "paper", "bert"),
         ({"seeds": 0}, "seeds", "got 0"),

@@ -12,7 +12,8 @@ import pytest
 import unhub
 from tests.bench.tiny_sets import part_of, tiny, write_vectors
 from unhub.bench.bench_run import BenchRun
-from unhub.bench.folds import mean_interval
+from unhub.bench.folds import mean_cases, mean_interval
+from unhub.bench.result_file import CaseKey
 from unhub.datasets.dataset import DataSet
 
 pytestmark = pytest.mark.once
@@ -115,6 +116,17 @@ def test_means_of_other_papers_stay_if_a_run_is_stopped(
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, vectors, methods="is", banks="test", directions="t2i", paper="dbsn")
     assert json.loads(found.path.read_text())["cases"] == found.content["cases"]
+
+
+def test_folds_of_which_one_was_measured_anew_have_no_mean_until_all_are() -> None:
+    values = {"values": {"R@1": {"value": 1.0, "low": 0.0, "high": 2.0}}, "gains": {}}
+    key = CaseKey("t2i")
+    old, new = ({**vars(key), "inputs": inputs, **values} for inputs in ("old", "new"))
+    before = mean_cases([{"cases": [old]}, {"cases": [old]}], [], lambda one: one == key)
+    assert [one["inputs"] for one in before] == ["old | old"]
+    assert mean_cases([{"cases": [old]}, {"cases": [old]}], before) == before
+    assert mean_cases([{"cases": [new]}, {"cases": [old]}], before) == []
+    assert mean_cases([{"cases": [new]}, {"cases": []}], before, lambda one: True) == []
 
 
 def test_vectors_of_the_first_fold_alone_are_measured_and_it_is_said(tmp_path: Path, vectors: Path) -> None:

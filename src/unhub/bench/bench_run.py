@@ -12,7 +12,7 @@ from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
 from unhub.bench.problems import TEST, BenchData, BenchSource, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
-from unhub.bench.result_file import CASES, CHOICES, FOLDS, ResultFile, interval_of, read_results, result_path
+from unhub.bench.result_file import CASES, CHOICES, FOLDS, CaseKey, ResultFile, interval_of, read_results, result_path
 from unhub.bench.running import BenchSettings, Running
 from unhub.bench.sources.choose_source import check_one, known_banks, source_of
 from unhub.bench.sources.vector_source import VectorSource
@@ -128,7 +128,7 @@ def bench_run(
     protocol = protocol_of(paper, data.name, data.split)
     of_images = IMAGE_MEASURES if data.protocol.task == "image-image" else ()
     measures = tuple(map(str, parse_measures([*protocol.measures, *data.protocol.measures, *of_images])))
-    wanted = banks.split(",") if isinstance(banks, str) else banks
+    wanted = [one.strip() for one in banks.split(",")] if isinstance(banks, str) else banks
     settings = BenchSettings(
         paper or "",
         protocol,
@@ -145,6 +145,8 @@ def bench_run(
     check_one(sources, "encoder, embeddings and matrix")
     if bank_matrix and matrix is None:
         raise ArgumentError("bank_matrix", "is given without matrix", "give the matrix of the test queries too")
+    if banks_from and matrix is not None:
+        raise ArgumentError("banks_from", "is given with matrix, which needs no vectors", "give bank_matrix instead")
     vectors: VectorSource | None = None
     if matrix is not None:
         name = model or Path(os.fspath(matrix).partition("#")[0]).stem
@@ -153,6 +155,9 @@ def bench_run(
         name = vectors.name
     # Nothing reads media files where vectors or a matrix are ready.
     notes = [note for note in data.notes if encoder or note not in data.media_notes]
+    notes += [
+        f"{one.name}: {note}" for one in banks_from for note in one.notes if encoder or note not in one.media_notes
+    ]
     about = {
         "data_set": data.name,
         "split": data.split,
@@ -211,7 +216,7 @@ def _run_folds(
     for place in range(len(folds)):
         running(place, steps.next()).drop_other_vectors()
     with results.changing():
-        results.content[CASES] = _means_of(paths)
+        results.content[CASES] = mean_cases(_read(paths), results.content[CASES])
     for place in range(len(folds)):
         one = running(place, steps.next())
         if runs:
@@ -221,16 +226,20 @@ def _run_folds(
     every = len(folds_of(data))
     said = f"Every figure is the mean over {len(folds)} test parts" + ("" if len(folds) == every else f" of {every}")
     found = [note for one in runs for note in one.content["notes"]]
+
+    def is_run(key: CaseKey) -> bool:
+        return key.paper == settings.paper and key.direction in settings.directions
+
     with results.changing():
-        results.content[CASES] = _means_of(paths)
+        results.content[CASES] = mean_cases(_read(paths), results.content[CASES], is_run)
         results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
     reused, measured = sum(one.reused for one in runs), sum(one.measured for one in runs)
     return BenchRun(path, results.content, settings.paper, reused, measured, all(one.only_raw for one in runs))
 
 
-def _means_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the means of the cases in the files of all folds; none while a fold has no file."""
-    return mean_cases([read_results(path) for path in paths]) if all(path.is_file() for path in paths) else []
+def _read(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the results of every fold; one that has no file yet has no cases."""
+    return [read_results(path) if path.is_file() else {CASES: []} for path in paths]
 
 
 def _line(case: Mapping[str, Any], measures: Sequence[str], areas: Sequence[str]) -> list[str]:

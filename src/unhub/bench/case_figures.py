@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import cast
 
 import numpy as np
 
-from unhub.arrays import Float64
+from unhub.arrays import Float64, Ids
 from unhub.banks.earth_movers import pooled_distance, transport
 from unhub.bench.problems import BenchBank, BenchProblem
 from unhub.correction import Correction, Plan
@@ -27,14 +28,28 @@ NO_SOLVER = "Earth mover's distances were left out: they need POT; install unhub
 
 def bias_of(problem: BenchProblem, correction: Correction | None, threads: int | None) -> dict[str, object]:
     """Return how much the ranking favours the second group of items, where there are two; it has no interval."""
-    if len(problem.groups) != 2 or problem.items is None:
+    if problem.items is None:
         return {}
-    first, second = (np.intersect1d(ids, problem.items.ids) for ids in problem.groups)
+    there = [np.intersect1d(ids, problem.items.ids) for ids in problem.groups]
+    if len(there) != 2 or not all(map(len, there)):
+        return {}
+    first, second = there
     found = {
         n: group_bias(problem.queries, problem.items, second, first, correction, n, threads=threads)
         for n in BIAS_PLACES
     }
     return {f"bias@{n}": {"value": one.bias, "low": None, "high": None} for n, one in found.items()}
+
+
+def why_no_bias(problem: BenchProblem, groups: Mapping[str, Ids]) -> list[str]:
+    """Return a remark where these groups of items have no bias."""
+    names = " and ".join(groups)
+    if problem.items is None and groups:
+        return [f"There is no bias between {names}: it needs vectors, not a matrix."]
+    if groups and len(groups) != 2:
+        return [f"There is no bias between {names}: there must be two groups."]
+    absent = [name for name, ids in groups.items() if problem.items and not np.isin(ids, problem.items.ids).any()]
+    return [f"There is no bias between {names}: no item of {' or '.join(absent)} is there."] if absent else []
 
 
 def chance_of_first(problem: BenchProblem) -> float:
@@ -52,20 +67,22 @@ def sparsity_of(problem: BenchProblem, correction: Correction) -> dict[str, obje
 
 
 def distances_of(problem: BenchProblem, bank: BenchBank, seed: int) -> dict[str, object] | None:
-    """Return the earth mover's distances of Pan et al. 2025, section 4.4; None without vectors or without POT.
+    """Return the earth mover's distances of Pan et al. 2025, section 4.4; None without vectors.
 
     bank_both: from the bank to the items and the bank items together, which a method with two banks balances.
     """
     items, queries, past = problem.items, problem.queries, bank.queries
-    if items is None or isinstance(queries, Dense) or isinstance(past, Dense) or not can_measure_distances():
+    if items is None or isinstance(queries, Dense) or isinstance(past, Dense):
         return None
     both = None if bank.items is None else pooled_distance(past, items, bank.items, "cosine", seed=seed)
     return {**asdict(transport(past, items, queries, "cosine", seed=seed)), "bank_both": both}
 
 
-def can_measure_distances() -> bool:
-    """Say whether the library of the earth mover's distances is installed."""
-    return importlib.util.find_spec(SOLVER) is not None
+def why_no_distances(problem: BenchProblem) -> str:
+    """Return why the earth mover's distances of a bank cannot be measured; empty if they can."""
+    if problem.items is None:
+        return "Earth mover's distances were left out: they need vectors, not a matrix."
+    return "" if importlib.util.find_spec(SOLVER) is not None else NO_SOLVER
 
 
 def over_repetitions(row: SetRow, name: str) -> dict[str, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, inf
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unhub.bench.problems import TEST
-from unhub.bench.result_file import CASES, key_of
+from unhub.bench.result_file import CASES, CaseKey, key_of
 from unhub.bench.sources.vector_source import SideVectors, VectorSource, Which
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import DataSet, Side
@@ -54,10 +54,31 @@ def of_fold(data: DataSet, fold: str) -> DataSet:
     return replace(data, parts={**others, **test}, banks={**data.banks, **test})
 
 
-def mean_cases(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the cases that every fold has, each as the mean over the folds."""
+def mean_cases(
+    contents: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    is_new: Callable[[CaseKey], bool] = lambda key: False,
+) -> list[dict[str, Any]]:
+    """Return the cases that every fold has, each as the mean over the folds.
+
+    before: the means there were; they stay if they are of what the folds have. is_new: says which cases every fold has
+    measured now; the others may be of a run that was stopped between two folds, and are not made into a mean.
+    """
     by_key = [{key_of(case): case for case in content[CASES]} for content in contents]
-    return [mean_case([cases[key] for cases in by_key]) for key in by_key[0] if all(key in cases for cases in by_key)]
+    kept = {key_of(case): dict(case) for case in before}
+    means = []
+    for key in by_key[0]:
+        several = [cases[key] for cases in by_key if key in cases]
+        if len(several) == len(by_key):
+            if is_new(key):
+                means.append(mean_case(several))
+            elif key in kept and kept[key]["inputs"] == _inputs_of(several):
+                means.append(kept[key])
+    return means
+
+
+def _inputs_of(cases: Sequence[Mapping[str, Any]]) -> str:
+    return " | ".join(case["inputs"] for case in cases)
 
 
 def mean_case(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -65,7 +86,7 @@ def mean_case(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     averages = {name: _mean_numbers([case[name] for case in cases]) for name in AVERAGED if cases[0].get(name)}
     return {
         **cases[0],
-        "inputs": " | ".join(case["inputs"] for case in cases),
+        "inputs": _inputs_of(cases),
         "values": _means([case["values"] for case in cases]),
         "gains": _means([case["gains"] for case in cases]),
         **averages,

@@ -64,11 +64,13 @@ class BenchBank:
     """A bank and its bank items, in one direction; without items, the methods that need them are left out.
 
     A bank that is a matrix has the items of its problem as columns. random: whether it differs from seed to seed.
+    whole: whether it is all that it could be a part of.
     """
 
     queries: Vectors | Dense
     items: Vectors | None = None
     random: bool = False
+    whole: bool = False
 
     @property
     def size(self) -> int:
@@ -229,7 +231,7 @@ def drawn(whole: BenchBank, choice: BankChoice, problem: BenchProblem, seed: int
     """Return the part of a bank that a choice takes; the same share of its items goes with it."""
     count = choice.count(whole.size)
     if count == whole.size:
-        return whole
+        return replace(whole, whole=True)
     if isinstance(whole.queries, Dense) or isinstance(problem.queries, Dense):
         if choice.how != "random":
             raise ArgumentError(

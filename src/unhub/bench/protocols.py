@@ -16,7 +16,8 @@ from unhub.methods import METHODS, parse
 from unhub.tuning.grid import ALPHAS, NEIGHBOURS, split_specs
 
 OWN_QUERIES = "test"  # the bank of the queries at hand: the "query-aware" setting of Pan et al. 2025
-WAYS = ("random", "stratified", "adversarial", "near", "far")  # of `sample_bank`
+AT_RANDOM = ("random", "stratified")
+WAYS = (*AT_RANDOM, "adversarial", "near", "far")  # of `sample_bank`
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class BankChoice:
         part, *rest = text.split(":")
         amount, how = [*rest, "", ""][:2]
         form = "write PART, PART:SIZE, PART:SHARE% or PART:SIZE:HOW, for example train:20% or train:5000:far"
-        if not part or len(rest) > 2:
+        if not part or len(rest) > 2 or "" in rest:
             raise ArgumentError("banks", f"has {text!r}", form)
         if how and how not in WAYS:
             raise unknown("banks", how, WAYS, "ways to sample")
@@ -57,7 +58,12 @@ class BankChoice:
     @property
     def drawn(self) -> bool:
         """Whether the bank is a random part, which differs from seed to seed."""
-        return (self.size is not None or self.share is not None) and self.how in ("random", "stratified")
+        return (self.size is not None or self.share is not None) and not self.picked
+
+    @property
+    def picked(self) -> bool:
+        """Whether the bank is a part that is meant to differ from the whole."""
+        return self.how not in AT_RANDOM
 
     def count(self, whole: int) -> int:
         """Return how many of so many queries it takes."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
 import numpy as np
 
 from unhub.bench.case_figures import (
-    NO_SOLVER,
     bias_of,
-    can_measure_distances,
     chance_of_first,
     distances_of,
     over_repetitions,
     sparsity_of,
+    why_no_bias,
+    why_no_distances,
 )
 from unhub.bench.choosing import CHOSEN_BY, ChosenSetting, choose_settings, needs_choice, settings_of
 from unhub.bench.problems import BenchBank, BenchProblem, BenchSource, Choosing
@@ -87,6 +87,8 @@ class Running:
             # All banks first: what is missing is said before anything is measured.
             banks = list(self._made(several, direction, problem))
             self._raw(direction, problem, inputs, steps)
+            if direction == self.source.data.protocol.directions[0]:
+                self._left_out += why_no_bias(problem, self.source.data.groups)
             self._left_out += self._beside_chance(direction, problem, inputs)
             for given in banks:
                 self._bank(direction, problem, given, inputs, steps)
@@ -116,19 +118,32 @@ class Running:
         Banks that are asked for must be there; those of a paper are left out, with a note, where they are not.
         """
         there, asked = self.source.banks(direction), self.settings.banks
-        choices = asked
+        choices: Sequence[BankChoice] | None = asked
         if asked is None:
             choices = tuple(map(BankChoice.of, self.settings.protocol.banks or there))
             absent = [one.text for one in choices if not {one.part, one.text} & {*there}]
             if absent:
-                of_others = any("/" in one for one in absent)
+                of_others = any("/" in one and BankChoice.of(one).part not in self.source.data.banks for one in absent)
                 how = "; one of another data set comes by --bank-from NAME=DIR" if of_others else ""
                 self._left_out.append(
                     f"Banks of the paper that are not there for {direction}: {', '.join(absent)}{how}."
                 )
             choices = tuple(one for one in choices if one.text not in absent)
+        choices = choices or ()
+        self._left_out += self._unused(direction, there, {one.part for one in choices})
         first = self.settings.seed
-        return [(one, first + more) for one in choices or () for more in range(self.settings.seeds if one.drawn else 1)]
+        return [(one, first + more) for one in choices for more in range(self.settings.seeds if one.drawn else 1)]
+
+    def _unused(self, direction: str, there: Sequence[str], used: Collection[str]) -> list[str]:
+        """Say which banks of other data sets were given and are not run, and why."""
+        data = self.source.data
+        asks = "queries" if direction == data.protocol.directions[0] else "items"
+        return [
+            f"The bank {name} was left out for {direction}: "
+            + ("name it with --banks to run it." if name in there else f"there are no vectors of its {asks}.")
+            for name in data.banks
+            if "/" in name and name not in used
+        ]
 
     def _made(
         self, several: Sequence[tuple[BankChoice, int]], direction: str, problem: BenchProblem
@@ -136,6 +151,10 @@ class Running:
         """Yield the banks with the seeds they are drawn with; one that turns out to be all there is comes once."""
         for choice, seed in several:
             bank = self.source.bank(choice, direction, problem, seed)
+            if choice.picked and bank.whole:
+                all_of = f"{choice.part} has only {bank.size:,} queries for {direction}, and this would be all of them"
+                self._left_out.append(f"The bank {choice.text} was left out: {all_of}.")
+                continue
             if choice.drawn and not bank.random:
                 if seed != self.settings.seed:
                     continue
@@ -176,19 +195,24 @@ class Running:
         self.results.drop_old(of_bank, direction=direction, bank=choice.text, seed=kept_as, paper=paper)
         methods = list(self._methods(choice, bank))
         on = self._choosing(methods, direction, choice, seed)
-        tried = {method: self._tried(method, on) for method in methods}
+        of_choice = [digest(on.problem, [CHOSEN_BY]), digest_of(on.bank.queries, on.bank.items)] if on else []
+        tried = {method: self._tried(method, on, of_choice) for method in methods}
+        made_of = {method: f"{of_bank} {tried[method]}".strip() for method in methods}
+        fixed = {name: settings_of(name, self.settings.protocol.grids, None, bank.size)[0].spec for name in methods}
         keys = {method: CaseKey(direction, choice.text, kept_as, method, paper=paper) for method in methods}
+        has_distances = self._has_distances(problem)
         missing = {
-            method: key for method, key in keys.items() if not self._is_done(key, f"{of_bank} {tried[method]}".strip())
+            method: key
+            for method, key in keys.items()
+            if not self._is_done(key, made_of[method], None if tried[method] else fixed[method], has_distances)
         }
         chosen = self._chosen(missing, tried, on, steps)
-        distances = self._distances(problem, bank) if missing else None
+        distances = distances_of(problem, bank, self.settings.seed) if missing and has_distances else None
         for method, key in missing.items():
             began = time.perf_counter()
             setting = chosen.get(method)
-            spec = settings_of(method, self.settings.protocol.grids, None, bank.size)[0].spec
             # The bank that chose may have been larger, such as the queries of validation for those of test.
-            spec = spec if setting is None else within(parse(setting.spec), bank.size).spec
+            spec = fixed[method] if setting is None else within(parse(setting.spec), bank.size).spec
             look = steps.next()
             fitted = self._fit(problem, bank, spec, look)
             about = {
@@ -198,16 +222,14 @@ class Running:
                 "choice": None if setting is None or setting.tried == 1 else asdict(setting),
                 "distances": distances,
             }
-            made_of = f"{of_bank} {tried[method]}".strip()
-            self._add(key, made_of, {**about, **self._measured(problem, fitted, began)})
+            self._add(key, made_of[method], {**about, **self._measured(problem, fitted, began)})
 
-    def _distances(self, problem: BenchProblem, bank: BenchBank) -> dict[str, object] | None:
-        """Return the earth mover's distances of a bank, where the protocol has them."""
-        if not self.settings.protocol.distances:
-            return None
-        if not can_measure_distances():
-            self._left_out.append(NO_SOLVER)
-        return distances_of(problem, bank, self.settings.seed)
+    def _has_distances(self, problem: BenchProblem) -> bool:
+        """Say whether a case has the earth mover's distances of its bank; note why not where the protocol has them."""
+        why = why_no_distances(problem) if self.settings.protocol.distances else ""
+        if why:
+            self._left_out.append(why)
+        return self.settings.protocol.distances and not why
 
     def _methods(self, choice: BankChoice, bank: BenchBank) -> Iterator[str]:
         """Yield the methods that can be fitted on a bank; what is left out is noted."""
@@ -233,13 +255,13 @@ class Running:
             self._left_out.append(f"{note}, unless others are given.")
         return on
 
-    def _tried(self, method: str, on: Choosing | None) -> str:
-        """Return a hash of what the settings of a method are chosen on and out of; empty where there is no choice."""
+    def _tried(self, method: str, on: Choosing | None, hashes: Sequence[str]) -> str:
+        """Return the hashes of what the settings of a method are chosen on and out of; empty if there is no choice."""
         grids = self.settings.protocol.grids
         if on is None or not needs_choice(method, grids) or (on.bank.items is None and _uses_items(method)):
             return ""
         out_of = hashlib.blake2b(repr(grids.get(method)).encode(), digest_size=8).hexdigest()
-        return f"{digest(on.problem, [CHOSEN_BY])} {digest_of(on.bank.queries, on.bank.items)} {out_of}"
+        return " ".join([*hashes, out_of])
 
     def _chosen(
         self, missing: dict[str, CaseKey], tried: dict[str, str], on: Choosing | None, steps: Steps
@@ -388,8 +410,10 @@ class Running:
             "seconds": round(time.perf_counter() - began, 3),
         }
 
-    def _is_done(self, key: CaseKey, inputs: str) -> bool:
-        done = self.results.done(key, inputs) is not None
+    def _is_done(self, key: CaseKey, inputs: str, spec: str | None = None, has_distances: bool = False) -> bool:
+        """Say whether a case was measured on these inputs, with these settings, and with distances if it has them."""
+        case = self.results.done(key, inputs)
+        done = case is not None and spec in (None, case["spec"]) and not (has_distances and not case.get("distances"))
         self.reused += done
         return done
 
@@ -399,12 +423,12 @@ class Running:
 
 
 def digest(problem: BenchProblem, measures: Sequence[str]) -> str:
-    """Return a hash of what is asked, the answers and the measures."""
+    """Return a hash of what is asked, the answers, the groups and the measures."""
     answers = hashlib.blake2b(digest_size=8)
     relevance = problem.relevance
     for array in (relevance.query_ids, relevance.item_ids, relevance.grades):
         answers.update(repr(array.tolist()).encode())
-    answers.update(repr([*measures, problem.exclude]).encode())
+    answers.update(repr([*measures, problem.exclude, *(ids.tolist() for ids in problem.groups)]).encode())
     return f"{digest_of(problem.items, problem.queries)} {answers.hexdigest()}"
 
 

@@ -23,6 +23,7 @@ STOPPED = 130  # likewise: 128 + SIGINT
 NO = 3  # the work is done, and the answer is no
 # Arguments of the library whose options have other names.
 RENAMED = {
+    "banks_from": "bank_from",
     "columns": "column",
     "corrections": "correction",
     "exclude": "exclude_self",

@@ -20,7 +20,11 @@ EMBEDDINGS = "embeddings"  # folder of the work folder
 
 def known_banks(data: DataSet, banks_from: Sequence[DataSet]) -> DataSet:
     """Return a data set with the training parts of others among its banks, by their names."""
-    others = {f"{one.name}/train": one.parts["train"] for one in banks_from if "train" in one.parts}
+    for one in banks_from:
+        if "train" not in one.parts:
+            problem = f"has {one.name}, and its split {one.split} has no part train here"
+            raise ArgumentError("banks_from", problem, "fetch its training part, or leave it out")
+    others = {f"{one.name}/train": one.parts["train"] for one in banks_from}
     return replace(data, banks={**data.banks, **others})
 
 
