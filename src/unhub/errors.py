@@ -45,7 +45,11 @@ class ArgumentError(ValueError):
         return ArgumentError(name, self.problem, self.remedy)
 
 
-class EmptyLogError(ValueError):
+class LogFileError(ValueError):
+    """A query log that cannot be read, among other files; the text names the file."""
+
+
+class EmptyLogError(LogFileError):
     """A log that holds no query yet, as after a quiet night; whoever only adds to what is there goes on."""
 
 
@@ -56,6 +60,17 @@ def naming_file() -> Iterator[None]:
         yield
     except ArgumentError as error:
         raise ValueError(str(error)) from None
+
+
+@contextmanager
+def reading_log() -> Iterator[None]:
+    """Raise what is wrong with a file of a log as a LogFileError."""
+    try:
+        yield
+    except (ArgumentError, LogFileError):
+        raise
+    except ValueError as error:
+        raise LogFileError(str(error)) from None
 
 
 def unknown(argument: str, value: object, names: Iterable[str], plural: str) -> ArgumentError:

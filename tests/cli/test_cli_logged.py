@@ -94,6 +94,25 @@ def test_log_add_takes_the_unit_of_times(folder: Path) -> None:
     )
 
 
+def test_an_error_names_the_option_or_the_argument_and_the_file(folder: Path) -> None:
+    (folder / "bad.jsonl").write_text("no line\n")
+    (folder / "days").mkdir()
+    (folder / "bad.txt").write_text("1 2\n")
+    (folder / "v.jsonl").write_text('{"vector": [1, 2]}\n')
+    succeed(folder, "log", "add", "v.jsonl", "--bank", "made")
+    ways = {"--hits": ("watch", "--hits"), "--run": (*EVAL, "--run"), "LOG": ("log", "add", "--bank", "made")}
+    for name, command in ways.items():
+        assert fail(folder, *command, "bad.jsonl").startswith(f"{name}: bad.jsonl:1: the line is not JSON (")
+        assert fail(folder, *command, "gone.csv") == f"{name}: No such file or directory: gone.csv"
+    assert fail(folder, "watch", "--hits", "days").startswith("--hits: days: holds no log; .jsonl, ")
+    assert fail(folder, "watch", "--hits", "bad.txt") == (
+        "--hits: bad.txt: line 1 has 2 fields, 6 are required: `qid Q0 docid rank score tag`; if it is to be a query "
+        "log, name it as one: .jsonl, .ndjson, .csv, .tsv, .parquet files, those of lines also as .gz, or a folder"
+    )
+    forget = ("log", "forget", "--query-ids", "a", "--bank", "made", "--log", "bad.jsonl")
+    assert fail(folder, *forget).startswith("--log: bad.jsonl:1: the line is not JSON (")
+
+
 def test_mistakes_are_one_line(folder: Path) -> None:
     assert fail(folder, "hubs", "--items", "items.npy", "--queries", "queries.npy", "--time-unit", "s") == (
         "--time-unit has no effect; it goes with --hits"

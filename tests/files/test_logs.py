@@ -145,6 +145,24 @@ def test_bad_lines_are_counted_and_the_first_are_shown(tmp_path: Path) -> None:
     assert len(unhub.read_log(path, skip_bad=True)) == 1
 
 
+def test_lines_that_are_wrong_in_the_same_way_are_told_once(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.jsonl", *({"foo": row} for row in range(9)), {"query": 5})
+    one = "1: the line has the columns foo; none of query_id, query, .*; name yours, such as text=q "
+    with pytest.raises(
+        ValueError, match=rf"^[^ ]*x\.jsonl:{one}[^ ]*; [^ ]*:10: the line has the text 5; .*; and 8 more"
+    ):
+        unhub.read_log(path)
+    path.write_bytes(bytes(range(128, 256)) + b"\n" + bytes(range(200, 256)) + b"\n")
+    with pytest.raises(ValueError, match=r"x\.jsonl:1: the line is not UTF-8 text; and 1 more\."):
+        unhub.read_log(path)
+    (tmp_path / "x.csv").write_bytes(path.read_bytes())
+    with pytest.raises(ValueError, match=r"x\.csv: is not UTF-8 text; "):
+        unhub.read_log(tmp_path / "x.csv")
+    pq.write_table(pa.table({"foo": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"x\.parquet: has the columns foo; none of query_id, .* name yours"):
+        unhub.read_log(tmp_path / "x.parquet")
+
+
 def test_vectors_of_another_length_or_not_finite_are_bad(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.jsonl", *({"vector": one} for one in ([1, 2], [1], [1e300, 0], ["1", 2], [3, 4])))
     log = unhub.read_log(path, skip_bad=True)

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from unhub.cli.display import echo
-from unhub.errors import ArgumentError, EmptyLogError
+from unhub.errors import ArgumentError, EmptyLogError, LogFileError
 
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -80,6 +80,15 @@ def argument(option: str, *names: str) -> Iterator[None]:
         raise EmptyLogError(f"{option}: {error}") from error
     except MISTAKES as error:
         raise ValueError(f"{option}: {_message(error)}") from error
+
+
+@contextmanager
+def log_argument(option: str) -> Iterator[None]:
+    """Name the option in errors about a log that is read among other files."""
+    try:
+        yield
+    except LogFileError as error:
+        raise ValueError(f"{option}: {error}") from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo_json, progress
+from unhub.cli.errors import argument, log_argument
 from unhub.cli.folding import show_words, tell
 from unhub.cli.logged import columns_in
 from unhub.cli.options import Columns, Json, NumberedTimes, Quiet, SkipBad, TimeUnitChoice
@@ -48,7 +49,9 @@ def add(
     """Add what is new in a query log to a bank folder; the same file twice changes nothing."""
     from unhub.logs.bank_folder import add_log
 
-    with progress("log add", quiet) as advance:
+    with argument("LOG"):
+        log.stat()  # a missing one is said here
+    with log_argument("LOG"), progress("log add", quiet) as advance:
         added = add_log(
             log,
             bank,

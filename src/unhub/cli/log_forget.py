@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unhub.cli.display import echo_json, progress
-from unhub.cli.errors import NO, argument
+from unhub.cli.errors import NO, argument, log_argument
 from unhub.cli.folding import show_words, tell
 from unhub.cli.inputs import GivenPath, read_given, read_named, read_optional
 from unhub.cli.logged import columns_in
@@ -75,7 +75,7 @@ def forget(
     """
     from unhub.logs.forgetting import forget_queries
 
-    with progress("log forget", quiet) as advance:
+    with log_argument("--log"), progress("log forget", quiet) as advance:
         forgotten = forget_queries(
             _ids(query_ids),
             bank=bank,

@@ -212,7 +212,7 @@ class Answers(Ragged):
 def returned_in(log: QueryLog) -> IdLists:
     """Return what a log says was returned; raise if it says nothing."""
     if log.returned is None or not len(log.returned.ids):
-        remedy = "name the column of returned ids when reading it"
+        remedy = "name their column: returned=NAME (--column)"
         raise ArgumentError("hits", "do not say which items were returned", remedy)
     return log.returned
 

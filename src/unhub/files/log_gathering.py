@@ -88,6 +88,12 @@ class LogColumns:
         return found
 
     @property
+    def wanted(self) -> str:
+        """Say that none of the columns is there, or none has a value, and how one is named."""
+        known = ", ".join(self.told.values() or (names[0] for names in NAMES.values()))
+        return f"none of {known} is there with a value; name yours, such as text=q (--column)"
+
+    @property
     def told(self) -> dict[str, str]:
         """The columns that were named by the caller."""
         held = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "time_unit"}
@@ -133,8 +139,7 @@ class Gathering:
         keys = self.columns.found_in(line)
         values = {field: line[key] for field, key in keys.items() if _is_given(line[key])}
         if not {*values} - {"position", "variant", "user"}:
-            known = ", ".join(self.columns.told.values() or (names[0] for names in NAMES.values()))
-            raise Wrong(f"has the columns {', '.join(line) or 'none'}; none of {known} is among them with a value")
+            raise Wrong(f"has the columns {', '.join(line) or 'none'}; {self.columns.wanted}")
         always = {*values} & {*IN_ALL_OR_NONE}
         if self._always is not None and always != self._always:
             odd = sorted(always ^ self._always)[0]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 12  # rows of a Parquet file held as Python objects at a time
 BOM = b"\xef\xbb\xbf"
 SHOWN_BAD = 3
+NO_TEXT = "is not UTF-8 text"
 
 
 class LogLine(NamedTuple):
@@ -53,10 +54,10 @@ class Span(NamedTuple):
 
 @dataclass
 class BadLines:
-    """The lines that could not be read: how many, and the first ones by name; and torn ends of files."""
+    """The lines that could not be read: how many, and the first of each kind by name; and torn ends of files."""
 
     count: int = 0
-    first: list[str] = field(default_factory=list)
+    first: dict[str, str] = field(default_factory=dict)  # by what is wrong with them
     torn: list[str] = field(default_factory=list)
 
     def add(self, path: Path, line: LogLine, why: Wrong) -> None:
@@ -64,13 +65,13 @@ class BadLines:
         self.count += 1
         if len(self.first) < SHOWN_BAD:
             word = "row" if path.suffix.lower() == ".parquet" else "line"
-            self.first.append(f"{path}:{line.number}: the {word} {why}")
+            self.first.setdefault(str(why), f"{path}:{line.number}: the {word} {why}")
 
     @property
     def told(self) -> str:
         """The count and the first lines, in words."""
         more = f"; and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
-        return "; ".join(self.first) + more
+        return "; ".join(self.first.values()) + more
 
     def check(self, skip_bad: bool) -> None:
         """Raise if there are any and they may not be left out."""
@@ -130,7 +131,11 @@ def csv_head(path: Path, delimiter: str) -> list[str]:
         first = file.readline().removeprefix(BOM)
     try:
         head = next(csv.reader([first.decode()], delimiter=delimiter, strict=True), [])
-    except (csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path}: {NO_TEXT}; a table of texts, whose first line names the columns, is required"
+        ) from None
+    except csv.Error as error:
         raise ValueError(f"{path}: the first line must name the columns ({error})") from None
     if not head:
         raise EmptyLogError(f"{path}: is empty; the first line must name the columns")
@@ -145,7 +150,7 @@ def parquet_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[LogLi
         names = list(file.schema_arrow.names)
         keys = columns.found_in(names)
         if not keys:
-            raise ValueError(f"{path}: has columns {names}; none of them is one of a log")
+            raise ValueError(f"{path}: has the columns {', '.join(names) or 'none'}; {columns.wanted}")
         row = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=[*keys.values()], use_threads=False):
             batch.validate(full=True)
@@ -180,6 +185,8 @@ def numbered_lines(path: Path, span: Span) -> Iterator[RawLine]:
 def _as_object(raw: bytes) -> Mapping[str, object] | Wrong:
     try:
         one = json.loads(raw.decode())
+    except UnicodeDecodeError:
+        return Wrong(NO_TEXT)
     except (ValueError, RecursionError) as error:
         return Wrong(f"is not JSON ({error})")
     return one if isinstance(one, dict) else Wrong('is not an object such as {"query": "..."}')
@@ -189,7 +196,7 @@ def _as_record(head: list[str], row: list[str]) -> Mapping[str, object] | Wrong:
     if len(row) != len(head):
         return Wrong(f"has {len(row)} fields, the head {len(head)}")
     if not all(part.isascii() or part.isprintable() or _is_text(part) for part in row):
-        return Wrong("is not UTF-8 text")
+        return Wrong(NO_TEXT)
     return dict(zip(head, row, strict=True))
 
 

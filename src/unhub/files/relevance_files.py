@@ -18,7 +18,7 @@ from unhub.files.log_bytes import form_of, unpacked
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_lines import FORMATS
 from unhub.files.log_values import AUTO, TimeUnit
-from unhub.files.logs import LogReading, read_log, read_log_by
+from unhub.files.logs import KINDS, LogReading, read_log, read_log_by
 from unhub.files.named_arrays import kind_of
 
 QRELS = ("qid", "iter", "docid", "grade")
@@ -82,7 +82,12 @@ def read_hits(
     columns, time_unit, skip_bad: how a query log is read, as in `add_log`.
     """
     named = LogColumns.named(columns, time_unit)
-    return read_log_by(path, LogReading(named, skip_bad)) if is_log(Path(path)) else read_run(path).as_log
+    if is_log(Path(path)):
+        return read_log_by(path, LogReading(named, skip_bad))
+    try:
+        return read_run(path).as_log
+    except ValueError as error:
+        raise ValueError(f"{error}; if it is to be a query log, name it as one: {KINDS} or a folder") from None
 
 
 def is_log(path: Path) -> bool:

@@ -18,7 +18,7 @@ from unhub.banks.repeats import NEAR, TEMPER
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.data.query_log import QueryLog
 from unhub.embed.encoder import Encoder
-from unhub.errors import ArgumentError, EmptyLogError
+from unhub.errors import ArgumentError, EmptyLogError, reading_log
 from unhub.files.bank_folders import (
     KEY_BYTES,
     NO_TIME,
@@ -109,23 +109,25 @@ def add_log(
     progress = called(progress)
     reading = LogReading(LogColumns.named(columns, time_unit), skip_bad, as_bank=True)
     folder = Path(bank)
-    found = _files_of(log, is_bank_folder(folder))
+    with reading_log():
+        found = _files_of(log, is_bank_folder(folder))
     with holding(folder):
         before = read_bank_manifest(folder) if is_bank_folder(folder) else None
         settings = _settings(before, window, half_life, near, temper)
         sources = [*before["sources"]] if before else []
         fresh, known = [], []
-        for file in found:
-            part = new_part(file, sources)
-            if part.torn:
-                reading.bad.torn.append(str(file.path))
-            if part.is_empty:
-                known.append(part.source)
-            else:
-                fresh.append((file, part))
-                sources.append(part.source)
-        logs = [[*log_pieces(file, reading, part.span)] for file, part in fresh]
-        reading.bad.check(skip_bad)
+        with reading_log():
+            for file in found:
+                part = new_part(file, sources)
+                if part.torn:
+                    reading.bad.torn.append(str(file.path))
+                if part.is_empty:
+                    known.append(part.source)
+                else:
+                    fresh.append((file, part))
+                    sources.append(part.source)
+            logs = [[*log_pieces(file, reading, part.span)] for file, part in fresh]
+            reading.bad.check(skip_bad)
         forgotten = [] if before is None else before.get("forgotten", [])
         wanted = [[not_forgotten(piece, forgotten) for piece in pieces] for pieces in logs]
         left_out = _total(logs) - _total(wanted)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.data.vectors import Rows, VectorsLike, as_vectors
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, LogFileError, reading_log
 from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
@@ -108,9 +108,12 @@ def forget_queries(
                 completed |= finish(folder)
         left = [path for folder in places.version_folders for path in leftovers(folder, places.is_of_service(folder))]
         losing = None if places.bank is None else LosingFolder.read(places.bank, wanted)
-        found = [find_lines(file, wanted, reading) for file in places.files]
+        with reading_log():
+            found = [find_lines(file, wanted, reading) for file in places.files]
         if reading.bad.count and not skip_bad:
-            raise ValueError(f"{reading.bad.told}. Mend the log, or leave such lines in it: skip_bad=True (--skip-bad)")
+            raise LogFileError(
+                f"{reading.bad.told}. Mend the log, or leave such lines in it: skip_bad=True (--skip-bad)"
+            )
         rows = ForgottenRows(
             () if losing is None else losing.gone_rows, (row for lines in found for row in lines.vectors)
         )

@@ -90,7 +90,7 @@ def ab_test(
 def _with_variant(log: QueryLog) -> tuple[QueryLog, list[str]]:
     """Return the queries that say which variant answered, and the notes so far."""
     if log.variants is None:
-        raise ArgumentError("hits", "do not say which variant answered", "name its column: variant=NAME")
+        raise ArgumentError("hits", "do not say which variant answered", "name its column: variant=NAME (--column)")
     told = log.variants != ""
     notes = [*log.notes]
     if not told.all():
