@@ -143,6 +143,59 @@ def test_texts_are_gone_with_their_keys(tmp_path: Path) -> None:
     assert text_key("a cat") in left and b"a cat" in left
 
 
+def of_user(row: int, name: str, user: object, day: float = 0) -> dict[str, object]:
+    return {**asked(row, name, day), "user": user}
+
+
+def test_all_queries_of_a_user_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    lines = [of_user(0, "1", "ann"), of_user(1, "2", 17), of_user(2, "3", "ann"), of_user(3, "4", "")]
+    unhub.add_log(write(log, *lines), bank, temper=1)
+    clicks = write(tmp_path / "clicks.jsonl", *({"query_id": name, "query": "x"} for name in "123"))  # says no user
+    next_day = write(tmp_path / "b.jsonl", of_user(4, "1", "bob", 1), of_user(5, "2", "ann", 1))  # numbered anew
+    unhub.add_log(next_day, bank)
+    unhub.save(unhub.fit(ITEMS, unhub.read_vectors(bank), method="is"), saved)
+    places: dict[str, Any] = {"bank": bank, "logs": [log, clicks, next_day], "corrections": [saved], "items": ITEMS}
+    done = unhub.forget_queries(users=["ann", "eve"], **places)
+    assert done.removed == {str(bank): 3, str(log): 2, str(clicks): 3, str(next_day): 1}
+    assert (done.users, done.missing_users, done.queries, done.missing) == (2, ("eve",), 0, ())
+    assert (done.unsure, done.refitted) == ({}, (str(saved),))
+    assert done.notes == (f"{clicks} does not say who asked: queries were looked for by their ids alone.",)
+    assert set(weights_by_row(bank)) == {1, 3, 4}  # "2" of 17 is not that of ann, nor "1" of bob
+    left = [json.loads(one)["user"] for path in (log, next_day) for one in path.read_text().splitlines()]
+    assert left == [17, "", "bob"]
+    assert b"ann" not in contents(tmp_path)
+    expected = unhub.fit(ITEMS, unhub.read_vectors(bank), method="is")
+    assert isinstance(expected, unhub.Bias) and np.allclose(biases(saved)[0], expected.bias, atol=1e-7)
+    # They are never taken again, whatever the log; those of 17 are.
+    late = [of_user(0, "9", "ann", 2), of_user(1, "5", 17, 2), of_user(2, "1", 17, 2)]
+    added = unhub.add_log(write(tmp_path / "c.jsonl", *late), bank)
+    assert (added.added, added.forgotten) == (2, 1)
+    silent = [asked(0, "1", 3), asked(1, "7", 3)]  # no user, and an id that was ann's
+    assert unhub.add_log(write(tmp_path / "d.jsonl", *silent), bank).forgotten == 1
+    assert unhub.forget_queries(users=[17], bank=bank, dry_run=True).removed == {str(bank): 3}
+
+
+def test_where_nobody_says_who_asked_a_user_is_not_surely_forgotten(tmp_path: Path) -> None:
+    log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
+    unhub.add_log(write(log, asked(0, "x"), asked(1, "y")), bank)
+    write(log, of_user(0, "x", "ann"), of_user(1, "y", "bob"))  # now it says so
+    unhub.save(unhub.fit(ITEMS, unhub.read_vectors(bank), method="is"), saved)
+    done = unhub.forget_queries(users=["ann"], bank=bank, logs=[log], corrections=[saved], items=ITEMS)
+    assert done.removed == {str(bank): 1, str(log): 1}  # by the id that the log knows
+    assert done.unsure == {str(bank): (0, 0, 1), str(saved): (0, 0, 1)}
+    assert "of 1 of its queries nothing here tells who asked. Forget" in done.notes[0]
+    for users, problem in (([], "query_ids is empty, and so is users"), ([""], "users holds an empty name")):
+        with pytest.raises(ArgumentError, match=problem):
+            unhub.forget_queries(users=users, bank=bank)
+    np.save(tmp_path / "gallery.npy", ITEMS)
+    command = ("log", "forget", "--log", "a.jsonl", "--users", "bob,zoe", "--query-ids", "x")
+    words = " ".join(succeed(tmp_path, *command).split())
+    assert "queries to forget 1, 0 of them found" in words and "users to forget 2, 1 of them found" in words
+    assert "Found nowhere of users: zoe." in words and log.read_text() == ""
+    assert "--query-ids is empty" in fail(tmp_path, "log", "forget", "--log", "a.jsonl")
+
+
 def served(folder: Path, *parts: list[int]) -> Path:
     """Log these rows as services that were started one after the other."""
     for part in parts:
@@ -384,7 +437,7 @@ def test_a_correction_of_an_earlier_state_is_fitted_on_the_rest_of_its_own_queri
     assert isinstance(merged, unhub.Bias)
     assert np.allclose(biases(tmp_path / "merged.unhub")[0], merged.bias, atol=1e-7)
     unsure = unhub.forget_queries(["q"], **both)
-    assert unsure.unsure == {str(tmp_path / "merged.unhub"): (1, 2)}  # rows 4 and 5 are of no log
+    assert unsure.unsure == {str(tmp_path / "merged.unhub"): (1, 2, 0)}  # rows 4 and 5 are of no log
     assert "for 1 of the ids there is no vector to look for, and of 2 of its queries nothing" in unsure.notes[0]
     assert done.unsure == {}
 
@@ -397,13 +450,13 @@ def test_what_cannot_be_compared_with_a_correction_is_no_success(tmp_path: Path)
     np.save(tmp_path / "gallery.npy", ITEMS)
     blind: dict[str, Any] = {"logs": [log], "corrections": [saved], "dry_run": True}
     found = unhub.forget_queries(["x"], **blind)
-    assert (found.missing, found.unsure) == ((), {str(saved): (1, 3)})
+    assert (found.missing, found.unsure) == ((), {str(saved): (1, 3, 0)})
     assert unhub.forget_queries(["x"], **blind, bank=bank, items=ITEMS).unsure == {}  # it tells which row x asked
     assert unhub.forget_queries(["nobody"], **blind, bank=bank).unsure == {}  # all of its queries are of others
     wide = np.random.default_rng(7).normal(size=(9, 6)).astype(np.float32)
     unhub.save(unhub.fit(wide, wide[:4], method="dn"), tmp_path / "wide.unhub")  # the same queries by another model?
     other = unhub.forget_queries(["x"], bank=bank, corrections=[tmp_path / "wide.unhub"], dry_run=True)
-    assert other.unsure == {str(tmp_path / "wide.unhub"): (1, 4)}
+    assert other.unsure == {str(tmp_path / "wide.unhub"): (1, 4, 0)}
     before = saved.read_bytes()
     command = ("log", "forget", "--query-ids", "y", "--log", "a.jsonl", "--correction", "c.unhub")
     for how in (("--dry-run",), ("--json", "--dry-run"), ("--quiet", "--dry-run"), ()):
@@ -421,7 +474,7 @@ def test_a_refit_on_the_folder_leaves_no_doubt(tmp_path: Path) -> None:
     unhub.save(unhub.fit(ITEMS, ROWS[:5], method="is"), saved)
     places: dict[str, Any] = {"bank": bank, "corrections": [saved], "items": ITEMS, "dry_run": True}
     assert unhub.forget_queries(["x", "nobody"], **places, refit=True).unsure == {}
-    assert unhub.forget_queries(["nobody"], **places).unsure == {str(saved): (1, 2)}
+    assert unhub.forget_queries(["nobody"], **places).unsure == {str(saved): (1, 2, 0)}
 
 
 def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path: Path) -> None:

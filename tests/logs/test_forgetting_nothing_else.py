@@ -16,6 +16,7 @@ from tests.logs.test_forgetting import ITEMS, asked, contents, kept_state, serve
 from unhub.atomic import hold_folder
 from unhub.errors import ArgumentError
 from unhub.files.joint_change import PLAN, POINTER
+from unhub.files.log_removal import ToForget
 from unhub.logs.losing_folder import LosingFolder
 
 pytestmark = pytest.mark.once
@@ -66,7 +67,7 @@ def test_an_empty_id_is_nobody(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="query_ids holds an empty id"):
             unhub.forget_queries(ids, bank=bank, logs=[log])
     assert contents(tmp_path) == before
-    assert len(LosingFolder.read(bank, ["", "x"])) == 1
+    assert len(LosingFolder.read(bank, ToForget(frozenset(["", "x"])))) == 1
 
 
 def test_a_service_that_runs_is_not_passed_by(tmp_path: Path) -> None:

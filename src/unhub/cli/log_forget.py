@@ -28,8 +28,11 @@ MOST_SHOWN = 10  # ids; --json prints them all
 
 def forget(
     query_ids: Annotated[
-        str, typer.Option(metavar="FILE|IDS", help="Ids of the queries: a file with one per line, or a,b,c.")
-    ],
+        str | None, typer.Option(metavar="FILE|IDS", help="Ids of the queries: a file with one per line, or a,b,c.")
+    ] = None,
+    users: Annotated[
+        str | None, typer.Option(metavar="FILE|IDS", help="Users, all of whose queries go: a file, or a,b,c.")
+    ] = None,
     bank: Annotated[Path | None, typer.Option(metavar="DIR", help="The bank folder.")] = None,
     log: Annotated[
         list[Path] | None,
@@ -77,7 +80,8 @@ def forget(
 
     with log_argument("--log"), progress("log forget", quiet) as advance:
         forgotten = forget_queries(
-            _ids(query_ids),
+            _ids(query_ids, "--query-ids"),
+            users=_ids(users, "--users"),
             bank=bank,
             logs=log or (),
             corrections=correction or (),
@@ -116,25 +120,38 @@ def _other_banks(paths: Sequence[str]) -> dict[str, Vectors]:
     return {path: read_given(GivenPath(path), "--other-bank") for path in reversed(once.values())}
 
 
-def _ids(given: str) -> list[str]:
-    """Return the ids in a file, or those that were typed."""
+def _ids(given: str | None, option: str) -> list[str]:
+    """Return the ids in a file, or those that were typed; none if the option was left out."""
     from unhub import files
 
+    if given is None:
+        return []
     if not Path(given).is_file():
         return [one.strip() for one in given.split(",") if one.strip()]
-    with argument("--query-ids"):
+    with argument(option):
         return [str(one) for one in files.read_ids(given, text=True)]
 
 
 def _show(forgotten: Forgotten) -> None:
     would = "would go" if forgotten.dry_run else "gone"
-    found = "" if forgotten.completed else f", {forgotten.queries - len(forgotten.missing):,} of them found"
     facts = [(f"{would} from {place}", f"{count:,}") for place, count in forgotten.removed.items()]
     facts += [("would be fitted again" if forgotten.dry_run else "fitted again", path) for path in forgotten.refitted]
     verb = "would be deleted" if forgotten.dry_run else "deleted"
     facts += [(f"{verb}, not active", f"{path}: {why}") for path, why in forgotten.dropped.items()]
-    show_words((("queries to forget", f"{forgotten.queries:,}{found}"), facts))
-    if missing := forgotten.missing:
-        more = f" and {len(missing) - MOST_SHOWN:,} more" if len(missing) > MOST_SHOWN else ""
-        tell(f"Found nowhere: {', '.join(missing[:MOST_SHOWN])}{more}.")
+    asked = [
+        (
+            f"{what} to forget",
+            f"{count:,}" + ("" if forgotten.completed else f", {count - len(missing):,} of them found"),
+        )
+        for what, count, missing in (
+            ("queries", forgotten.queries, forgotten.missing),
+            ("users", forgotten.users, forgotten.missing_users),
+        )
+        if count
+    ]
+    show_words((asked[0], [*asked[1:], *facts]))
+    for what, names in (("", forgotten.missing), (" of users", forgotten.missing_users)):
+        if names:
+            more = f" and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
+            tell(f"Found nowhere{what}: {', '.join(names[:MOST_SHOWN])}{more}.")
     tell(*forgotten.notes)

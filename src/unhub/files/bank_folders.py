@@ -1,8 +1,8 @@
 """Bank folders: past queries from logs, in segments that are only added, and the bank that was made of them.
 
 `bank.json` names the files that count; it is replaced last, so that the folder holds the old state or the new one. A
-segment NNNNNN.npz has the rows of some queries, their times and ids, and the keys of their texts. NNNNNN.rows.npy and
-NNNNNN.weights.npy are the bank: each query once, with its weight.
+segment NNNNNN.npz has the rows of some queries, their times and ids, and the keys of their texts and users.
+NNNNNN.rows.npy and NNNNNN.weights.npy are the bank: each query once, with its weight.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class LogSource(TypedDict):
 class BankManifest(TypedDict):
     """What a bank folder says about itself. `next` is the number of the next file; `joined` is that of the bank.
 
-    forgotten: keys of the ids of queries that are never added again.
+    forgotten: keys of the ids of queries that are never added again. forgotten_users: keys of users whose queries are
+    not; forgotten_of_users: keys of the ids of queries that are known to be theirs, where a log does not name the user.
     """
 
     bank_folder: Count
@@ -64,23 +65,31 @@ class BankManifest(TypedDict):
     settings: BankSettings
     sources: list[LogSource]
     forgotten: NotRequired[list[str]]
+    forgotten_users: NotRequired[list[str]]
+    forgotten_of_users: NotRequired[list[str]]
 
 
 @dataclass(frozen=True, eq=False)
 class BankSegment:
-    """Some queries: rows (n, d), times in microseconds, ids as texts ("" for none), and keys of texts (0 for none)."""
+    """Some queries: rows (n, d), times in microseconds, ids as texts ("" for none), and keys of texts (0 for none).
+
+    user_keys: of those who asked, 0 where the log did not say.
+    """
 
     rows: Float32
     times: NDArray[np.int64]
     query_ids: NDArray[np.str_]
     text_keys: NDArray[np.uint8]
+    user_keys: NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def keep(self, kept: NDArray[np.bool_]) -> BankSegment:
         """Return the queries that this mask selects."""
-        return BankSegment(self.rows[kept], self.times[kept], self.query_ids[kept], self.text_keys[kept])
+        return BankSegment(
+            self.rows[kept], self.times[kept], self.query_ids[kept], self.text_keys[kept], self.user_keys[kept]
+        )
 
 
 def is_bank_folder(path: Path) -> bool:
@@ -125,14 +134,17 @@ def read_bank_segment(path: Path, dimensions: int) -> BankSegment:
     """Read one segment of a bank folder."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            segment = BankSegment(held["rows"], held["times"], held["query_ids"], held["text_keys"])
+            unknown = np.zeros((len(held["rows"]), KEY_BYTES), np.uint8)  # of before users were kept
+            users = held.get("user_keys", unknown)
+            segment = BankSegment(held["rows"], held["times"], held["query_ids"], held["text_keys"], users)
     except FileNotFoundError:
         raise ValueError(f"{path}: is missing; make the bank folder again") from None
     except Exception as error:  # numpy and zipfile raise many kinds for damaged bytes
         raise ValueError(f"{path}: damaged, or not a segment of a bank folder ({error})") from None
     count = len(segment.rows)
     sound = segment.rows.shape == (count, dimensions) and segment.rows.dtype == np.float32
-    if not sound or segment.times.shape != (count,) or segment.text_keys.shape != (count, KEY_BYTES):
+    keyed = segment.text_keys.shape == segment.user_keys.shape == (count, KEY_BYTES)
+    if not sound or segment.times.shape != (count,) or not keyed:
         raise ValueError(f"{path}: damaged, its arrays do not fit together")
     return segment
 
@@ -154,6 +166,7 @@ def write_bank_segment(path: Path, segment: BankSegment) -> None:
             times=segment.times,
             query_ids=segment.query_ids,
             text_keys=segment.text_keys,
+            user_keys=segment.user_keys,
         )
 
 

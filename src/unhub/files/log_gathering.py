@@ -24,6 +24,7 @@ from unhub.files.log_values import (
     as_place,
     as_text,
     as_time,
+    as_user,
     as_vector,
     check_directed,
     listed,
@@ -154,7 +155,7 @@ class Gathering:
         variant = values.get("variant", "")
         if isinstance(variant, float | list | dict):
             raise Wrong(f"has the variant {variant!r}; a text is required")
-        user = self._as_user(values.get("user", ""))
+        user = as_user(values.get("user", ""), self.columns.user is not None)
         self._always = always
         self._seen |= {*keys}
         self._count += 1
@@ -214,12 +215,6 @@ class Gathering:
         if self.as_bank:
             check_directed(vector)
         return vector
-
-    def _as_user(self, value: object) -> str:
-        """Return who asked; of a column that only happens to have such a name, what is no id counts as unknown."""
-        if value == "" or (isinstance(value, dict | list | float) and self.columns.user is None):
-            return ""
-        return as_id(value)
 
     def _as_list(self, value: object) -> list[str]:
         return as_id_list(listed(value) if self.split_lists and isinstance(value, str) else value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,10 +25,26 @@ from unhub.files.log_bytes import (
 )
 from unhub.files.log_gathering import SERVED, LogColumns
 from unhub.files.log_lines import FORMATS, LogLine, whole_span
-from unhub.files.log_values import Wrong, as_id, logged_vector
+from unhub.files.log_values import Wrong, as_id, as_user, logged_vector
 from unhub.files.logs import LogFile, LogReading
 from unhub.files.parquet import opened
 from unhub.files.query_logs import map_segment, whole_rows
+
+
+@dataclass(frozen=True)
+class ToForget:
+    """Whose queries are to be forgotten: their ids, users, and ids of queries that are known to be of these users.
+
+    A query whose user is known goes by that and by its own id, and not because another query of its id is of the user.
+    """
+
+    query_ids: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    of_users: frozenset[str] = frozenset()
+
+    def takes(self, query_id: str, user: str | None) -> bool:
+        """Return whether a query is to be forgotten. query_id: "" for none; user: None where nothing says who asked."""
+        return query_id in self.query_ids or (query_id in self.of_users if user is None else user in self.users)
 
 
 @dataclass(eq=False)
@@ -37,6 +53,7 @@ class FoundLines:
 
     places: their numbers among all lines of a segment, or rows of a table, from 0. spans: their bytes in a file of
     lines, in order. ids: how often each id occurs. vectors: those of the lines that have one; placed: the ids of these.
+    users: who asked.
     """
 
     file: LogFile
@@ -46,7 +63,9 @@ class FoundLines:
     ids: Counter[str] = field(default_factory=Counter)
     vectors: list[Float32] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)
     named: bool = False  # whether any line has an id
+    tells_users: bool = False  # whether any line says who asked
 
     def __len__(self) -> int:
         return len(self.places)
@@ -73,7 +92,7 @@ class FoundLines:
         return b"" if first is None else rows[first].tobytes()
 
 
-def find_lines(file: LogFile, query_ids: Collection[str], reading: LogReading) -> FoundLines:
+def find_lines(file: LogFile, wanted: ToForget, reading: LogReading) -> FoundLines:
     """Find the lines of these queries; lines whose id cannot be read are added to the bad ones of the reading."""
     path = file.path
     found = FoundLines(file, path.stat())
@@ -87,7 +106,7 @@ def find_lines(file: LogFile, query_ids: Collection[str], reading: LogReading) -
         if file.dimensions is not None and place >= len(rows):
             break
         try:
-            _look(found, place, line, query_ids, columns, rows)
+            _look(found, place, line, wanted, columns, rows)
         except Wrong as why:
             last = line, why
     if last is not None and found.is_lines and not ends_in_line(path, byte_count(path)):
@@ -103,20 +122,22 @@ def _lines(file: LogFile, columns: LogColumns) -> Iterator[LogLine]:
     return FORMATS[form_of(file.path)](file.path, whole_span(file.path), columns)
 
 
-def _look(
-    found: FoundLines, place: int, line: LogLine, query_ids: Collection[str], columns: LogColumns, rows: Float32
-) -> None:
+def _look(found: FoundLines, place: int, line: LogLine, wanted: ToForget, columns: LogColumns, rows: Float32) -> None:
     if isinstance(line.content, Wrong):
         raise line.content
     keys = columns.found_in(line.content)
-    value = line.content[keys["query_id"]] if "query_id" in keys else None
-    if value is None or value == "":
+    query_id, user = _id_of(line.content, keys), None
+    if wanted.users and "user" in keys:
+        asked_by = line.content[keys["user"]]
+        user = "" if asked_by is None else as_user(asked_by, columns.user is not None)
+    found.named |= query_id != ""
+    found.tells_users |= user is not None
+    if not wanted.takes(query_id, user):
         return
-    found.named = True
-    query_id = as_id(value)
-    if query_id not in query_ids:
-        return
-    found.ids[query_id] += 1
+    if query_id:
+        found.ids[query_id] += 1
+    if user:
+        found.users.add(user)
     found.places.append(place)
     found.spans.append((line.start, line.stop))
     vector: Float32 | None = np.array(rows[place]) if len(rows) else None
@@ -125,6 +146,12 @@ def _look(
     if vector is not None:
         found.vectors.append(vector)
         found.placed.add(query_id)
+
+
+def _id_of(line: Mapping[str, object], keys: Mapping[str, str]) -> str:
+    """Return the id of a line, "" for none."""
+    value = line[keys["query_id"]] if "query_id" in keys else None
+    return "" if value is None or value == "" else as_id(value)
 
 
 def remove_lines(change: JointChange, found: FoundLines) -> Path | None:

@@ -46,6 +46,13 @@ def as_id(value: object) -> str:
     raise Wrong(f"has the id {shortened(value)}; an integer or a string that is not empty is required")
 
 
+def as_user(value: object, told: bool) -> str:
+    """Return who asked; of a column that nobody told, what is no id counts as unknown."""
+    if value == "" or (isinstance(value, dict | list | float) and not told):
+        return ""
+    return as_id(value)
+
+
 def as_id_list(value: object) -> list[str]:
     """Return ids of items: of a list of ids, of objects with an `id`, or one id."""
     if value is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
 from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, joined, kept_in, read_segments
 from unhub.logs.durations import Duration, as_seconds, as_written
+from unhub.logs.forgotten_keys import ForgottenKeys, key_rows
 from unhub.logs.known_files import new_part
 from unhub.logs.logged_again import NewFile, not_again
 from unhub.logs.text_rows import TextRows, text_key
@@ -128,8 +128,8 @@ def add_log(
                     sources.append(part.source)
             logs = [[*log_pieces(file, reading, part.span)] for file, part in fresh]
             reading.bad.check(skip_bad)
-        forgotten = [] if before is None else before.get("forgotten", [])
-        wanted = [[not_forgotten(piece, forgotten) for piece in pieces] for pieces in logs]
+        forgotten = ForgottenKeys.read(before)
+        wanted = [[forgotten.others_in(piece) for piece in pieces] for pieces in logs]
         left_out = _total(logs) - _total(wanted)
         held = [] if before is None else read_segments(folder, before)
         texts = TextRows(before, held, encoder)
@@ -200,20 +200,6 @@ def holding(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def query_key(query_id: str) -> str:
-    """Return the key by which a forgotten query is known."""
-    return hashlib.blake2b(query_id.encode(), digest_size=KEY_BYTES).hexdigest()
-
-
-def not_forgotten(log: QueryLog, forgotten: Sequence[str]) -> QueryLog:
-    """Return the queries of a log that are not to be forgotten."""
-    if log.query_ids is None or not forgotten:
-        return log
-    keys = {*forgotten}
-    stays = np.array([query_key(str(one)) not in keys for one in log.query_ids])
-    return log if stays.all() else log.gather(np.flatnonzero(stays))
-
-
 def _settings(
     before: BankManifest | None,
     window: Duration | None,
@@ -250,7 +236,8 @@ def _segment(log: QueryLog, texts: TextRows) -> BankSegment:
         raise ArgumentError("log", "has neither vectors nor texts of queries", "name the column, or log them")
     times = np.full(count, NO_TIME) if log.times is None else log.times.view(np.int64).copy()
     names = np.zeros(count, "U1") if log.query_ids is None else log.query_ids.astype(np.str_)
-    return BankSegment(rows, times, names, keys)
+    users = np.zeros((count, KEY_BYTES), np.uint8) if log.users is None else key_rows(log.users.tolist())
+    return BankSegment(rows, times, names, keys, users)
 
 
 def _check_widths(folder: Path, segments: Sequence[BankSegment]) -> None:

@@ -27,6 +27,7 @@ from unhub.files.bank_folders import (
     write_joined,
 )
 from unhub.files.embedded import Encoded
+from unhub.logs.forgotten_keys import ForgottenKeys
 
 SMALLEST_WEIGHT = 1e-30  # of a query of long ago
 MICROSECONDS = 1e6
@@ -50,7 +51,7 @@ class BankPlan:
     settings: BankSettings
     sources: Sequence[LogSource]
     encoder: Encoded | None
-    forgotten: Sequence[str] = ()
+    forgotten: ForgottenKeys
 
     def commit(self, held: Sequence[BankSegment], new: Sequence[BankSegment], progress: Progress | None) -> Committed:
         """Write the segments that are new or have changed and the bank of all, then the manifest."""
@@ -97,8 +98,7 @@ class BankPlan:
             "settings": self.settings,
             "sources": [*self.sources],
         }
-        if self.forgotten:
-            manifest["forgotten"] = [*self.forgotten]
+        manifest.update(self.forgotten.in_manifest)
         return manifest, bank
 
 
@@ -131,6 +131,7 @@ def joined(segments: Sequence[BankSegment]) -> BankSegment:
         np.concatenate([one.times for one in segments]),
         np.concatenate([one.query_ids for one in segments]),
         np.concatenate([one.text_keys for one in segments]),
+        np.concatenate([one.user_keys for one in segments]),
     )
 
 

@@ -13,7 +13,7 @@ from unhub.errors import ArgumentError, LogFileError, reading_log
 from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
-from unhub.files.log_removal import FoundLines, find_lines
+from unhub.files.log_removal import FoundLines, ToForget, find_lines
 from unhub.files.logs import LogReading
 from unhub.given_again import sets_of
 from unhub.logs.forgetting_places import ForgettingPlaces
@@ -23,11 +23,6 @@ from unhub.logs.forgotten_rows import ForgottenRows
 from unhub.logs.losing_folder import LosingFolder
 
 COMPLETED = "An earlier command that was cut off is completed now; it may have removed queries of these ids already."
-UNSURE = (
-    "{path} may still hold what is to be forgotten: for {doubt.ids:,} of the ids there is no vector to look for, and "
-    "of {doubt.queries:,} of its queries nothing here tells the id. Name the bank folder or the log of a service that "
-    "does, or fit it again without them."
-)
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,8 @@ class Forgotten:
     file or folder. refitted: the corrections that were fitted again. completed: whether an earlier call that was cut
     off was completed first; nobody can tell then which ids it had found, and missing is empty. dropped: versions that
     were deleted, and why they could not be fitted again. unsure: the corrections that may still hold what was to be
-    forgotten: for how many ids there was no vector to look for, among how many queries whose ids are unknown.
+    forgotten: for how many ids there was no vector to look for, among how many queries whose ids are unknown, and of
+    how many the users are. users, missing_users: the same as queries and missing, of the users that were given.
     """
 
     queries: int
@@ -50,12 +46,15 @@ class Forgotten:
     completed: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     unsure: Mapping[str, Doubt] = field(default_factory=dict)
+    users: int = 0
+    missing_users: tuple[str, ...] = ()
 
 
 @shows_progress
 def forget_queries(
-    query_ids: Iterable[str | int],
+    query_ids: Iterable[str | int] = (),
     *,
+    users: Iterable[str | int] = (),
     bank: str | os.PathLike[str] | None = None,
     logs: Sequence[str | os.PathLike[str]] = (),
     corrections: Sequence[str | os.PathLike[str]] = (),
@@ -73,8 +72,11 @@ def forget_queries(
 ) -> Forgotten:
     """Remove queries, by their ids in the logs, from everything that is named, and fit corrections again without them.
 
-    bank: a bank folder; it never takes these ids again. logs: files and folders, as `add_log` takes them, which lose
-    the lines with these ids. state: the folder of `unhub serve --state`: its versions, their banks, and the marks.
+    users: those whose queries are all removed, as the logs and the bank folder say who asked. A query of which one says
+    so goes by that alone; of the others those go whose ids are of such a query.
+
+    bank: a bank folder; it never takes these ids and users again. logs: files and folders, as `add_log` takes them,
+    which lose these lines. state: the folder of `unhub serve --state`: its versions, their banks, and the marks.
     corrections: files, and folders of .unhub files. Name all places in one call: where rows have no id, as in the bank
     of a refit or in a correction, they are found by comparing them with the forgotten rows of the bank folder and logs.
 
@@ -91,11 +93,13 @@ def forget_queries(
     All or nothing: after a kill everything is as it was, or the same call finishes.
     """
     progress = called(progress)
-    wanted = frozenset(str(one) for one in query_ids)
-    if not wanted:
-        raise ArgumentError("query_ids", "is empty", "name the queries to forget")
-    if "" in wanted:
+    ids, people = frozenset(str(one) for one in query_ids), frozenset(str(one) for one in users)
+    if not ids and not people:
+        raise ArgumentError("query_ids", "is empty, and so is users", "name the queries to forget, or who asked them")
+    if "" in ids:
         raise ArgumentError("query_ids", "holds an empty id", "leave it out: it names no query")
+    if "" in people:
+        raise ArgumentError("users", "holds an empty name", "leave it out: it names nobody")
     kept_in = None if state is None else Path(state)
     places = ForgettingPlaces(None if bank is None else Path(bank), _paths(logs), _paths(corrections), kept_in)
     reading = LogReading(LogColumns.named(columns), skip_bad)
@@ -107,6 +111,7 @@ def forget_queries(
             else:
                 completed |= finish(folder)
         left = [path for folder in places.version_folders for path in leftovers(folder, places.is_of_service(folder))]
+        wanted = _to_forget(places, ids, people, reading)
         losing = None if places.bank is None else LosingFolder.read(places.bank, wanted)
         with reading_log():
             found = [find_lines(file, wanted, reading) for file in places.files]
@@ -127,7 +132,6 @@ def forget_queries(
             [*(one.bank for one in own), *served, *others],
             None if losing is None else losing.as_bank(progress),
             None if losing is None else losing.logged(),
-            [*([] if losing is None else filter(None, [losing.named()])), *served],
             refit,
             bank_items,
             threads,
@@ -138,19 +142,47 @@ def forget_queries(
         lines = [one for one in found if len(one)]
         plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left, drop_inactive)
         banked = set() if losing is None else {*losing.gone_ids}
-        unplaced = len(wanted - banked - {one for lines in found for one in lines.placed})
-        unsure = plan.unsure(len(wanted), unplaced)
+        unplaced = len(ids - banked - {one for lines in found for one in lines.placed})
+        with_ids = [] if losing is None else losing.named()
+        with_users = [] if losing is None else losing.of_known_users()
+        unsure = plan.unsure(wanted, unplaced, [*with_ids, *served], with_users)
+        strangers = (
+            people - (set() if losing is None else losing.gone_users) - {one for lines in found for one in lines.users}
+        )
         if not dry_run:
             with JointChange(places.folders) as change:
                 plan.write(change, progress)
                 change.commit()
-    missing = tuple(sorted(wanted - banked - {one for lines in found for one in lines.ids}))
+    missing = tuple(sorted(ids - banked - {one for lines in found for one in lines.ids}))
     refitted = tuple(str(one.saved.path) for one in plan.refitted)
     dropped = {str(path): why for path, why in plan.dropped.items()}
-    notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others)]
-    notes += [UNSURE.format(path=path, doubt=doubt) for path, doubt in unsure.items()]
-    told = () if completed else missing
-    return Forgotten(len(wanted), told, plan.removed, refitted, dry_run, tuple(notes), completed, dropped, unsure)
+    notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others, bool(people))]
+    return Forgotten(
+        len(ids),
+        () if completed else missing,
+        plan.removed,
+        refitted,
+        dry_run,
+        (*notes, *(doubt.told(path) for path, doubt in unsure.items())),
+        completed,
+        dropped,
+        unsure,
+        len(people),
+        () if completed else tuple(sorted(strangers)),
+    )
+
+
+def _to_forget(places: ForgettingPlaces, ids: frozenset[str], users: frozenset[str], reading: LogReading) -> ToForget:
+    """Return what is to be forgotten, with the ids of the queries that are known to be of these users."""
+    if not users:
+        return ToForget(ids)
+    theirs = ToForget(users=users)
+    first = LogReading(reading.columns, skip_bad=True)  # bad lines are told when everything is looked for
+    with reading_log():
+        found = {one for file in places.files for one in find_lines(file, theirs, first).ids}
+    if places.bank is not None:
+        found |= {*LosingFolder.read(places.bank, theirs).gone_ids} - {""}
+    return ToForget(ids, users, frozenset(found))
 
 
 def _paths(given: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
@@ -165,14 +197,20 @@ def _added(state: Path | None) -> list[Rows]:
     return [] if state is None else added_rows(state)
 
 
-def _notes(reading: LogReading, found: Sequence[FoundLines], others: Sequence[LosingBank]) -> Iterator[str]:
+def _notes(
+    reading: LogReading, found: Sequence[FoundLines], others: Sequence[LosingBank], by_user: bool
+) -> Iterator[str]:
     if reading.bad.count:
         yield f"{reading.bad.count:,} lines cannot be read and are still there: {reading.bad.told}."
     for path in reading.bad.torn:
         yield f"The last line of {path} is cut off and is still there; look whether it is to be forgotten."
     for lines in found:
-        if not lines.named and lines.read.st_size:
+        if not lines.read.st_size or lines.tells_users:
+            continue
+        if not lines.named:
             yield f"{lines.file.path} has no ids of queries: nothing was looked for in it."
+        elif by_user:
+            yield f"{lines.file.path} does not say who asked: queries were looked for by their ids alone."
     for one in others:
         if one.touched(len(one.before)):
             yield f"{one.name} holds forgotten queries and was not changed: make it anew."

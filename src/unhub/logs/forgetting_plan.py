@@ -22,7 +22,7 @@ from unhub.files.corrections import as_correction_manifest, load_correction, sav
 from unhub.files.joint_change import JointChange
 from unhub.files.kept_state import FoundMarks, read_kept_bank, remove_marks, write_kept_bank
 from unhub.files.log_bytes import byte_count
-from unhub.files.log_removal import FoundLines, remove_lines
+from unhub.files.log_removal import FoundLines, ToForget, remove_lines
 from unhub.files.models import MODEL
 from unhub.files.query_logs import (
     ABOUT,
@@ -64,10 +64,29 @@ class RefittedCorrection:
 
 
 class Doubt(NamedTuple):
-    """What a correction may still hold: so many ids have no vector to look for, among so many queries without an id."""
+    """What may still be there: so many ids have no vector to look for, among so many queries whose ids are unknown.
 
-    ids: int
-    queries: int
+    users: of how many queries the users are unknown, if queries of users are to be forgotten.
+    """
+
+    ids: int = 0
+    queries: int = 0
+    users: int = 0
+
+    def told(self, path: str) -> str:
+        """Say it of a file or folder."""
+        reasons = []
+        if self.ids:
+            reasons.append(
+                f"for {self.ids:,} of the ids there is no vector to look for, and of {self.queries:,} of its queries "
+                "nothing here tells the id"
+            )
+        if self.users:
+            reasons.append(f"of {self.users:,} of its queries nothing here tells who asked")
+        remedy = "Name the bank folder or the log of a service that does, or fit it again without them."
+        if self.users:
+            remedy = "Forget the queries of these users by their ids."
+        return f"{path} may still hold what is to be forgotten: {'; '.join(reasons)}. {remedy}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,18 +154,24 @@ class ForgettingPlan:
             counts[str(self.marks.folder)] = len(self.marks)
         return {name: count for name, count in counts.items() if count}
 
-    def unsure(self, wanted: int, unplaced: int) -> dict[str, Doubt]:
-        """Return what may be left in each correction that will be there.
+    def unsure(
+        self, wanted: ToForget, unplaced: int, named: Sequence[LosingBank], of_users: Sequence[LosingBank]
+    ) -> dict[str, Doubt]:
+        """Return what may be left in the bank folder, and in each correction that will be there.
 
-        wanted: how many ids are to be forgotten; unplaced: how many of them have no vector here.
+        unplaced: how many ids to forget have no vector here. named, of_users: queries whose ids, or users, are known.
         """
         found = {}
+        if self.folder is not None and wanted.users and self.folder.of_nobody:
+            found[str(self.folder.path)] = Doubt(users=self.folder.of_nobody)
         held = [*((one, None) for one in self.stays), *((one.saved, one.bank) for one in self.refitted)]
         for one, bank in held:
             comparable = one.correction.source.dimensions in self.refits.forgotten.widths
-            ids = unplaced if comparable else wanted
-            if ids and (unnamed := self.refits.unnamed(one.correction, bank)):
-                found[str(one.path)] = Doubt(ids, unnamed)
+            ids = unplaced if comparable else len(wanted.query_ids)
+            unnamed = self.refits.strange(one.correction, bank, named) if ids else 0
+            unknown = self.refits.strange(one.correction, bank, of_users) if wanted.users else 0
+            if unnamed or unknown:
+                found[str(one.path)] = Doubt(ids if unnamed else 0, unnamed, unknown)
         return found
 
     def write(self, change: JointChange, progress: Progress | None) -> None:

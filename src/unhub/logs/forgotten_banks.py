@@ -104,8 +104,8 @@ class ItemPool:
 class BankRefits:
     """Fits corrections again on what is left of their banks; equal ones are fitted once.
 
-    folder: the bank folder; logged: all its queries, and which of them stay. named: queries whose ids are known. refit:
-    whether corrections whose banks are not at hand are fitted on the bank folder.
+    folder: the bank folder; logged: all its queries, and which of them stay. refit: whether corrections whose banks are
+    not at hand are fitted on the bank folder.
     """
 
     forgotten: ForgottenRows
@@ -113,7 +113,6 @@ class BankRefits:
     banks: Sequence[LosingBank]
     folder: LosingBank | None
     logged: LosingBank | None
-    named: Sequence[LosingBank]
     refit: bool
     bank_items: VectorsLike | None = None
     threads: int | None = None
@@ -149,8 +148,8 @@ class BankRefits:
             raise ArgumentError("bank_items", f"is missing, and {path} was fitted with them", "give them again")
         return left
 
-    def unnamed(self, correction: Correction, bank: Vectors | None) -> int:
-        """Return how many queries of a correction have an id that nobody here knows: it may be one to forget.
+    def strange(self, correction: Correction, bank: Vectors | None, known_rows: Sequence[LosingBank]) -> int:
+        """Return how many queries of a correction are not among these rows, whose ids or users are known.
 
         bank: what it is fitted again on; None if it stays.
         """
@@ -162,7 +161,7 @@ class BankRefits:
             hashes = source.bank_rows.hashes
         else:
             return 0 if source.bank is None else source.bank.count
-        known = [one.hashes(kind) for one in self.named if one.before.dimensions == source.dimensions]
+        known = [one.hashes(kind) for one in known_rows if one.before.dimensions == source.dimensions]
         return int((~are_among(hashes, np.concatenate([np.empty(0, np.uint64), *known]))).sum())
 
     def _left_of(self, bank: LosingBank, count: int) -> Vectors | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +26,11 @@ from unhub.files.bank_folders import (
     write_bank_manifest,
 )
 from unhub.files.joint_change import JointChange
+from unhub.files.log_removal import ToForget
 from unhub.files.readers import read_vectors
-from unhub.logs.bank_folder import query_key
 from unhub.logs.bank_plan import BankPlan, kept_in, read_segments, weighed
 from unhub.logs.forgotten_banks import LosingBank
+from unhub.logs.forgotten_keys import ForgottenKeys, key_rows, name_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +41,17 @@ class LosingFolder:
     manifest: BankManifest
     segments: tuple[BankSegment, ...]
     gone: tuple[NDArray[np.bool_], ...]
-    query_ids: frozenset[str]
+    wanted: ToForget
 
     @staticmethod
-    def read(path: Path, query_ids: Collection[str]) -> LosingFolder:
-        """Read a folder, and find its queries with these ids."""
+    def read(path: Path, wanted: ToForget) -> LosingFolder:
+        """Read a folder, and find its queries that are to be forgotten."""
         if not is_bank_folder(path):
             raise ArgumentError("bank", f"{path} is not a bank folder", "name one that `unhub log add` made")
         manifest = read_bank_manifest(path)
         segments = read_segments(path, manifest)
-        wanted = np.array([*query_ids], np.str_)
-        gone = [np.isin(one.query_ids, wanted) & (one.query_ids != "") for one in segments]  # "" is no id
-        return LosingFolder(path, manifest, tuple(segments), tuple(gone), frozenset(query_ids))
+        gone = [_taken(one, wanted) for one in segments]
+        return LosingFolder(path, manifest, tuple(segments), tuple(gone), wanted)
 
     def __len__(self) -> int:
         """How many queries go."""
@@ -98,16 +98,31 @@ class LosingFolder:
         stays = ~np.concatenate(self.gone)
         return LosingBank.of_rows(str(self.path), Vectors(np.arange(rows.shape[0]), rows), stays)
 
-    def named(self) -> LosingBank | None:
-        """Return the logged queries that have an id; None if there is none."""
-        masks = [one.query_ids != "" for one in self.segments]
+    @property
+    def gone_users(self) -> set[str]:
+        """Which of the users to forget asked any of the queries."""
+        keys = {key.tobytes().hex() for one in self.segments for key in np.unique(one.user_keys, axis=0)}
+        return {one for one in self.wanted.users if name_key(one) in keys}
+
+    @property
+    def of_nobody(self) -> int:
+        """Of how many queries that stay nothing says who asked."""
+        return sum(int((~mask & ~one.user_keys.any(axis=1)).sum()) for one, mask in self._parts)
+
+    def named(self) -> list[LosingBank]:
+        """Return the logged queries that have an id, as one bank or none."""
+        return self._only([np.asarray(one.query_ids != "") for one in self.segments])
+
+    def of_known_users(self) -> list[LosingBank]:
+        """Return the logged queries whose user is known, as one bank or none."""
+        return self._only([np.asarray(one.user_keys.any(axis=1)) for one in self.segments])
+
+    def _only(self, masks: Sequence[NDArray[np.bool_]]) -> list[LosingBank]:
         rows = [part.rows[mask] for part, mask in zip(self.segments, masks, strict=True) if mask.any()]
         if not rows:
-            return None
-        stacked = Stacked(rows)
-        return LosingBank.of_rows(
-            str(self.path), Vectors(np.arange(stacked.shape[0]), stacked), np.ones(stacked.shape[0], bool)
-        )
+            return []
+        bank = Vectors(np.arange(sum(map(len, rows))), Stacked(rows))
+        return [LosingBank.of_rows(str(self.path), bank, np.ones(len(bank), bool))]
 
     def write(self, change: JointChange, sources: Sequence[LogSource], progress: Progress | None) -> None:
         """Write the folder without those queries, and delete what killed writers left in it.
@@ -116,15 +131,26 @@ class LosingFolder:
         """
         told = self.manifest
         remove_unnamed(self.path, told)
-        forgotten = sorted({*told.get("forgotten", []), *map(query_key, self.query_ids)})
+        before = ForgottenKeys.read(told)
+        forgotten = before.more(self.wanted)
         known = [*told["sources"], *(one for one in sources if one not in told["sources"])]
-        if not len(self) and known == told["sources"] and forgotten == told.get("forgotten", []):
+        if not len(self) and known == told["sources"] and forgotten == before:
             return
         plan = BankPlan(self.path, told, told["settings"], known, told["encoder"], forgotten)
-        manifest: BankManifest = {**told, "sources": known, "forgotten": forgotten}
+        manifest: BankManifest = {**told, "sources": known, **forgotten.in_manifest}
         if len(self):
             manifest, _ = plan.write(self.segments, self.left, progress)
         with change.replacing(self.path / ABOUT_BANK) as new:
             write_bank_manifest(new, manifest)
         for name in files_of(told) - files_of(manifest):
             change.delete(self.path / name)
+
+
+def _taken(queries: BankSegment, wanted: ToForget) -> NDArray[np.bool_]:
+    """Return which queries are to be forgotten; "" is no id."""
+    has_id, has_user = queries.query_ids != "", queries.user_keys.any(axis=1)
+    named = np.isin(queries.query_ids, [*wanted.query_ids]) & has_id
+    theirs = np.isin(queries.query_ids, [*wanted.of_users]) & has_id
+    users = {key.tobytes() for key in key_rows([*wanted.users])}
+    asked = np.fromiter((key.tobytes() in users for key in queries.user_keys), bool, len(queries))
+    return np.asarray(named | np.where(has_user, asked, theirs))
