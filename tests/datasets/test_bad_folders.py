@@ -304,10 +304,85 @@ def test_a_semicolon_in_place_of_a_comma_is_another_version(tmp_path: Path) -> N
     assert "key;vid_key;video_id;sentence" in refusal("msrvtt", tmp_path).problem
 
 
+def test_a_link_to_nothing_is_a_missing_file(tmp_path: Path) -> None:
+    """As git-annex, DVC and caches keep what was not fetched."""
+    official_layouts.own_folder(tmp_path)
+    (tmp_path / "sub" / "b.jpg").unlink()
+    (tmp_path / "sub" / "b.jpg").symlink_to("../.git/annex/objects/b.jpg")
+    data = datasets.load("folder", tmp_path)
+    assert data.items.missing.tolist() == ["sub/b.jpg"]
+    assert any("1 links lead to what is not there, for example sub/b.jpg" in note for note in data.notes)
+    checked = datasets.check("folder", tmp_path)
+    assert [part.missing for part in checked.parts if part.name == "test"] == [1] and not checked.complete
+    (tmp_path / "captions.csv").unlink()
+    (tmp_path / "captions.csv").symlink_to("nowhere.csv")
+    assert "has captions.csv, a link to what is not there" in refusal("folder", tmp_path).problem
+    assert "captions.csv, a link" in datasets.check("folder", tmp_path).problem
+
+
+def test_a_link_in_place_of_an_image_of_a_class_is_a_missing_image(tmp_path: Path) -> None:
+    official_layouts.imagenet(tmp_path)
+    image = next((tmp_path / "val").rglob("*.JPEG"))
+    image.unlink()
+    image.symlink_to("nowhere")
+    assert datasets.load("imagenet", tmp_path).queries.missing.tolist() == [image.stem]
+
+
+def test_images_of_one_name_in_two_classes_are_two_images(tmp_path: Path) -> None:
+    official_layouts.imagenet(tmp_path)
+    first, second = sorted(one.name for one in (tmp_path / "val").iterdir())[:2]
+    touch(tmp_path / "val", [f"{one}/0.jpg" for one in (first, second)])
+    data = datasets.load("imagenet", tmp_path)
+    assert data.relevance is not None
+    classes = dict(zip(data.relevance.query_ids.tolist(), data.relevance.item_ids.tolist(), strict=True))
+    assert {name: one for name, one in classes.items() if "/" in name} == {
+        f"val/{first}/0.jpg": first,
+        f"val/{second}/0.jpg": second,
+    }
+    assert data.queries.paths is not None and len({*data.queries.paths}) == len(data.queries) == 5
+    assert f"test: 2 images share their names and have their paths as ids, for example val/{first}/0.jpg" in data.notes
+
+
+LETTERS = "a dog"  # where a list of texts is wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "file", "content"),
+    [
+        ("activitynet", None, "val_1.json", {"v_a": {"sentences": LETTERS}}),
+        (
+            "vatex",
+            "public-test",
+            "vatex_public_test_english_v1.1.json",
+            [{"videoID": "a_000000_000010", "enCap": LETTERS}],
+        ),
+        ("msrvtt", "1k-A-20", "msrvtt_test.json", [["video1.mp4", 1, LETTERS]]),
+        ("msvd", None, "captions_msvd.json", {"a": {LETTERS: 1}}),
+        ("imagenet", "single", "imagenet_classes.json", LETTERS),
+    ],
+)
+def test_a_text_where_a_list_is_wanted_is_not_read_letter_by_letter(
+    tmp_path: Path, name: str, split: str | None, file: str, content: object
+) -> None:
+    write_json(tmp_path / file, content)
+    write_list(tmp_path / "test_list.txt", ["a"])
+    error = refusal(name, tmp_path, split)
+    assert "is no list of texts" in error.problem and file in error.problem and "is wanted" in error.remedy
+
+
+def test_a_split_without_a_test_part_names_the_file_of_that_split(tmp_path: Path) -> None:
+    one = {"video_id": "video0", "split": "train"}, {"video_id": "video0", "caption": "a"}
+    write_json(tmp_path / "train_val_videodatainfo.json", {"videos": [one[0]], "sentences": [one[1]]})
+    assert "train_val_videodatainfo.json" in refusal("msrvtt", tmp_path, "full").remedy
+    write_json(tmp_path / "dataset_flickr8k.json", official_layouts.karpathy({"1.jpg": "train"}))
+    assert "fetch dataset_flickr8k.json" in refusal("flickr8k", tmp_path, "karpathy").remedy
+
+
 def test_a_folder_that_links_to_itself_is_scanned_once(tmp_path: Path) -> None:
     touch(tmp_path / "a", ["x.jpg"])
     (tmp_path / "a" / "again").symlink_to(tmp_path)
-    assert Scanned.of(tmp_path).count == 1
+    (tmp_path / "0").symlink_to(tmp_path / "a")
+    assert Scanned.of(tmp_path).names == {"x.jpg": ["a/x.jpg"]}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unhub.datasets.annotations import need, of_form, read_json, text_of
+from unhub.datasets.annotations import need, of_form, read_json, texts_of
 from unhub.datasets.described import TEXT_PARAGRAPH_VIDEO, Contents, Download, Known
 from unhub.datasets.parts import captioned_parts, joined
 from unhub.datasets.scanned import Scanned
@@ -27,7 +27,7 @@ def load(files: Scanned, split: str) -> Contents:
 def read_sentences(path: Path) -> dict[str, list[str]]:
     """Return the sentences of each video."""
     with of_form(path, FORM):
-        return {video: [text_of(one) for one in entry["sentences"]] for video, entry in read_json(path).items()}
+        return {video: texts_of(entry["sentences"]) for video, entry in read_json(path).items()}
 
 
 KNOWN = Known(

@@ -28,6 +28,10 @@ def need(files: Scanned, wanted: Download) -> Path:
     found = files.find(*wanted.names)
     if found is not None:
         return found
+    dangling = files.find_dangling(*wanted.names)
+    if dangling is not None:
+        remedy = f"fetch what it leads to, as by `git annex get` or `dvc pull`, or {wanted.fetch}"
+        raise ArgumentError("data", f"{files.folder} has {dangling}, a link to what is not there", remedy)
     stems = [name.removesuffix(".json") for name in wanted.names]
     pickled = files.find(*(f"{stem}{suffix}" for stem in stems for suffix in PICKLES))
     if pickled is not None:
@@ -102,11 +106,18 @@ def text_of(value: object) -> str:
     return value
 
 
+def texts_of(value: object) -> list[str]:
+    """Return the texts of a list, each a text or its tokens; a single text is no list, but of letters."""
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list of texts")
+    return [text_of(one) for one in value]
+
+
 def texts_by_id(path: Path) -> Mapping[str, list[str]]:
     """Return the captions of a JSON file {id: [caption, ...]}, where a caption is a text or a list of tokens."""
     with of_form(path, '{id: ["caption", ...]}'):
         return {
-            name: [captions] if isinstance(captions, str) else [text_of(one) for one in captions]
+            name: [captions] if isinstance(captions, str) else texts_of(captions)
             for name, captions in read_json(path).items()
         }
 

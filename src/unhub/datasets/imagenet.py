@@ -6,20 +6,24 @@ Class names and prompts are read from the files that CLIP and others publish: th
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from unhub.data.relevance import Relevance
-from unhub.datasets.annotations import need, of_form, read_fields, read_json, read_table, text_of
+from unhub.datasets.annotations import need, of_form, read_fields, read_json, read_table, text_of, texts_of
 from unhub.datasets.dataset import Part, Protocol, Side
 from unhub.datasets.described import Contents, Download, Known
 from unhub.datasets.scanned import MEDIA, Scanned
 from unhub.errors import ArgumentError
+
+Labelled: TypeAlias = dict[str, tuple[Path | None, str]]  # the file and the class of each image
 
 WORDNET_ID = re.compile(r"n\d{8}")
 SINGLE = "a photo of a {}."
@@ -56,7 +60,7 @@ def load(files: Scanned, split: str) -> Contents:
     classes = _order(files, labelled, len(names))
     texts = tuple(tuple(prompt.replace("{}", name) for prompt in prompts) for name in names)
     items = Side("text", np.array(classes, np.str_), texts=texts)
-    images = {part: _part(items, labelled[part]) for part in ("train", "val") if labelled[part]}
+    images = {part: _part(items, labelled[part]) for part in ("train", "val") if part in labelled}
     solution = files.find(*SOLUTION.names)
     if "val" not in images and solution:
         images["val"] = _part(items, _solved(files, solution))
@@ -65,37 +69,52 @@ def load(files: Scanned, split: str) -> Contents:
     trained = images.get("train")
     parts = {"test": images["val"], **({"train": trained} if trained else {})}
     banks = {"train": Part(items, trained.queries, None)} if trained else {}
-    return Contents(parts, banks=banks)
+    return Contents(parts, tuple(_path_notes(parts)), banks)
 
 
-def _part(items: Side, labelled: Mapping[str, tuple[Path | None, str]]) -> Part:
+def _part(items: Side, labelled: Labelled) -> Part:
     """Return images that ask for their class, by image id; a class that is not among the items has no answer."""
     ids = np.array([*labelled], np.str_)
     queries = Side("image", ids, paths=tuple(path for path, _ in labelled.values()))
     return Part(items, queries, Relevance(ids, np.array([one for _, one in labelled.values()], np.str_)))
 
 
-def _in_folders(files: Scanned) -> Mapping[str, dict[str, tuple[Path | None, str]]]:
+def _in_folders(files: Scanned) -> Mapping[str, Labelled]:
     """Return the images below train/ and val/ that lie in a folder of their class, each with the class."""
-    found: dict[str, dict[str, tuple[Path | None, str]]] = defaultdict(dict)
-    for name, paths in files.names.items():
+    held: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # paths by part and stem
+    for path in itertools.chain(*files.names.values(), files.dangling):
+        *above, folder, name = ("", *path.split("/"))
         stem, suffix = os.path.splitext(name)
-        for path in paths if suffix.lower() in MEDIA["image"] else ():
-            *above, folder, _ = ("", *path.split("/"))
-            part = next((one for one in ("train", "val") if one in above), None)
-            if part and WORDNET_ID.fullmatch(folder):
-                found[part][stem] = files.folder / path, folder
-    return found
+        part = next((one for one in ("train", "val") if one in above), None)
+        if part and suffix.lower() in MEDIA["image"] and WORDNET_ID.fullmatch(folder):
+            held[part][stem].append(path)
+    return {part: dict(_named(files, paths)) for part, paths in held.items()}
 
 
-def _solved(files: Scanned, path: Path) -> dict[str, tuple[Path | None, str]]:
+def _named(files: Scanned, held: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, tuple[Path | None, str]]]:
+    """Yield each image by its name without suffix, or by its path where others have that name."""
+    absent = {*files.dangling}
+    for stem, paths in held.items():
+        for path in paths:
+            place = None if path in absent else files.folder / path
+            yield stem if len(paths) == 1 else path, (place, path.split("/")[-2])
+
+
+def _path_notes(parts: Mapping[str, Part]) -> Iterator[str]:
+    """Yield how many images of each part are called by their paths."""
+    for part, held in parts.items():
+        if named := [one for one in held.queries.ids.tolist() if "/" in one]:
+            yield f"{part}: {len(named):,} images share their names and have their paths as ids, for example {named[0]}"
+
+
+def _solved(files: Scanned, path: Path) -> Labelled:
     """Return the images of a table that names their classes, wherever they lie."""
     with of_form(path, "ImageId,PredictionString"):
         rows = read_table(path, ("ImageId", "PredictionString"))
         return {image: (files.media("image", image), boxes.split()[0]) for image, boxes in rows}
 
 
-def _order(files: Scanned, labelled: Mapping[str, Mapping[str, tuple[Path | None, str]]], count: int) -> list[str]:
+def _order(files: Scanned, labelled: Mapping[str, Labelled], count: int) -> list[str]:
     """Return the WordNet id of each class, in the order of the class names: they are sorted."""
     path = files.find(*ORDER.names)
     if path is None:
@@ -121,7 +140,7 @@ def _listed(path: Path, name: str) -> Sequence[str]:
     with of_form(path, form):
         if path.suffix == ".ipynb":
             read = _assigned(["".join(cell["source"]) for cell in read["cells"] if cell["cell_type"] == "code"], name)
-        texts = [text_of(one) for one in read]
+        texts = texts_of(read)
     if not texts:
         raise ArgumentError("data", f"{path} has no {name}", f"{form} is wanted")
     return texts

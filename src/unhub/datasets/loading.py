@@ -53,7 +53,8 @@ def loaded(known: Known, files: Scanned, split: str) -> DataSet:
         near = _lookalike(known, files)
         raise ArgumentError("data", about, f"it looks like {near}; {remedy}" if near else remedy) from None
     if "test" not in contents.parts:
-        raise ArgumentError("data", f"{files.folder} has no test part of {known.name}", known.files[0].fetch)
+        wanted = next(one for one in known.files if one.needed and one.names and one.for_split(split))
+        raise ArgumentError("data", f"{files.folder} has no test part of {known.name}", wanted.fetch)
     ordered = sorted(contents.parts, key=lambda one: ORDER.index(one) if one in ORDER else len(ORDER))
     parts = {name: contents.parts[name] for name in ordered}
     # More than one test part means folds: a bank of the others would be test queries.
@@ -135,6 +136,9 @@ def _media_notes(known: Known, files: Scanned, contents: Contents) -> Iterator[s
     if lacking:
         where = "the files must be there" if media.exact else "the files may lie anywhere below the folder"
         yield f"{where}: {media.holds}; fetch them from {media.source}"
+    if files.dangling:
+        count, first = len(files.dangling), files.dangling[0]
+        yield f"{count:,} links lead to what is not there, for example {first}: fetch it, as by git annex or dvc"
     shared = {path: names for path, names in used.items() if len(names) > 1}
     if shared:
         path, names = next(iter(shared.items()))

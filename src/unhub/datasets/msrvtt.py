@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from unhub.datasets.annotations import need, of_form, read_json, read_list, read_table, text_of
+from unhub.datasets.annotations import need, of_form, read_json, read_list, read_table, text_of, texts_of
 from unhub.datasets.described import TEXT_VIDEO, Contents, Download, Known
 from unhub.datasets.parts import Row, captioned, captioned_parts, numbered
 from unhub.datasets.scanned import Scanned
@@ -102,7 +102,7 @@ def _read_mqvr(path: Path) -> dict[str, list[str]]:
     """Return the captions of each test video as Wang et al. 2022 publish them."""
     read = read_json(path)
     with of_form(path, MQVR_FORM):
-        return {Path(text_of(video)).stem: [text_of(text) for text in texts] for video, _, texts in read}
+        return {Path(text_of(video)).stem: texts_of(texts) for video, _, texts in read}
 
 
 def _read_captions(files: Scanned) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

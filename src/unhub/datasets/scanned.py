@@ -6,8 +6,8 @@ import fnmatch
 import functools
 import hashlib
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,10 +20,15 @@ MEDIA: Mapping[Kind, frozenset[str]] = {"image": IMAGES, "video": VIDEOS, "audio
 
 @dataclass(frozen=True, eq=False)
 class Scanned:
-    """A folder and what lies below it: the paths of each file name, relative to the folder, nearest first."""
+    """A folder and what lies below it: the paths of each file name, relative to the folder, nearest first.
+
+    dangling: the paths of links to what is not there, as git-annex, DVC and caches keep what was not fetched. They are
+    no files: what they stand for is missing.
+    """
 
     folder: Path
     names: Mapping[str, Sequence[str]]
+    dangling: Sequence[str] = ()
 
     @staticmethod
     def of(folder: str | os.PathLike[str]) -> Scanned:
@@ -32,10 +37,13 @@ class Scanned:
         if not root.is_dir():
             problem = f"{root} is a file" if root.exists() else f"{root} does not exist"
             raise ArgumentError("data", problem, "give the folder that holds the data set")
-        names = defaultdict(list)
-        for path in sorted(_below(root), key=lambda one: (one.count("/"), one)):
-            names[path.rpartition("/")[2]].append(path)
-        return Scanned(root, dict(names))
+        names, dangling = defaultdict(list), list[str]()
+        for path, is_there in sorted(_below(root), key=lambda one: (one[0].count("/"), one[0])):
+            if is_there:
+                names[path.rpartition("/")[2]].append(path)
+            else:
+                dangling.append(path)
+        return Scanned(root, dict(names), dangling)
 
     @property
     def count(self) -> int:
@@ -52,6 +60,11 @@ class Scanned:
     def find(self, *patterns: str) -> Path | None:
         """Return the nearest file of the first of these names that is there; None if there is none."""
         return next((found[0] for one in patterns if (found := self.all(one))), None)
+
+    def find_dangling(self, *patterns: str) -> str | None:
+        """Return the nearest link of one of these names that leads to nothing; None if there is none."""
+        named = ((path, path.rpartition("/")[2]) for path in self.dangling)
+        return next((path for path, name in named if any(fnmatch.fnmatchcase(name, one) for one in patterns)), None)
 
     @functools.cached_property
     def _by_stem(self) -> Mapping[Kind, Mapping[str, Sequence[str]]]:
@@ -110,16 +123,33 @@ def _tail(path: str, stem: str) -> str:
     return f"{PurePosixPath(path).parent.name}/{stem}"
 
 
-def _below(root: Path) -> Iterable[str]:
-    """Yield the files below a folder as paths relative to it; plain strings, since there may be a million."""
-    seen = set()
-    for where, folders, names in os.walk(root, followlinks=True):
+def _below(root: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the files below a folder as paths relative to it, and whether they are there; a link may lead to nothing.
+
+    Paths are plain strings, since there may be a million, and only links are asked for what they lead to.
+    """
+    seen, left = set(), deque([(os.fspath(root), "")])
+    while left:
+        where, before = left.pop()
         here = os.stat(where)
         if (here.st_dev, here.st_ino) in seen:  # a link to a folder above
-            folders.clear()
             continue
         seen.add((here.st_dev, here.st_ino))
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        inside = Path(where).relative_to(root).as_posix()
-        before = "" if inside == "." else f"{inside}/"
-        yield from (f"{before}{name}" for name in names if not name.startswith("."))
+        for entry in _entries(where):
+            if entry.name.startswith("."):
+                continue
+            is_link = entry.is_symlink()
+            if os.path.isdir(entry.path) if is_link else entry.is_dir():
+                add = left.appendleft if is_link else left.append  # links last: a folder has its own path
+                add((entry.path, f"{before}{entry.name}/"))
+            else:
+                yield f"{before}{entry.name}", not is_link or os.path.exists(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing where it may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [*entries]
+    except OSError:
+        return []

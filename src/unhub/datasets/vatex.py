@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unhub.datasets.annotations import need, of_form, read_json, read_list, text_of
+from unhub.datasets.annotations import need, of_form, read_json, read_list, text_of, texts_of
 from unhub.datasets.described import TEXT_VIDEO, Contents, Download, Known
 from unhub.datasets.parts import captioned_parts
 from unhub.datasets.scanned import Scanned
@@ -42,7 +42,7 @@ def load(files: Scanned, split: str) -> Contents:
 def read_captions(path: Path) -> dict[str, list[str]]:
     """Return the English captions of each video."""
     with of_form(path, FORM):
-        return {text_of(one["videoID"]): [text_of(caption) for caption in one["enCap"]] for one in read_json(path)}
+        return {text_of(one["videoID"]): texts_of(one["enCap"]) for one in read_json(path)}
 
 
 KNOWN = Known(
