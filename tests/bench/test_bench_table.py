@@ -9,6 +9,7 @@ import pytest
 from tests.bench.tiny_sets import tiny, write_vectors
 from unhub.bench.bench_run import bench_run
 from unhub.bench.bench_table import BenchTable, bench_table, joined, line_of, value_of
+from unhub.bench.off_protocol import off_protocol
 from unhub.bench.published import Figure, published
 from unhub.bench.result_file import KEY
 from unhub.errors import ArgumentError
@@ -22,7 +23,8 @@ FIGURE = Figure("nnn", "1", "flickr30k", "karpathy", "CLIP", "t2i", "nnn", "", "
 def case_of(value: float, **given: Any) -> dict[str, Any]:
     key = dict(zip(KEY, ("t2i", "train:20%", 0, "nnn", 1, "nnn"), strict=True))
     values = {"R@1": {"value": value, "low": value - 1, "high": value + 1}}
-    return {**key, "spec": "nnn:k=16,alpha=0.75", "values": values, "hubness": {"skewness": 2.5, "k": 1}, **given}
+    made = {"spec": "nnn:k=16,alpha=0.75", "choice": {"part": "train"}, "hubness": {"skewness": 2.5, "k": 1}}
+    return {**key, **made, "values": values, **given}
 
 
 def content_of(*cases: dict[str, Any], **given: Any) -> dict[str, Any]:
@@ -99,24 +101,97 @@ def test_the_checkpoints_that_stand_for_a_model_are_matched(name: str, figure: s
     assert line_of(replace(FIGURE, model=figure), [content_of(case_of(65.0), model=name)]).measured is not None
 
 
+OFFICIAL = {"official": {"train": [29000, 145000], "test": [1000, 5000]}, "directions": ["t2i", "i2t"]}
+
+
 def test_a_line_of_a_part_of_the_official_split_is_marked_and_says_nothing_of_the_published_figure() -> None:
-    official = {"official": {"test": [1000, 5000]}, "directions": ["t2i", "i2t"]}
-    part = line_of(FIGURE, [content_of(case_of(65.0, asked=1500, items=300), **official)])
-    whole = line_of(FIGURE, [content_of(case_of(65.0, asked=5000, items=1000), **official)])
+    part = line_of(FIGURE, [content_of(case_of(65.0, asked=5000, queries=1500, items=300), **OFFICIAL)])
+    whole = line_of(FIGURE, [content_of(case_of(65.0, asked=5000, queries=5000, items=1000), **OFFICIAL)])
     back = replace(FIGURE, direction="i2t")
-    turned = line_of(back, [content_of(case_of(65.0, asked=1000, items=5000, direction="i2t"), **official)])
-    assert (part.partial, whole.partial, turned.partial) == (True, False, False)
+    turned = line_of(back, [content_of(case_of(65.0, asked=1000, items=5000, direction="i2t"), **OFFICIAL)])
+    assert (part.off, whole.off, turned.off) == (("another test part",), (), ())
     table = BenchTable("nnn", "1", (part, whole))
     heads, (first, second) = table.cells()
-    assert heads[-2:] == ["published inside", "measured on"]
-    assert first[-2:] == ["", "karpathy 1,500 x 300 of 5,000 x 1,000"]
-    assert second[-2:] == ["yes", "karpathy 5,000 x 1,000"]
-    assert "1 line is of other queries and items than the official split" in "\n".join(table.notes)
+    assert heads[-2:] == ["measured on", "published inside"]
+    assert first[-2:] == ["karpathy 1,500 x 300 of 5,000 x 1,000", "off protocol (another test part)"]
+    assert second[-2:] == ["karpathy 5,000 x 1,000", "yes"]
+    assert (part.to_dict()["inside"], whole.to_dict()["inside"]) == (None, True)
+    assert "1 line is off the paper's protocol" in "\n".join(table.notes)
+
+
+@pytest.mark.parametrize(
+    ("figure", "given", "ways"),
+    [
+        ({}, {}, ()),
+        ({}, {"paper": "", "choice": {"part": "val"}}, ("the paper chooses the settings",)),
+        ({}, {"choice": None}, ("the paper chooses the settings",)),
+        ({"method": "nnn:k=16,alpha=0.75"}, {"paper": "", "choice": None}, ()),
+        ({"split": ""}, {}, ("the paper's split is not known",)),
+        ({"method": "raw", "bank": ""}, {"method": "raw", "bank": "", "spec": "raw", "paper": ""}, ()),
+        ({}, {"bank_queries": 29000}, ()),
+        ({}, {"bank_queries": 2000}, ("another bank size",)),
+        ({"bank": "train"}, {"bank": "train", "bank_queries": 10000}, ("another bank size",)),
+        ({"bank": "test"}, {"bank": "test", "bank_queries": 5000}, ()),
+        ({"bank": "val"}, {"bank": "val", "bank_queries": 10}, ()),  # nobody knows how many there are
+        (
+            {"bank": "coco/train"},
+            {"bank": "coco/train", "bank_queries": 9, "bank_official": [3, 7]},
+            ("another bank size",),
+        ),
+        (
+            {"method": "dualis"},
+            {"method": "dualis", "spec": "dualis", "bank_queries": 29000, "bank_items": 5799},
+            ("5,799 of 5,800 bank items",),
+        ),
+    ],
+)
+def test_the_ways_in_which_a_case_is_off_the_protocol(
+    figure: dict[str, Any], given: dict[str, Any], ways: tuple[str, ...]
+) -> None:
+    wanted, case = replace(FIGURE, **figure), case_of(65.0, **given)
+    assert off_protocol(wanted, case, content_of(case, **OFFICIAL)) == ways
+
+
+@pytest.mark.parametrize(
+    ("paper", "method", "spec", "ways"),
+    [
+        ("dbsn", "is", "is:tau=0.05", ("the paper has tau=0.02",)),
+        ("dbsn", "is", "is:tau=0.02", ()),
+        ("dbsn", "dis", "dis:tau=0.05,k=2", ("the paper has tau=0.02,k=1",)),
+        ("dbsn", "csls", "csls", ()),  # at k 10, which is the default
+        ("dbsn", "otn", "otn:zeros=raw", ("the paper has zeros=tied",)),
+        ("qbnorm", "dis:k=5", "dis:tau=0.05,k=5", ()),
+        ("qbnorm", "dis:k=5", "dis:tau=0.02,k=5", ("the paper has tau=0.05",)),
+        ("qbnorm", "cent", "cent", ()),
+        ("mqvr", "sa", "sa", ()),
+    ],
+)
+def test_one_setting_of_a_paper_is_compared_with_what_was_used(
+    paper: str, method: str, spec: str, ways: tuple[str, ...]
+) -> None:
+    case = case_of(65.0, method=method, spec=spec, paper="", choice=None)
+    assert off_protocol(replace(FIGURE, paper=paper, method=method), case, content_of(case)) == ways
+
+
+def test_some_test_parts_of_several_are_off_the_protocol() -> None:
+    official = {"official": {name: [1000, 5000] for name in ("test", "test-2", "test-3")}, "directions": ["t2i"]}
+    for folds, ways in ((3, ()), (2, ("2 of 3 test parts",))):
+        case = case_of(65.0, folds=folds)
+        assert off_protocol(FIGURE, case, content_of(case, **official)) == ways
+
+
+def test_a_table_shows_the_settings_the_size_of_the_bank_and_the_notes_of_runs() -> None:
+    case = case_of(65.0, bank_queries=2000, notes=["A remark."])
+    table = BenchTable("nnn", "1", (line_of(FIGURE, [content_of(case, **OFFICIAL, data_notes=["A warning."])]),))
+    heads, (row,) = table.cells()
+    shown = dict(zip(heads, row, strict=True))
+    assert (shown["settings"], shown["bank"]) == ("k=16,alpha=0.75", "train:20% (2,000 of 29,000)")
+    assert table.notes[-2:] == ("flickr30k by CLIP: A warning.", "flickr30k by CLIP, t2i: A remark.")
 
 
 def test_the_split_that_was_measured_stands_beside_a_figure_without_one() -> None:
     line = line_of(replace(FIGURE, split=""), [content_of(case_of(65.0, asked=10, items=5), split="entities")])
-    assert BenchTable("nnn", "1", (line,)).cells()[1][0][-1] == "entities 10 x 5"
+    assert BenchTable("nnn", "1", (line,)).cells()[1][0][-2] == "entities 10 x 5"
 
 
 def test_hubness_is_a_measure_without_an_interval_counted_as_the_paper_does() -> None:
@@ -139,7 +214,7 @@ def test_from_a_run_to_the_table(tmp_path: Path) -> None:
     (case,) = [one for one in run.cases if (one["method"], one["bank"]) == ("nnn", "train:20%")]
     assert line.measured is not None
     assert line.measured.to_dict() == case["values"]["R@1"]
-    assert (line.size, line.official, line.partial) == ((40, 20), (40, 20), False)
+    assert (line.size, line.official, line.off) == ((40, 20), (40, 20), ())
     assert line.difference == pytest.approx(case["values"]["R@1"]["value"] - line.figure.value)
     assert f"{line.figure.value:g}" in str(table)
     assert "not been measured" in str(table)
@@ -165,7 +240,7 @@ def test_a_run_of_another_model_stands_beside_the_figures_it_is_put_beside_and_s
     assert {(line.figure.model, line.model, line.stands_in) for line in table.run} == {("SigLIP", "mine", True)}
     heads, rows = table.cells()
     assert {row[heads.index("model")] for row in rows} == {"SigLIP, by mine"}
-    assert {row[heads.index("published inside")] for row in rows} == {""}
+    assert {row[heads.index("published inside")] for row in rows} == {"off protocol (another model)"}
     assert "was run by" not in "\n".join(table.notes)
     for wrong in ({"Siglip": "mine"}, {"SigLIP": "min"}):
         with pytest.raises(ArgumentError, match="is unknown"):

@@ -165,8 +165,8 @@ def bench_run(
         "source": sources[0],
         "task": data.protocol.task,
         "directions": list(data.protocol.directions),
-        "official": {part: list(counts) for part, counts in data.counted.items()},
-        "data_notes": list(data.notes),
+        "official": {part: list(counts) for part, counts in known.counted.items()},
+        "data_notes": notes,
         "notes": [],
     }
     path = result_path(folder, data.name, data.split, name)

@@ -9,25 +9,15 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from unhub.bench.problems import TEST
+from unhub.bench.off_protocol import bank_sizes, off_protocol, official_size, same_model
 from unhub.bench.protocols import PAPERS, BankChoice
 from unhub.bench.published import CITED, Figure, published
-from unhub.bench.result_file import CASES, every_result, interval_of
+from unhub.bench.result_file import CASES, every_result, interval_of, measured_size, sizes_of
 from unhub.errors import ArgumentError, unknown
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.tables import Tabled, counted
 from unhub.html_tables import Table
 from unhub.studies.seeds import Spread
-
-# What a paper calls a model that can be had under another name.
-SAME_MODELS: Mapping[str, tuple[str, ...]] = {
-    "openai/clip-vit-base-patch32": ("CLIP", "zs CLIP", "CLIP ViT-B/32", "zs CLIP ViT-B/32"),
-    "openai/clip-vit-large-patch14-336": ("zs CLIP ViT-L/14@336px",),
-    "laion/clap-htsat-unfused": ("zs CLAP",),
-    "vinid/plip": ("zs PLIP",),
-    "google/siglip-base-patch16-224": ("SigLIP",),
-    "facebook/dino-vits16": ("DINO",),
-}
 
 
 @dataclass(frozen=True)
@@ -35,29 +25,29 @@ class TableLine:
     """A published figure and what was measured for it.
 
     measured: with its 95% interval, or over several random banks the mean with one standard deviation on either side;
-    None if it has not been run. banks: over how many random banks. spec: the settings that were used. split, size:
-    what it was measured on, and how many queries and items, if that is known. official: how many there should be.
-    model: that was measured.
+    None if it has not been run. banks: over how many random banks. model: that was measured. spec: the settings that
+    were used. split, size: what it was measured on, and how many queries and items, if that is known. official: how
+    many there should be. bank_size, bank_official: how many bank queries there were, and how many there should be. off:
+    in which ways this is not the paper's protocol. notes: on what was measured.
     """
 
     figure: Figure
     measured: Interval | None
     banks: int = 0
-    spec: str = ""
     model: str = ""
+    spec: str = ""
     split: str = ""
     size: tuple[int, int] | None = None
     official: tuple[int, int] | None = None
+    bank_size: int | None = None
+    bank_official: int | None = None
+    off: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def stands_in(self) -> bool:
         """Whether another model than that of the published figure was measured."""
-        return bool(self.model) and not _same_model(self.figure.model, self.model)
-
-    @property
-    def partial(self) -> bool:
-        """Whether other counts of queries and items were measured than the official ones."""
-        return self.size is not None and self.official is not None and self.size != self.official
+        return bool(self.model) and not same_model(self.figure.model, self.model)
 
     @property
     def difference(self) -> float | None:
@@ -65,9 +55,11 @@ class TableLine:
         return None if self.measured is None else self.measured.value - self.figure.value
 
     @property
-    def inside(self) -> bool:
-        """Whether the published figure is within the interval of the measured one."""
-        return self.measured is not None and self.measured.low <= self.figure.value <= self.measured.high
+    def inside(self) -> bool | None:
+        """Whether the published figure is within the interval of the measured one; None where they do not compare."""
+        if self.measured is None or self.off or not isfinite(self.measured.low):
+            return None
+        return self.measured.low <= self.figure.value <= self.measured.high
 
     def to_dict(self) -> dict[str, object]:
         """Return the line as plain values for JSON."""
@@ -76,14 +68,17 @@ class TableLine:
             "measured": None if self.measured is None else self.measured.to_dict(),
             "difference": self.difference,
             "inside": self.inside,
+            "off_protocol": list(self.off),
             "random_banks": self.banks,
             "spec": self.spec,
             "measured_model": self.model,
             "measured_split": self.split,
             "measured_size": self.size,
             "official_size": self.official,
-            "partial": self.partial,
+            "bank_size": self.bank_size,
+            "official_bank_size": self.bank_official,
             "stands_in": self.stands_in,
+            "notes": list(self.notes),
         }
 
 
@@ -109,11 +104,13 @@ class BenchTable(Tabled):
         """What the columns are, and how many figures have not been measured."""
         absent = [one.figure for one in self.lines if one.measured is None]
         notes = [f"{self.paper}:{self.table} is of {CITED[self.paper]}."]
-        if self.run:
+        if any(one.measured is not None and isfinite(one.measured.low) for one in self.lines):
             notes.append("In brackets: 95% interval by bootstrap over the queries; over random banks, one deviation.")
-        if partial := sum(one.partial for one in self.run):
-            lines = counted(partial, "line is", "lines are")
-            notes.append(f"{lines} of other queries and items than the official split, so not of the published ones.")
+        if off := sum(bool(one.off) for one in self.run):
+            lines = counted(off, "line is", "lines are")
+            notes.append(
+                f"{lines} off the paper's protocol, as the last column says, so no interval is compared there."
+            )
         if any(one.stands_in for one in self.run):
             notes.append("Where a model is 'A, by B', B was measured, and the published figures are of A.")
         if absent:
@@ -126,12 +123,12 @@ class BenchTable(Tabled):
                 f"{data_set} was run by {model}, which is no model of this table. To put it beside the figures of one, "
                 f'name that one: --model "{absent[0].model}={model}".'
             )
-        return tuple(notes)
+        return (*notes, *dict.fromkeys(note for line in self.run for note in line.notes))
 
     def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text; `every` also shows what has not been measured."""
-        heads = ["data set", "model", "direction", "method", "bank", "measure", "measured", "published", "difference"]
-        heads += ["published inside", "measured on"]
+        heads = ["data set", "model", "direction", "method", "settings", "bank", "measure"]
+        heads += ["measured", "published", "difference", "measured on", "published inside"]
         rows = []
         for line in self.lines if every else self.run:
             figure = line.figure
@@ -143,13 +140,14 @@ class BenchTable(Tabled):
                     f"{figure.model}, by {line.model}" if line.stands_in else figure.model,
                     figure.direction,
                     f"{figure.method}{together}",
-                    figure.bank,
-                    figure.measure,
+                    line.spec.partition(":")[2],
+                    _bank(line),
+                    _measure(figure),
                     _measured(line),
                     f"{figure.value:g}{spread}",
                     "" if line.difference is None else f"{line.difference:+.2f}",
-                    _inside(line),
                     _measured_on(line),
+                    _inside(line),
                 ]
             )
         return heads, rows
@@ -186,7 +184,7 @@ def bench_table(name: str, work: str | os.PathLike[str], model: Mapping[str, str
             raise unknown("model", measured, run, "models that have been run")
     lines = tuple(line_of(figure, results, instead.get(figure.model)) for figure in figures)
     of_table = dict.fromkeys(one.data_set for one in figures)
-    matched = {*instead.values(), *(one for one in run if any(_same_model(figure, one) for figure in known))}
+    matched = {*instead.values(), *(one for one in run if any(same_model(figure, one) for figure in known))}
     others = [(one["data_set"], one["model"]) for one in results if one["data_set"] in of_table]
     return BenchTable(paper, table, lines, tuple(one for one in dict.fromkeys(others) if one[1] not in matched))
 
@@ -198,7 +196,7 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | N
     """
     for content in results:
         measured = content["model"]
-        if not _same_data(figure, content) or not (measured == model if model else _same_model(figure.model, measured)):
+        if not _same_data(figure, content) or not (measured == model if model else same_model(figure.model, measured)):
             continue
         for paper in (figure.paper, ""):
             cases = [case for case in content[CASES] if case["paper"] == paper and _same_case(figure, case)]
@@ -206,19 +204,31 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | N
                 cases = cases[-1:]  # only random banks differ from seed to seed
             values = [value for case in cases if (value := value_of(case, figure)) is not None]
             if values:
-                last = cases[-1]
-                size = (last["asked"], last["items"]) if "asked" in last else None
-                return TableLine(
-                    figure,
-                    joined(values),
-                    len(values),
-                    last["spec"],
-                    measured,
-                    content["split"],
-                    size,
-                    _official(content, figure.direction),
-                )
+                return _line(figure, cases, joined(values), len(values), content)
     return TableLine(figure, None)
+
+
+def _line(
+    figure: Figure, cases: Sequence[Mapping[str, Any]], measured: Interval, banks: int, content: Mapping[str, Any]
+) -> TableLine:
+    """Return the line of a figure with the cases that were measured for it; more than one differ by the seed alone."""
+    last, about = cases[-1], f"{content['data_set']} by {content['model']}"
+    notes = [f"{about}: {note}" for note in content.get("data_notes", ())]
+    notes += [f"{about}, {figure.direction}: {note}" for case in cases for note in case.get("notes", ())]
+    return TableLine(
+        figure,
+        measured,
+        banks,
+        content["model"],
+        last["spec"],
+        content["split"],
+        measured_size(last),
+        official_size(content, figure.direction),
+        last.get("bank_queries"),
+        bank_sizes(last, content)[0],
+        tuple(dict.fromkeys(way for case in cases for way in off_protocol(figure, case, content))),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def value_of(case: Mapping[str, Any], figure: Figure) -> Interval | None:
@@ -249,39 +259,35 @@ def _measured(line: TableLine) -> str:
 
 
 def _inside(line: TableLine) -> str:
-    """Say whether the published figure is within the interval; nothing without one, or for other queries or models."""
-    if line.measured is None or line.partial or line.stands_in or not isfinite(line.measured.low):
-        return ""
-    return "yes" if line.inside else "no"
+    """Say whether the published figure is within the interval, or why they are not compared."""
+    if line.off:
+        return f"off protocol ({'; '.join(line.off)})"
+    return {None: "", True: "yes", False: "no"}[line.inside]
+
+
+def _bank(line: TableLine) -> str:
+    """Return a bank with the number of its queries, beside how many there should be."""
+    if line.bank_size is None:
+        return line.figure.bank
+    whole = "" if line.bank_official in (None, line.bank_size) else f" of {line.bank_official:,}"
+    return f"{line.figure.bank} ({line.bank_size:,}{whole})"
+
+
+def _measure(figure: Figure) -> str:
+    """Return a measure; skewness with the number of places that the paper counts it over."""
+    return f"skewness@{PAPERS[figure.paper].hubness_k}" if figure.measure == "skewness" else figure.measure
 
 
 def _measured_on(line: TableLine) -> str:
     """Return the split that was measured and how many queries and items, beside how many there should be."""
     if line.measured is None or line.size is None:
         return line.split
-    whole = f" of {_size(line.official)}" if line.partial and line.official else ""
-    return f"{line.split} {_size(line.size)}{whole}"
-
-
-def _size(counts: tuple[int, int]) -> str:
-    return f"{counts[0]:,} x {counts[1]:,}"
-
-
-def _official(content: Mapping[str, Any], direction: str) -> tuple[int, int] | None:
-    """Return how many queries and items the official test part has in a direction."""
-    counts, directions = content.get("official", {}).get(TEST), content.get("directions")
-    if not counts or not directions:
-        return None
-    items, queries = counts
-    return (queries, items) if direction == directions[0] else (items, queries)
+    whole = "" if line.official in (None, line.size) else f" of {sizes_of(line.official)}"
+    return f"{line.split} {sizes_of(line.size)}{whole}"
 
 
 def _same_data(figure: Figure, content: Mapping[str, Any]) -> bool:
     return figure.data_set == content["data_set"] and figure.split in ("", content["split"])
-
-
-def _same_model(figure: str, measured: str) -> bool:
-    return figure == measured or figure in SAME_MODELS.get(measured, ())
 
 
 def _same_case(figure: Figure, case: Mapping[str, Any]) -> bool:

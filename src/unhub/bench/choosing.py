@@ -56,7 +56,13 @@ def settings_of(name: str, grids: Mapping[str, Sequence[str]], scale: DataScale 
         specs = [parse(one.spec.replace(LIKE[name], name, 1)) for one in candidates([LIKE[name]], scale)]
     else:
         specs = [parse(name)] if scale is None else candidates([name], scale)
-    return list(dict.fromkeys(within(one, bank_size) for one in specs))
+    return list(dict.fromkeys(within(filled(one), bank_size) for one in specs))
+
+
+def filled(method: Method) -> Method:
+    """Return a method with every parameter that has a default, also one that a fit would take by itself."""
+    defaults = {name: value for name, value in method.parameters().items() if value is not None}
+    return parse(method.name, {**defaults, **method.values})
 
 
 def needs_choice(name: str, grids: Mapping[str, Sequence[str]]) -> bool:

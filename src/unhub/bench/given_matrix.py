@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,10 @@ class MatrixData:
         if asked == items:
             notes.append("The matrix is square, so its shape does not tell queries from items: rows are the queries.")
         return MatrixData(data, found, banks, notes)
+
+    def notes_on(self, part: str) -> Sequence[str]:
+        """Return what is to be known of a part beside its figures."""
+        return self.notes if part == TEST else ()
 
     def problem(self, direction: str) -> BenchProblem:
         """Return what is asked; queries and items are numbered."""

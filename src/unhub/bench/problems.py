@@ -88,8 +88,10 @@ class BenchSource(Protocol):
     """What is asked and what banks there are, from vectors or from a matrix; notes on what is left out."""
 
     data: DataSet
-    notes: list[str]
 
+    @property
+    def notes(self) -> list[str]: ...
+    def notes_on(self, part: str) -> Sequence[str]: ...
     def problem(self, direction: str) -> BenchProblem: ...
     def bank(self, choice: BankChoice, direction: str, problem: BenchProblem, seed: int) -> BenchBank: ...
     def choosing(self, direction: str, choice: BankChoice, on: str, seed: int) -> Choosing | None: ...
@@ -112,8 +114,17 @@ class BenchData:
     data: DataSet
     source: VectorSource
     progress: Progress | None = None
-    notes: list[str] = field(default_factory=list)
+    _notes: dict[str, list[str]] = field(default_factory=dict)
     _kept: dict[tuple[str, Which], Vectors] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What has no vector, in every part that was needed."""
+        return [note for several in self._notes.values() for note in several]
+
+    def notes_on(self, part: str) -> Sequence[str]:
+        """Return what has no vector in a part."""
+        return self._notes.get(part, ())
 
     def problem(self, direction: str, part: str = TEST) -> BenchProblem:
         """Return what is asked in a part."""
@@ -202,7 +213,7 @@ class BenchData:
             side = held.items if which == "items" else held.queries
             found, notes = self.source.vectors(part, which, side, self.progress)
             self._kept[part, which] = found
-            self.notes += notes
+            self._notes.setdefault(part, []).extend(notes)
         return self._kept[part, which]
 
     def _part(self, name: str) -> Part:

@@ -193,3 +193,9 @@ def methods_of(given: str | Sequence[str], protocol: PaperProtocol) -> tuple[str
 def seeds_of(seeds: int | None, protocol: PaperProtocol) -> int:
     """Return how many random banks of a size are drawn."""
     return protocol.seeds if seeds is None else check_whole(seeds, "seeds", 1)
+
+
+def uses_items(spec: str) -> bool:
+    """Say whether a method uses bank items."""
+    method = METHODS[parse(spec).name]
+    return method.dual or method.joint

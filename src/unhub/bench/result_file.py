@@ -185,6 +185,17 @@ def interval_of(kept: Mapping[str, float | None]) -> Interval:
     return Interval(kept["value"] or 0.0, -inf if low is None else low, inf if high is None else high)
 
 
+def measured_size(case: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return how many queries and items a case was measured on: of the queries, those with an answer."""
+    queries = case.get("queries", case.get("asked"))
+    return None if queries is None else (queries, case["items"])
+
+
+def sizes_of(counts: tuple[int, int]) -> str:
+    """Return how many queries and items there are, as text."""
+    return f"{counts[0]:,} x {counts[1]:,}"
+
+
 def versions() -> dict[str, str]:
     """Return the versions that the figures were made with."""
     found = {"python": platform.python_version()}

@@ -21,9 +21,10 @@ from unhub.bench.case_figures import (
     why_no_distances,
 )
 from unhub.bench.choosing import CHOSEN_BY, ChosenSetting, choose_settings, needs_choice, settings_of
-from unhub.bench.problems import BenchBank, BenchProblem, BenchSource, Choosing
-from unhub.bench.protocols import OWN_QUERIES, BankChoice, PaperProtocol, split_of
-from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile, interval_of
+from unhub.bench.off_protocol import official_size
+from unhub.bench.problems import TEST, BenchBank, BenchProblem, BenchSource, Choosing
+from unhub.bench.protocols import OWN_QUERIES, BankChoice, PaperProtocol, split_of, uses_items
+from unhub.bench.result_file import CASES, CHOICES, CaseKey, ResultFile, interval_of, key_of
 from unhub.bench.sources.vector_source import digest_of
 from unhub.compute.progress import Steps
 from unhub.compute.workers import Progress
@@ -72,6 +73,7 @@ class Running:
     progress: Progress | None
     reused: int = 0
     measured: int = 0
+    asked: dict[CaseKey, None] = field(default_factory=dict)  # in order, whether measured before or now
     _left_out: list[str] = field(default_factory=list)
 
     def run(self, notes: Sequence[str]) -> None:
@@ -97,7 +99,8 @@ class Running:
         if self.only_raw:
             self._left_out.append(ONLY_RAW)
         with self.results.changing():
-            self.results.content["notes"] = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
+            known = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
+            self.results.content["notes"] = [*known, *self._notes_of_cases({*known})]
 
     @property
     def only_raw(self) -> bool:
@@ -111,6 +114,12 @@ class Running:
             if direction in kept:
                 problem = self.source.problem(direction)
                 self.results.drop_old(digest_of(problem.items, problem.queries), direction=direction)
+
+    def _notes_of_cases(self, known: set[str]) -> list[str]:
+        """Return what is noted on the cases that were asked for, and not said already, by direction."""
+        cases = [case for case in self.results.content[CASES] if key_of(case) in self.asked]
+        said = ((case["direction"], note) for case in cases for note in case.get("notes", ()) if note not in known)
+        return list(dict.fromkeys(f"{direction}: {note}" for direction, note in said))
 
     def _banks(self, direction: str) -> list[tuple[BankChoice, int]]:
         """Return the banks with the seeds they are drawn with; one that is not drawn has one seed.
@@ -161,8 +170,6 @@ class Running:
                 if choice.size is not None and bank.size < choice.size:
                     note = f"The bank {choice.text} is all {bank.size:,} queries of {choice.part} for {direction}."
                     self._left_out.append(note)
-            if self.settings.methods and problem.exclude is not None and choice.part == OWN_QUERIES:
-                self._left_out.append(MEETS_ITSELF)
             yield choice, seed, bank
 
     def _raw(self, direction: str, problem: BenchProblem, inputs: str, steps: Steps) -> None:
@@ -200,6 +207,7 @@ class Running:
         made_of = {method: f"{of_bank} {tried[method]}".strip() for method in methods}
         fixed = {name: settings_of(name, self.settings.protocol.grids, None, bank.size)[0].spec for name in methods}
         keys = {method: CaseKey(direction, choice.text, kept_as, method, paper=paper) for method in methods}
+        raw = self.results.done(CaseKey(direction, paper=paper), inputs) or {}
         has_distances = self._has_distances(problem)
         missing = {
             method: key
@@ -219,10 +227,16 @@ class Running:
                 "spec": spec,
                 "bank_queries": bank.size,
                 "bank_items": None if bank.items is None else len(bank.items),
+                "bank_official": official_size(self.results.content, direction, choice.part),
                 "choice": None if setting is None or setting.tried == 1 else asdict(setting),
                 "distances": distances,
             }
-            self._add(key, made_of[method], {**about, **self._measured(problem, fitted, began)})
+            measured = self._measured(problem, fitted, began)
+            if choice.part == OWN_QUERIES:  # that it holds the queries is meant, and no note
+                notes = [*raw.get("notes", ()), *([] if problem.exclude is None else [MEETS_ITSELF])]
+            else:
+                notes = [*cast("list[str]", measured["notes"]), *self.source.notes_on(choice.part)]
+            self._add(key, made_of[method], {**about, **measured, "notes": notes})
 
     def _has_distances(self, problem: BenchProblem) -> bool:
         """Say whether a case has the earth mover's distances of its bank; note why not where the protocol has them."""
@@ -237,7 +251,7 @@ class Running:
         for name in self.settings.methods:
             if METHODS[parse(name).name].kind == "plan" or not self.settings.protocol.has(name, choice.text):
                 continue
-            if _uses_items(name) and bank.items is None:
+            if uses_items(name) and bank.items is None:
                 without.append(name)
             else:
                 yield name
@@ -258,7 +272,7 @@ class Running:
     def _tried(self, method: str, on: Choosing | None, hashes: Sequence[str]) -> str:
         """Return the hashes of what the settings of a method are chosen on and out of; empty if there is no choice."""
         grids = self.settings.protocol.grids
-        if on is None or not needs_choice(method, grids) or (on.bank.items is None and _uses_items(method)):
+        if on is None or not needs_choice(method, grids) or (on.bank.items is None and uses_items(method)):
             return ""
         out_of = hashlib.blake2b(repr(grids.get(method)).encode(), digest_size=8).hexdigest()
         return " ".join([*hashes, out_of])
@@ -332,7 +346,8 @@ class Running:
             if size <= most
         }
         made_of = f"{inputs} drawn with seed {self.settings.seed}"
-        if not all(self._is_done(key, made_of) for key in keys.values()):
+        done = [self._is_done(key, made_of) for key in keys.values()]
+        if not all(done):
             self._measure_sets(problem, direction, sorted({size for _, size in keys}), made_of, look)
         for key in keys.values():
             self._left_out += (self.results.done(key, made_of) or {}).get("notes", [])
@@ -377,7 +392,7 @@ class Running:
             problem.items,
             None if bank is None or isinstance(bank.queries, Dense) else bank.queries,
             spec,
-            bank_items=bank.items if bank is not None and _uses_items(spec) else None,
+            bank_items=bank.items if bank is not None and uses_items(spec) else None,
             threads=self.settings.threads,
             progress=progress,
         )
@@ -406,12 +421,13 @@ class Running:
             **row,
             "values": values,
             **counts,
-            "notes": list(found.notes),
+            "notes": [*found.notes, *self.source.notes_on(TEST)],
             "seconds": round(time.perf_counter() - began, 3),
         }
 
     def _is_done(self, key: CaseKey, inputs: str, spec: str | None = None, has_distances: bool = False) -> bool:
         """Say whether a case was measured on these inputs, with these settings, and with distances if it has them."""
+        self.asked[key] = None
         case = self.results.done(key, inputs)
         done = case is not None and spec in (None, case["spec"]) and not (has_distances and not case.get("distances"))
         self.reused += done
@@ -430,8 +446,3 @@ def digest(problem: BenchProblem, measures: Sequence[str]) -> str:
         answers.update(repr(array.tolist()).encode())
     answers.update(repr([*measures, problem.exclude, *(ids.tolist() for ids in problem.groups)]).encode())
     return f"{digest_of(problem.items, problem.queries)} {answers.hexdigest()}"
-
-
-def _uses_items(name: str) -> bool:
-    method = METHODS[parse(name).name]
-    return method.dual or method.joint

@@ -19,13 +19,14 @@ EMBEDDINGS = "embeddings"  # folder of the work folder
 
 
 def known_banks(data: DataSet, banks_from: Sequence[DataSet]) -> DataSet:
-    """Return a data set with the training parts of others among its banks, by their names."""
+    """Return a data set with the training parts of others among its banks, and their official counts, by name."""
     for one in banks_from:
         if "train" not in one.parts:
             problem = f"has {one.name}, and its split {one.split} has no part train here"
             raise ArgumentError("banks_from", problem, "fetch its training part, or leave it out")
     others = {f"{one.name}/train": one.parts["train"] for one in banks_from}
-    return replace(data, banks={**data.banks, **others})
+    counted = {f"{one.name}/train": one.counted["train"] for one in banks_from if "train" in one.counted}
+    return replace(data, banks={**data.banks, **others}, counted={**data.counted, **counted})
 
 
 def source_of(
