@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import shutil
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import cast
@@ -329,6 +332,23 @@ def test_vectors_are_not_written_over_the_items_by_any_of_their_names(tmp_path: 
     assert file.read_bytes() == before
     copied = np.array(mapped)  # which no longer needs the file
     assert unhub.augment(copied, unhub.fit(copied, copied[:5]), out=file).shape == (20, 5)
+
+
+def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    script = """
+import sys, numpy as np, unhub
+items = np.random.default_rng(0).standard_normal((30_000, 64), dtype=np.float32)
+unhub.augment(items, unhub.fit(items, items[:60]), out=sys.argv[1] + "/stored.npy")
+"""
+    inside = 'mount -t tmpfs -o size=2m none "$1" || exit 99; "$2" -c "$3" "$1"; code=$?; ls -A "$1"; exit $code'
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare, which gives a process a small disk of its own")
+    command = ["unshare", "-rm", "sh", "-c", inside, "sh", str(tmp_path), sys.executable, script]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode == 99 or process.stderr.startswith("unshare:"):
+        pytest.skip(f"no small disk can be had here: {process.stderr.strip()}")
+    assert process.returncode == 1 and "No space left on device" in process.stderr
+    assert process.stdout == ""
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -10,7 +10,7 @@ store r (h - c) for h and send w / r for w, which changes no ranking but which i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -136,25 +136,29 @@ class Layout:
         """
         vectors, bias, similarity = _checked(items, correction)
         self._check_similarity(similarity, vectors.dimensions, "correction")
+        blocks = self._blocks(vectors, bias, similarity)
         if out is None:
-            return self._fill(np.empty((len(vectors), self.width), np.float32), vectors, bias, similarity)
+            stored = np.empty((len(vectors), self.width), np.float32)
+            for start, block in blocks:
+                stored[start : start + len(block)] = block
+            return stored
         given: object = os.fspath(out) if hasattr(out, "__fspath__") else out
         if not isinstance(given, str) or Path(given).suffix != ".npy":
             raise ArgumentError("out", f"must be a .npy file, got {given!r}")
         if reads_from(vectors.rows, Path(out)):
             raise ArgumentError("out", f"is a file of the items, {given!r}", "name another")
-        with replacing(out) as new:
-            mapped = np.lib.format.open_memmap(new, "w+", np.float32, (len(vectors), self.width))
-            self._fill(mapped, vectors, bias, similarity)
-            mapped.flush()
-            del mapped
+        with replacing(out) as new, new.open("wb") as file:  # not mapped: a full disk would end the process
+            head = {"descr": "<f4", "fortran_order": False, "shape": (len(vectors), self.width)}
+            np.lib.format.write_array_header_1_0(file, head)
+            for _, block in blocks:
+                file.write(np.ascontiguousarray(block, "<f4").data)
         return np.lib.format.open_memmap(out, "r")
 
-    def _fill(self, out: Float32, vectors: Vectors, bias: Float64, similarity: Kind) -> Float32:
+    def _blocks(self, vectors: Vectors, bias: Float64, similarity: Kind) -> Iterator[tuple[int, Float32]]:
+        """Yield the vectors to store in blocks, each with the position of its first."""
         for start, stop in spans(len(vectors), rows_per_block(self.width)):
             block = vectors.unit_block(start, stop, similarity)
-            out[start:stop] = self.rows(block, bias[start:stop], vectors.ids[start:stop])
-        return out
+            yield start, self.rows(block, bias[start:stop], vectors.ids[start:stop])
 
     def rows(self, block: Float32, bias: Float64, ids: Ids) -> Float32:
         """Return the vectors to store for rows that are ready to multiply; raise if one is longer than the radius."""
