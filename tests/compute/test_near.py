@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tests import oracles
 from tests.clouds import some
 from unhub.arrays import Float64, Kind, unit
+from unhub.compute import near
 from unhub.compute.clusters import Clusters, cluster_count, make_clusters
 from unhub.compute.near import SPREAD_SHARE, FarRule, Met, Scratch, cluster_log_sums, expect, meet
 from unhub.compute.workers import Workers
@@ -112,3 +113,12 @@ def test_sums_over_clusters_add_up_to_that_of_the_bank(seed: int, count: int, ro
 def test_clusters_grow_with_the_root_of_the_bank_and_with_the_items() -> None:
     assert [cluster_count(100_000, bank) for bank in (30_000, 200_000, 1_000_000)] == [256, 512, 1024]
     assert [cluster_count(items, 1_000_000) for items in (1, 4_000, 20_000)] == [1, 128, 512]
+
+
+def test_items_in_groups_for_little_memory_find_what_all_at_once_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs, clusters, _ = made(around(12, 300, 1, 0.5), around(12, 900, 2, 0.5), 16)
+    whole = meet(pairs, clusters, BETAS, 0.05, Workers(2))
+    monkeypatch.setattr(near, "FEWEST_GROUP_ITEMS", 70)
+    parts = meet(pairs, clusters, BETAS, 0.05, Workers(2, memory=1))
+    for name in ("near", "far", "variances"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-5)

@@ -15,7 +15,9 @@ from unhub.compute.passes import TILE_ROWS, LogSums, columns_per_tile
 from unhub.compute.workers import Workers
 from unhub.data.similarity import Dot
 
-GROUP_ITEMS = 1 << 17  # items at a time, so that what their clusters found stays small
+# Items at a time: as few as there is memory for, should each meet every cluster, and no fewer than make whole tiles.
+MOST_GROUP_ITEMS, FEWEST_GROUP_ITEMS = 1 << 17, 1 << 12
+PAIR_BYTES = 40  # of an item and a cluster that it meets: their numbers, twice, the order of these, and a sum
 CHOICE_ENTRIES = 1 << 21  # expected parts at a time
 # Scores within a cluster spread, which adds exp(beta**2 * variance / 2) if they are normal. At a high beta the largest
 # ones matter most, and they are smaller than normal ones.
@@ -138,9 +140,9 @@ def cluster_log_sums(pairs: Dot, items: Float32, queries: Positions, betas: Floa
 
 def meet(pairs: Dot, clusters: Clusters, betas: Float64, least: float, workers: Workers) -> Met:
     """Compute every item exactly against its near clusters: one tile for each cluster and the items that meet it."""
-    groups = [
-        _meet_group(pairs, clusters, (betas, least), span, workers) for span in spans(pairs.shape[1], GROUP_ITEMS)
-    ]
+    room = workers.memory // (PAIR_BYTES * len(clusters.members))
+    at_once = max(FEWEST_GROUP_ITEMS, min(MOST_GROUP_ITEMS, room))
+    groups = [_meet_group(pairs, clusters, (betas, least), span, workers) for span in spans(pairs.shape[1], at_once)]
     parts = zip(*((one.near, one.far, one.variances) for one in groups), strict=True)
     return Met(*(np.concatenate(part) for part in parts))
 
@@ -152,14 +154,14 @@ def _meet_group(pairs: Dot, clusters: Clusters, rule: tuple[Float64, float], gro
     far = np.empty_like(near)
     rows, tiles = Scratch(), Scratch()
 
-    def choose(span: Span) -> NDArray[np.int64]:
+    def choose(span: Span) -> NDArray[np.int32]:
         expected = expect(pairs, items[slice(*span)], clusters, betas)
         chosen = expected.near(least)
         far[slice(*span)] = expected.far(chosen)
         places, numbers = np.nonzero(chosen)
-        return np.stack([span[0] + places, numbers], axis=1)
+        return np.stack([span[0] + places, numbers], axis=1).astype(np.int32)
 
-    def add(job: tuple[int, Positions]) -> Float64:
+    def add(job: tuple[int, NDArray[np.int32]]) -> Float64:
         number, owners = job
         own = np.take(items, owners, axis=0, out=rows.array(len(owners), items.shape[1]), mode="clip")
         found = cluster_log_sums(pairs, own, clusters.members[number], betas, tiles)
