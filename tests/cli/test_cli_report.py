@@ -48,6 +48,26 @@ def test_a_picture_that_a_table_names_is_never_replaced(folder: Path) -> None:
     assert picture.read_bytes() == before
 
 
+def test_a_correction_is_shown_without_its_bank(folder: Path) -> None:
+    unhub.save(unhub.fit(DATA.items, DATA.bank, method="nnn", k=8), folder / "one.unhub")
+    given = ("report", *GIVEN[:2], *GIVEN[4:], *LABELS, "-o", "report.html", "--json", "--overwrite")
+    assert fail(folder, *given) == (
+        "--bank is missing, and without a correction to show one is chosen on it; give it, or --correction"
+    )
+    with pytest.raises(ValueError, match="bank is missing, and without a correction to show one is chosen on it"):
+        unhub.report(DATA.items, None, DATA.queries, path=folder / "report.html")
+    told = json.loads(succeed(folder, *given, "--correction", "one.unhub"))
+    full = json.loads(succeed(folder, *given, "--correction", "one.unhub", "--bank", "bank.npy"))
+    for one in ("verdict", "sentences", "rankings", "queries_in_bank"):
+        assert told[one] == full[one]
+    assert (told["studies"], len(full["studies"])) == ([], 2)
+    assert told["notes"][0].startswith("The bank was not given: the curves over the settings are left out")
+    # Its hashes still tell which queries it was fitted on.
+    np.save(folder / "queries.npy", np.concatenate([DATA.queries[:-1], DATA.bank[:1]]))
+    seen = json.loads(succeed(folder, *given, "--correction", "one.unhub"))
+    assert seen["queries_in_bank"] == 1 and "1 of the 180 queries are also in the bank" in seen["notes"][0]
+
+
 def test_pictures_by_address_are_named_on_the_page_and_allowed_there_alone(folder: Path) -> None:
     unhub.save(unhub.fit(DATA.items, DATA.bank), folder / "one.unhub")
     given = ("--correction", "one.unhub", "--quiet", "--item-images", "https://cdn.example/{id}.jpg?a=1&b=2")

@@ -12,10 +12,9 @@ import typer
 from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
 from unhub.cli.folding import show, tell
-from unhub.cli.inputs import GivenPath, check_outputs, place_of, read_given, read_named, write_picture
+from unhub.cli.inputs import GivenPath, check_outputs, place_of, read_named, read_optional, write_picture
 from unhub.cli.options import (
     MEASURES,
-    Bank,
     CompareBy,
     ItemIds,
     Items,
@@ -32,6 +31,7 @@ from unhub.cli.options import (
     Seed,
     SimilarityChoice,
     Threads,
+    vectors,
 )
 from unhub.errors import ArgumentError
 
@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 
 def report(
     items: Items,
-    bank: Bank,
     queries: Queries,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write, for example report.html.")],
+    bank: Annotated[
+        Path | None, vectors("Past queries, in the same formats; may be left out with --correction.")
+    ] = None,
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
@@ -82,6 +84,9 @@ def report(
     from unhub.reports.report import TITLE, check_page_name
     from unhub.reports.report import report as write_report
 
+    if bank is None and not correction:
+        problem = "is missing, and without a correction to show one is chosen on it"
+        raise ArgumentError("--bank", problem, "give it, or --correction")
     if exclude_self and not correction:
         raise ArgumentError(
             "--exclude-self",
@@ -99,7 +104,7 @@ def report(
     with argument("--correction"):
         saved = [files.load(path, "correction") for path in correction or ()]
     gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
-    past = read_given(bank, "--bank")
+    past = read_optional(bank, "--bank")
     with argument("--item-images"):
         pictures = None if item_images is None else files.find_pictures(place_of(item_images), gallery.ids)
     check_outputs(

@@ -9,6 +9,7 @@ from importlib import metadata
 
 from unhub.correction import Correction
 from unhub.data.fingerprint import Fingerprint
+from unhub.data.vectors import Vectors
 from unhub.reports.report_inputs import ReportInputs
 
 LIBRARIES = ("unhub", "numpy", "matplotlib")
@@ -18,12 +19,11 @@ def facts(
     inputs: ReportInputs, corrections: Mapping[str, Correction], command: str | None = None
 ) -> list[tuple[str, str]]:
     """Return what is needed to make the report again, as pairs (name, value)."""
-    used = len(inputs.study_queries), len(inputs.study_bank)
     return [
-        *((name, _data(inputs, name)) for name in ("items", "bank", "queries")),
+        *((name, _data(inputs, name)) for name in ("items", "bank", "queries") if name in inputs.hashes),
         ("similarity", inputs.similarity),
         *(("correction", _fitted(name, one)) for name, one in corrections.items()),
-        ("curves", f"{used[0]:,} of the queries, {used[1]:,} of the bank queries"),
+        *_curves(inputs),
         ("seed", str(inputs.seed)),
         *((("command", command),) if command else ()),
         ("versions", _versions()),
@@ -31,9 +31,16 @@ def facts(
     ]
 
 
+def _curves(inputs: ReportInputs) -> list[tuple[str, str]]:
+    if inputs.study_bank is None:
+        return []
+    used = len(inputs.study_queries), len(inputs.study_bank)
+    return [("curves", f"{used[0]:,} of the queries, {used[1]:,} of the bank queries")]
+
+
 def _data(inputs: ReportInputs, name: str) -> str:
-    vectors = {"items": inputs.items, "bank": inputs.bank, "queries": inputs.queries}[name]
-    digest = Fingerprint.of(inputs.matched.hashes[name]).digest
+    vectors: Vectors = getattr(inputs, name)
+    digest = Fingerprint.of(inputs.hashes[name]).digest
     return f"{len(vectors):,} rows, {vectors.dimensions} dimensions, hash {digest:016x}"
 
 

@@ -16,7 +16,7 @@ from unhub.data.vectors import VectorsLike
 from unhub.errors import ArgumentError, check_seed, optional
 from unhub.evaluation.evaluate import DEFAULT_MEASURES, excluded_note, notes_on, row_to_dict
 from unhub.evaluation.excluding import ExcludeLike, Exclusion
-from unhub.evaluation.inputs import Corrections, EvaluationInputs
+from unhub.evaluation.inputs import Corrections, EvaluationInputs, name_corrections
 from unhub.evaluation.measures import Measure, parse_measures
 from unhub.evaluation.pictures import FORMS, MARKS, Picture
 from unhub.evaluation.tables import Tabled
@@ -89,7 +89,7 @@ class Report(Tabled):
 @shows_progress
 def report(
     items: VectorsLike,
-    bank: VectorsLike,
+    bank: VectorsLike | None,
     queries: VectorsLike,
     relevance: RelevanceLike | None = None,
     *,
@@ -110,7 +110,8 @@ def report(
 ) -> Report:
     """Measure the raw and the corrected ranking and write one HTML page about them that opens offline.
 
-    relevance: without it the page is about hubness only. item_texts, item_images (paths), query_texts: a list in the
+    bank: may be None if corrections are given; the curves over the settings are then left out. relevance: without it
+    the page is about hubness only. item_texts, item_images (paths), query_texts: a list in the
     order of the rows, or a mapping by id. corrections: the first one is shown beside the raw ranking; by default it is
     the one that `tune` chooses without labels. If the only one is raw, the page shows the raw ranking alone. exclude:
     items to leave out of the ranking of each query, as in `evaluate`; `tune` cannot do that, so it needs corrections.
@@ -122,10 +123,12 @@ def report(
     check_seed(seed)
     if figures is not None:
         check_figures(Path(figures))
-    gallery, past, asked = checked_once(items, "items"), checked_once(bank, "bank"), checked_once(queries, "queries")
+    gallery, asked = checked_once(items, "items"), checked_once(queries, "queries")
+    past = None if bank is None else checked_once(bank, "bank")
     known = None if relevance is None else as_relevance(relevance)
     exclusion = None if exclude is None else Exclusion.of(exclude, asked.ids, gallery.ids)
-    inputs = ReportInputs(gallery, past, asked, known, exclusion, similarity, seed, threads)
+    fitted = () if past is not None or corrections is None else tuple(name_corrections(corrections).values())
+    inputs = ReportInputs(gallery, past, asked, known, exclusion, similarity, seed, threads, fitted)
     left_out, leaked = _left_out(inputs), inputs.leaked
     labels = Labels("item", gallery.ids, item_texts, item_images), Labels("query", asked.ids, query_texts)
     steps = Steps(progress, 4)
@@ -142,7 +145,7 @@ def report(
         (charts.occurrences(findings), charts.shares(findings)),
         charts.similarities(findings, seed),
         studies,
-        tuple(filter(None, (leak, *left_out, *setting.notes, _excluded(inputs), shown.note))),
+        tuple(filter(None, (leak, *left_out, *setting.notes, _excluded(inputs), _without_bank(inputs), shown.note))),
         facts(inputs, shown.corrections, command),
     )
     written = Report(page.verdict, findings, studies, page.pictures, page.to_html(), (*page.notes, *page.shown.missing))
@@ -151,7 +154,9 @@ def report(
 
 
 def _studies(inputs: ReportInputs, steps: Steps) -> tuple[Study, ...]:
-    """Return the curves over the temperature and over the size of the bank."""
+    """Return the curves over the temperature and over the size of the bank; none without a bank."""
+    if inputs.study_bank is None:
+        return ()
     few = len(inputs.study_bank) * len(inputs.items) <= MOST_BALANCED_SIMILARITIES
     given = (inputs.items, inputs.study_bank, inputs.study_queries, inputs.relevance)
     return (
@@ -186,6 +191,18 @@ def _left_out(inputs: ReportInputs) -> tuple[str, ...]:
 
 def _excluded(inputs: ReportInputs) -> str | None:
     return excluded_note(inputs.truth.excluded) if inputs.truth is not None and inputs.truth.excluded else None
+
+
+def _without_bank(inputs: ReportInputs) -> str | None:
+    """Say what is left out for lack of a bank."""
+    if inputs.bank is not None:
+        return None
+    untold = [one.spec for one in inputs.fitted if one.source.bank is not None and one.source.bank_rows is None]
+    told = f", and for {', '.join(untold)} not even these" if untold else ""
+    return (
+        "The bank was not given: the curves over the settings are left out, and of the queries that are in the bank "
+        f"only those are known that equal one number for number{told}."
+    )
 
 
 def check_figures(folder: Path) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from unhub.arrays import Kind, random_positions
+import numpy as np
+
+from unhub.arrays import Kind, are_among, random_positions
 from unhub.banks.known_queries import with_known_queries
 from unhub.banks.traffic import recur
 from unhub.compute.workers import Progress
 from unhub.correction import Correction
+from unhub.data.fingerprint import Hashes, inspect
 from unhub.data.relevance import Relevance, Truth
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 from unhub.evaluation.excluding import Exclusion
 from unhub.evaluation.inputs import RAW, Corrections, name_corrections
 from unhub.fitting import fit
-from unhub.matching import Matched
+from unhub.matching import Matched, check_widths
 from unhub.tuning.spread import usual_methods
 from unhub.tuning.tune import tune
 
@@ -27,26 +30,38 @@ MOST_STUDY_QUERIES, MOST_STUDY_BANK_QUERIES = 5_000, 20_000
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """The sets of a report and how they are compared."""
+    """The sets of a report and how they are compared. bank: None if corrections are shown without it."""
 
     items: Vectors
-    bank: Vectors
+    bank: Vectors | None
     queries: Vectors
     relevance: Relevance | None
     exclusion: Exclusion | None
     similarity: Kind
     seed: int
     threads: int | None
+    fitted: tuple[Correction, ...] = ()  # the corrections, which know the hashes of their banks, if there is no bank
 
     @functools.cached_property
-    def matched(self) -> Matched:
-        """The three sets, checked against each other, with a hash of each row."""
+    def matched(self) -> Matched | None:
+        """The three sets, checked against each other, with a hash of each row; None without a bank."""
+        if self.bank is None:
+            return None
         return Matched.of(self.bank, self.items, self.queries, self.similarity, self.threads)
 
     @functools.cached_property
-    def known(self) -> Matched:
-        """The same, where queries that are bank queries but for rounding are known as these."""
-        return with_known_queries(self.matched, self.threads)
+    def hashes(self) -> dict[str, Hashes]:
+        """A hash of each row of the sets that there are."""
+        if self.matched is not None:
+            return self.matched.hashes
+        sets = {"items": self.items, "queries": self.queries}
+        check_widths(sets, against="items")
+        return {name: inspect(held, name, self.similarity).hashes for name, held in sets.items()}
+
+    @functools.cached_property
+    def known(self) -> Matched | None:
+        """The matched sets, where queries that are bank queries but for rounding are known as these."""
+        return None if self.matched is None else with_known_queries(self.matched, self.threads)
 
     @functools.cached_property
     def truth(self) -> Truth | None:
@@ -60,8 +75,12 @@ class ReportInputs:
 
     @functools.cached_property
     def leaked(self) -> int:
-        """How many queries are in the bank too."""
-        return self.known.leaked
+        """How many queries are in the bank too, or in that of a correction as far as it tells."""
+        if self.known is not None:
+            return self.known.leaked
+        rows = [one.source.bank_rows for one in self.fitted if one.source.bank_rows is not None]
+        past = np.concatenate([np.empty(0, np.uint64), *(one.hashes for one in rows)])
+        return int(are_among(self.hashes["queries"], past).sum())
 
     @functools.cached_property
     def study_queries(self) -> Vectors:
@@ -70,9 +89,9 @@ class ReportInputs:
         return _at_most(asked, MOST_STUDY_QUERIES, self.seed)
 
     @functools.cached_property
-    def study_bank(self) -> Vectors:
-        """The bank of the curves."""
-        return _at_most(self.bank, MOST_STUDY_BANK_QUERIES, self.seed)
+    def study_bank(self) -> Vectors | None:
+        """The bank of the curves, if there is a bank."""
+        return None if self.bank is None else _at_most(self.bank, MOST_STUDY_BANK_QUERIES, self.seed)
 
 
 def _at_most(vectors: Vectors, count: int, seed: int) -> Vectors:
@@ -122,6 +141,9 @@ def choose(inputs: ReportInputs, progress: Progress | None = None) -> Chosen:
     if inputs.exclusion is not None:
         problem = "cannot be used while a correction is chosen, since all items are ranked for that"
         raise ArgumentError("exclude", problem, "give the corrections to show")
+    if inputs.bank is None or inputs.known is None:
+        problem = "is missing, and without a correction to show one is chosen on it"
+        raise ArgumentError("bank", problem, "give it, or a correction (--correction)")
     if inputs.leaked == len(inputs.queries) and not recur(inputs.known):
         problem = "are all in the bank, so they cannot be used to choose a correction"
         raise ArgumentError("queries", problem, "take them out of the bank, give other queries, or give a correction")
