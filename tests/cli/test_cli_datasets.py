@@ -66,9 +66,17 @@ def test_an_empty_image_is_counted_and_named(tmp_path: Path) -> None:
     (tmp_path / "images" / "OO_7.jpg").write_bytes(b"")
     done = here(tmp_path, "datasets", "check", "visogender", "--data", ".")
     assert (done.returncode, done.stderr) == (3, "")
-    assert "none of 230" in done.stdout and "test: 1 of 230 files are empty, for example OO_7" in done.stdout
+    assert "none of 230" in done.stdout and "test: 1 of 230 files is empty, for example OO_7" in done.stdout
     (part,) = datasets.check("visogender", tmp_path).parts
     assert (part.missing, part.empty) == (0, 1)
+
+
+def test_a_bank_has_a_line_in_the_table(tmp_path: Path) -> None:
+    (tmp_path / "captions.csv").write_text("file,text,split\na.jpg,x,test\nb.jpg,y,tset\n")
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    printed = succeed(tmp_path, "datasets", "check", "folder", "--data", ".")
+    (line,) = [line.split() for line in printed.splitlines() if line.startswith("tset (bank)")]
+    assert line[2:] == ["1", "?", "1", "?", "1", "of", "1"]
 
 
 def test_missing_annotations_end_with_1_and_say_what_to_fetch(tmp_path: Path) -> None:

@@ -22,17 +22,18 @@ pytestmark = pytest.mark.once
 
 
 def refusal(name: str, folder: Path, split: str | None = None) -> ArgumentError:
-    """Return the error of a folder that cannot be read; it is about the data, in one line, with a remedy."""
+    """Return the error of a folder that cannot be read; in one line, with a remedy, it says which data it is about."""
     with pytest.raises(ArgumentError) as caught:
         datasets.load(name, folder, split)
     assert caught.value.name == "data" and caught.value.remedy and "\n" not in str(caught.value)
+    assert caught.value.problem.startswith(str(folder))
     return caught.value
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_an_empty_folder_says_what_to_fetch(tmp_path: Path, name: str) -> None:
     for split in DATASETS[name].splits:
-        assert "fetch" in refusal(name, tmp_path, split).remedy
+        assert ("write" if name == "folder" else "fetch") in refusal(name, tmp_path, split).remedy
         checked = datasets.check(name, tmp_path, split)
         assert not checked.complete and checked.problem and not checked.parts
         assert any(one.needed and one.path is None for one in checked.files)
@@ -101,7 +102,8 @@ def test_captions_without_media_are_counted(tmp_path: Path, name: str) -> None:
     for side in sides:
         assert side.missing.tolist() == side.ids.tolist()
     assert any(f"test: {len(data.items)} of {len(data.items)}" in note for note in data.notes)
-    assert any("fetch them from" in note for note in data.notes)
+    said = "the files must be there" if name == "folder" else "fetch them from"
+    assert any(said in note for note in data.notes) and not any("from you" in note for note in data.notes)
 
 
 def test_media_without_captions_are_counted(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_a_listed_video_without_a_caption_stays_an_item_and_is_counted(tmp_path:
     write_list(tmp_path / "test_list.txt", ["eyhzdC936uk_15_27", "nobody_1_2"])
     data = datasets.load("msvd", tmp_path)
     assert (len(data.items), len(data.queries)) == (2, 2)
-    assert "test: 1 listed names have no caption, for example nobody_1_2" in data.notes
+    assert "test: 1 listed name has no caption, for example nobody_1_2" in data.notes
 
 
 def test_a_folder_of_another_data_set_is_recognised(tmp_path: Path) -> None:
@@ -311,7 +313,7 @@ def test_a_link_to_nothing_is_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "sub" / "b.jpg").symlink_to("../.git/annex/objects/b.jpg")
     data = datasets.load("folder", tmp_path)
     assert data.items.missing.tolist() == ["sub/b.jpg"]
-    assert any("1 links lead to what is not there, for example sub/b.jpg" in note for note in data.notes)
+    assert any("1 link leads to what is not there, for example sub/b.jpg" in note for note in data.notes)
     checked = datasets.check("folder", tmp_path)
     assert [part.missing for part in checked.parts if part.name == "test"] == [1] and not checked.complete
     (tmp_path / "captions.csv").unlink()
@@ -399,6 +401,47 @@ def test_a_folder_that_links_to_itself_is_scanned_once(tmp_path: Path) -> None:
 def test_a_wrong_table_of_an_own_folder_is_said(tmp_path: Path, rows: list[tuple[str, ...]], problem: str) -> None:
     write_table(tmp_path / "captions.csv", rows)
     assert problem in refusal("folder", tmp_path).problem
+
+
+def test_a_table_without_a_test_split_or_a_needed_column_says_what_is_needed(tmp_path: Path) -> None:
+    write_table(tmp_path / "captions.csv", [("file", "text", "split"), ("a.jpg", "x", "tset"), ("b.jpg", "y", "train")])
+    assert refusal("folder", tmp_path).problem.endswith("has no line of the split test, only of tset, train")
+    write_table(tmp_path / "captions.csv", [("file", "txt"), ("a.jpg", "x")])
+    wanted = "a file with the columns file, text is wanted; it may have split, id too"
+    assert refusal("folder", tmp_path).remedy == wanted
+
+
+def test_a_bank_of_an_own_folder_has_a_line_of_its_own_and_is_said(tmp_path: Path) -> None:
+    rows = [("a.jpg", "x", "test"), ("b.jpg", "y", "tset"), ("b.jpg", "z", "tset"), ("c.jpg", "v", "far")]
+    write_table(tmp_path / "captions.csv", [("file", "text", "split"), *rows])
+    touch(tmp_path, ["a.jpg", "c.jpg"])
+    checked = datasets.check("folder", tmp_path)
+    assert [(one.name, one.items, one.queries, one.missing) for one in checked.banks] == [
+        ("tset", 1, 2, 1),
+        ("far", 1, 1, 0),
+    ]
+    assert [one.name for one in checked.parts] == ["test"] and checked.complete  # a bank is not needed to measure
+    assert checked.notes[:2] == (
+        "captions.csv: 2 lines are of the split 'tset', which is none of train, val, test: a bank of that name",
+        "captions.csv: 1 line is of the split 'far', which is none of train, val, test: a bank of that name",
+    )
+
+
+def test_captions_of_msrvtt_with_empty_lists_are_refused(tmp_path: Path) -> None:
+    official_layouts.msrvtt(tmp_path)
+    write_json(tmp_path / "MSRVTT_data.json", {"videos": [], "sentences": []})
+    for split in DATASETS["msrvtt"].splits:
+        assert refusal("msrvtt", tmp_path, split).problem == f"{tmp_path / 'MSRVTT_data.json'} has no captions"
+
+
+def test_a_check_lists_the_class_lists_of_imagenet_where_they_are_asked_for(tmp_path: Path) -> None:
+    official_layouts.imagenet(tmp_path)
+    spare = [one.title for one in datasets.check("imagenet", tmp_path).files if one.spare and one.path is None]
+    for path in tmp_path.rglob("val/n*/*"):
+        path.unlink()
+    checked = datasets.check("imagenet", tmp_path)
+    assert checked.problem and spare == []
+    assert "LOC_val_solution.csv" in [one.title for one in checked.files if one.spare and one.path is None]
 
 
 def test_two_tables_of_an_own_folder_are_one_too_many(tmp_path: Path) -> None:

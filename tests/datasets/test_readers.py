@@ -311,7 +311,7 @@ def test_a_name_in_two_parts_keeps_the_captions_and_the_file_of_each(tmp_path: P
     for name, folder in folders.items():
         assert texts_of(data.parts[name].queries) == [f"{folder} {k}" for k in range(5)]
         assert data.parts[name].items.paths == (tmp_path / folder / "Rain.wav",)
-    assert "val and test: 1 names are in both, for example Rain.wav" in data.notes
+    assert "val and test: 1 name is in both, for example Rain.wav" in data.notes
 
 
 def rewrite(path: Path, old: str, new: str) -> None:
@@ -341,7 +341,7 @@ def test_captions_of_a_name_in_two_files_are_not_mixed(
     data = datasets.load(name, tmp_path, split)
     assert texts_of(data.queries) == texts_of(before.queries)
     assert "other" in texts_of(data.parts["train"].queries)[0]
-    assert f"train and test: 1 names are in both, for example {trained}" in data.notes
+    assert f"train and test: 1 name is in both, for example {trained}" in data.notes
 
 
 def test_an_own_folder_has_captions_splits_and_banks(folders: dict[str, Path]) -> None:
@@ -357,7 +357,7 @@ def test_an_own_folder_needs_only_files_and_texts(tmp_path: Path) -> None:
     data = datasets.load("folder", tmp_path)
     assert data.queries.ids.tolist() == ["a.wav#0", "a.wav#1"]
     assert (data.protocol.task, data.items.kind) == ("text-audio", "audio")
-    assert data.notes == ("1 audio files are named by no annotation that was read",)
+    assert data.notes == ("1 audio file is named by no annotation that was read",)
 
 
 def test_a_missing_file_of_an_own_folder_is_replaced_by_no_other(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_one_file_for_two_items_is_said(tmp_path: Path) -> None:
     images = {"7.jpg": "test", "7.png": "test", "8.jpg": "test"}
     official_layouts.write_json(tmp_path / "dataset_flickr30k.json", official_layouts.karpathy(images))
     official_layouts.touch(tmp_path, ["7.png", "8.jpg"])
-    said = "1 media files serve two items or more, for example 7.png for 7.jpg and 7.png: some may be missing"
+    said = "1 media file serves two items or more, for example 7.png for 7.jpg and 7.png: some may be missing"
     assert said in datasets.load("flickr30k", tmp_path).notes
     official_layouts.touch(tmp_path, ["7.jpg"])
     assert not any("serve two" in note for note in datasets.load("flickr30k", tmp_path).notes)

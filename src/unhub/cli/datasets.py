@@ -25,6 +25,7 @@ LIST_HEADS = ("name", "task, test sizes", "what to download, from where; terms")
 LIST_WIDTHS = (11, 18, 47)  # 80 columns in all
 FILE_HEADS, FILE_WIDTHS = ("file", "where"), {0: 38, 1: 40}
 PART_HEADS = ("part", "items", "official", "queries", "official", "media missing")
+NEEDED, SPARE = "missing, and needed", "missing; needed if the others do not say enough"
 ANYWHERE = (
     "Files may lie anywhere below the folder given as --data: they are found by their names. Those in brackets are "
     "not needed to measure on the test part; most are for banks."
@@ -76,13 +77,14 @@ def check(
 
 def _show(found: Checked) -> None:
     files = [
-        (one.title, one.path or ("missing, and needed" if one.needed else "missing, not needed to measure"))
+        (one.title, one.path or (SPARE if one.spare else NEEDED if one.needed else "missing, not needed to measure"))
         for one in found.files
     ]
     table(FILE_HEADS, [line for row in files for line in wrapped(row, FILE_WIDTHS)])
     if found.parts:
         echo()
-        table(PART_HEADS, [_counts(part) for part in found.parts])
+        banks = [dataclasses.replace(bank, name=f"{bank.name} (bank)") for bank in found.banks]
+        table(PART_HEADS, [_counts(part) for part in (*found.parts, *banks)])
     verdict = "complete" if found.complete else "not complete"
     tell("", *([found.problem] if found.problem else found.notes))
     tell(f"{found.name}, split {found.split}: the test part is {verdict}.")

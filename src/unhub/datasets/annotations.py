@@ -35,7 +35,8 @@ def need(files: Scanned, wanted: Download) -> Path:
     stems = [name.removesuffix(".json") for name in wanted.names]
     pickled = files.find(*(f"{stem}{suffix}" for stem in stems for suffix in PICKLES))
     if pickled is not None:
-        raise ArgumentError("data", f"has {pickled.name}, a pickle, where {wanted.title} is needed", SAFE_PICKLES)
+        problem = f"{files.folder} has {pickled.name}, a pickle, where {wanted.title} is needed"
+        raise ArgumentError("data", problem, SAFE_PICKLES)
     raise ArgumentError("data", f"{files.folder} has no {wanted.title} ({files.count:,} files below it)", wanted.fetch)
 
 
@@ -79,7 +80,9 @@ def read_table(path: Path, columns: Sequence[str], optional: Sequence[str] = ())
     try:
         arrays = read_columns(path, [text_column(one, "" if one in optional else None) for one in columns])
     except ValueError as error:
-        raise ArgumentError("data", str(error), f"a file with the columns {', '.join(columns)} is wanted") from None
+        needed = ", ".join(one for one in columns if one not in optional)
+        more = f"; it may have {', '.join(optional)} too" if optional else ""
+        raise ArgumentError("data", str(error), f"a file with the columns {needed} is wanted{more}") from None
     return [list(row) for row in zip(*(array.tolist() for array in arrays), strict=True)]
 
 

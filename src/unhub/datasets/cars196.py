@@ -36,12 +36,12 @@ def load(files: Scanned, split: str) -> Contents:
         classes = _read(together, "")
     else:
         if files.find(UNLABELLED) and not files.find(*TEST.names):
-            raise ArgumentError("data", f"has {UNLABELLED}, which holds no classes", TEST.fetch)
+            raise ArgumentError("data", f"{files.folder} has {UNLABELLED}, which holds no classes", TEST.fetch)
         classes = {**_read(need(files, TRAIN), "cars_train/"), **_read(need(files, TEST), "cars_test/")}
     parts = {}
     for part in ("train", "test"):
         kept = [image for image, one in classes.items() if (one > LAST_TRAIN_CLASS) == (part == "test")]
-        parts[part] = of_one_class(found(files, "image", kept), [str(classes[image]) for image in kept])
+        parts[part] = of_one_class(files, found(files, "image", kept), [str(classes[image]) for image in kept])
     return Contents(parts)
 
 

@@ -15,10 +15,15 @@ from unhub.errors import ArgumentError
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file that is wanted, and where it was found; None where it is missing."""
+    """A file that is wanted, and where it was found; None where it is missing.
+
+    spare: wanted only where the other files do not say enough; it is listed where it was found or where nothing can be
+    read.
+    """
 
     title: str
     needed: bool
+    spare: bool
     path: str | None
     fetch: str
 
@@ -47,13 +52,17 @@ class CheckedPart:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a folder holds of a data set. problem: why nothing can be read, with what to do; empty otherwise."""
+    """What a folder holds of a data set.
+
+    banks: those that are no parts. problem: why nothing can be read, with what to do; empty otherwise.
+    """
 
     name: str
     split: str
     verified: bool
     files: tuple[CheckedFile, ...]
     parts: tuple[CheckedPart, ...]
+    banks: tuple[CheckedPart, ...]
     notes: tuple[str, ...]
     problem: str = ""
 
@@ -77,24 +86,25 @@ def check(name: str, folder: str | os.PathLike[str], split: str | None = None) -
     chosen = split_of(known, split)
     verified = chosen not in known.unverified
     files = Scanned.of(folder)
-    used = (one for one in known.files if one.names and one.for_split(chosen))
-    wanted = tuple(_checked(files, one) for one in used if not one.spare or files.find(*one.names))
+    wanted = tuple(_checked(files, one) for one in known.files if one.names and one.for_split(chosen))
     try:
         data = loaded(known, files, chosen)
     except ArgumentError as error:
-        return Checked(name, chosen, verified, wanted, (), (), f"{error.problem}; {error.remedy}")
-    parts, notes = [], [*data.notes]
-    for part, held in data.parts.items():
+        return Checked(name, chosen, verified, wanted, (), (), (), f"{error.problem}; {error.remedy}")
+    wanted = tuple(one for one in wanted if one.path or not one.spare)
+    banks = {bank: held for bank, held in data.banks.items() if bank not in data.parts}
+    counted, notes = dict[str, CheckedPart](), [*data.notes]
+    for part, held in {**data.parts, **banks}.items():
         sides = media_sides(held)
         media, missing = sum(map(len, sides)), sum(len(side.missing) for side in sides)
         empty = list(_empty(held))
         counts = (len(held.items), len(held.queries), data.counted.get(part))
-        parts.append(CheckedPart(part, *counts, media, missing, len(empty)))
+        counted[part] = CheckedPart(part, *counts, media, missing, len(empty))
         if empty:
-            notes.append(
-                f"{part}: {len(empty):,} of {media:,} files are empty, for example {empty[0]}: fetch them again"
-            )
-    return Checked(name, chosen, verified, wanted, tuple(parts), tuple(notes))
+            files_are = f"{len(empty):,} of {media:,} files {'is' if len(empty) == 1 else 'are'}"
+            notes.append(f"{part}: {files_are} empty, for example {empty[0]}: fetch them again")
+    of_parts, of_banks = (tuple(counted[one] for one in names) for names in (data.parts, banks))
+    return Checked(name, chosen, verified, wanted, of_parts, of_banks, tuple(notes))
 
 
 def _empty(part: Part) -> Iterator[str]:
@@ -108,4 +118,4 @@ def _empty(part: Part) -> Iterator[str]:
 def _checked(files: Scanned, wanted: Download) -> CheckedFile:
     path = files.find(*wanted.names)
     where = None if path is None else path.relative_to(files.folder).as_posix()
-    return CheckedFile(wanted.title, wanted.needed, where, wanted.fetch)
+    return CheckedFile(wanted.title, wanted.needed, wanted.spare, where, wanted.fetch)

@@ -25,7 +25,8 @@ def load(files: Scanned, split: str) -> Contents:
     found = files.find(*OTHER_SPLITS)
     if found and not files.find(*CAPTIONS.names):
         problem = (
-            f"has {found.name}, which is not the split of the papers: of the 5,000 images of val2017, 593 are in it"
+            f"{files.folder} has {found.name}, which is not the split of the papers: of the 5,000 images of val2017, "
+            "593 are in it"
         )
         raise ArgumentError("data", problem, CAPTIONS.fetch)
     read = read_karpathy(need(files, CAPTIONS))

@@ -24,13 +24,14 @@ def load(files: Scanned, split: str) -> Contents:
     with of_form(path, "`<image> <class>`"):
         classes = {image: int(one) for image, one in read_fields(path, " ", 2, 2)}
     if names.keys() != classes.keys():
-        problem = f"has {len(names):,} names in {NAMES.title} and {len(classes):,} classes in {CLASSES.title}"
+        known = f"{len(names):,} names in {NAMES.title} and {len(classes):,} classes in {CLASSES.title}"
+        problem = f"{files.folder} has {known}"
         raise ArgumentError("data", problem, f"fetch both from one release: {RELEASE}")
     parts = {}
     for part in ("train", "test"):
         kept = [image for image, one in classes.items() if (one > LAST_TRAIN_CLASS) == (part == "test")]
         images = found(files, "image", [names[image].strip() for image in kept])
-        parts[part] = of_one_class(images, [str(classes[image]) for image in kept])
+        parts[part] = of_one_class(files, images, [str(classes[image]) for image in kept])
     return Contents(parts)
 
 

@@ -14,6 +14,7 @@ IMAGE_MEASURES = ("R@1", "R@5", "R@10")
 TEXT_VIDEO = Protocol("text-video", ("t2v", "v2t"), VIDEO_MEASURES)
 TEXT_PARAGRAPH_VIDEO = Protocol("text-video", ("t2v", "v2t"), VIDEO_MEASURES, captions="joined")
 TEXT_IMAGE = Protocol("text-image", ("t2i", "i2t"), IMAGE_MEASURES)
+OWN = "you"  # source of what is the user's own, which is not fetched
 TEXT_AUDIO = Protocol("text-audio", ("t2a", "a2t"), VIDEO_MEASURES)
 
 
@@ -45,6 +46,8 @@ class Download:
     @property
     def fetch(self) -> str:
         """What to do where it is missing."""
+        if self.source == OWN:
+            return f"write {self.title} ({self.holds})"
         return f"fetch {self.title} ({self.holds}) from {self.source}"
 
     def for_split(self, split: str) -> bool:

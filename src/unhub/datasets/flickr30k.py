@@ -23,7 +23,8 @@ def load(files: Scanned, split: str) -> Contents:
     found = files.find(*ENTITIES)
     if found and not files.find(*CAPTIONS.names):
         problem = (
-            f"has {found.name}, perhaps of Flickr30k Entities: its test shares 25 of 1,000 images with the papers'"
+            f"{files.folder} has {found.name}, perhaps of Flickr30k Entities: its test shares 25 of 1,000 images with "
+            "the papers'"
         )
         raise ArgumentError("data", problem, CAPTIONS.fetch)
     read = read_karpathy(need(files, CAPTIONS))

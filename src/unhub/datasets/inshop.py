@@ -36,7 +36,7 @@ def load(files: Scanned, split: str) -> Contents:
     parts = {"test": _asked(files, uses["query"], uses["gallery"])}
     if trained := uses["train"]:
         images = found(files, "image", [image for image, _ in trained], _names)
-        parts["train"] = of_one_class(images, [item for _, item in trained])
+        parts["train"] = of_one_class(files, images, [item for _, item in trained])
     return Contents(parts)
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from unhub.datasets.dataset import DataSet, Part, Side
-from unhub.datasets.described import Contents, Known
+from unhub.datasets.described import OWN, Contents, Known
 from unhub.datasets.known import DATASETS
 from unhub.datasets.scanned import Scanned, md5_of
 from unhub.errors import ArgumentError, unknown
+from unhub.evaluation.tables import counted
 
 ORDER = ("train", "val", "test")
 COMMON_NAMES = {"captions.json", "test.csv"}  # which say little about whose they are
@@ -115,7 +116,8 @@ def _shared_notes(parts: Mapping[str, Part]) -> Iterator[str]:
     held = {name: {one for side in media_sides(part) for one in side.ids.tolist()} for name, part in parts.items()}
     for first, second in itertools.combinations(held, 2):
         if both := held[first] & held[second]:
-            yield f"{first} and {second}: {len(both):,} names are in both, for example {min(both)}"
+            names = counted(len(both), "name is", "names are")
+            yield f"{first} and {second}: {names} in both, for example {min(both)}"
 
 
 def _media_notes(known: Known, files: Scanned, contents: Contents) -> Iterator[str]:
@@ -132,21 +134,23 @@ def _media_notes(known: Known, files: Scanned, contents: Contents) -> Iterator[s
             if missing := len(side.missing):
                 lacking = True
                 first = side.missing[0]
-                yield f"{name}: {missing:,} of {len(side):,} {side.kind} files are missing, for example {first}"
+                are = "is" if missing == 1 else "are"
+                yield f"{name}: {missing:,} of {len(side):,} {side.kind} files {are} missing, for example {first}"
     if lacking:
         where = "the files must be there" if media.exact else "the files may lie anywhere below the folder"
-        yield f"{where}: {media.holds}; fetch them from {media.source}"
+        yield f"{where}: {media.holds}" + ("" if media.source == OWN else f"; fetch them from {media.source}")
     if files.dangling:
-        count, first = len(files.dangling), files.dangling[0]
-        yield f"{count:,} links lead to what is not there, for example {first}: fetch it, as by git annex or dvc"
+        links, first = counted(len(files.dangling), "link leads", "links lead"), files.dangling[0]
+        yield f"{links} to what is not there, for example {first}: fetch it, as by git annex or dvc"
     shared = {path: names for path, names in used.items() if len(names) > 1}
     if shared:
         path, names = next(iter(shared.items()))
         example = f"{path.relative_to(files.folder).as_posix()} for {' and '.join(sorted(names)[:2])}"
-        yield f"{len(shared):,} media files serve two items or more, for example {example}: some may be missing"
+        files_shared = counted(len(shared), "media file serves", "media files serve")
+        yield f"{files_shared} two items or more, for example {example}: some may be missing"
     for kind in sorted(kinds):
         if others := files.count_others(kind, used):
-            yield f"{others:,} {kind} files are named by no annotation that was read"
+            yield f"{counted(others, f'{kind} file is', f'{kind} files are')} named by no annotation that was read"
 
 
 def media_sides(part: Part) -> tuple[Side, ...]:

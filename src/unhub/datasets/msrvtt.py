@@ -12,6 +12,7 @@ from unhub.datasets.annotations import need, of_form, read_json, read_list, read
 from unhub.datasets.described import TEXT_VIDEO, Contents, Download, Known
 from unhub.datasets.parts import Row, captioned, captioned_parts, numbered
 from unhub.datasets.scanned import Scanned
+from unhub.errors import ArgumentError
 
 SMALL, ALL_CAPTIONS = "1k-A", "1k-A-20"
 FORM = '{"videos": [{"video_id", "split"}], "sentences": [{"video_id", "caption"}]}'
@@ -117,6 +118,9 @@ def _read_captions(files: Scanned) -> tuple[dict[str, list[str]], dict[str, list
                 captions[text_of(sentence["video_id"])].append(text_of(sentence["caption"]))
             for video in read["videos"]:
                 lists[PARTS[video["split"]]].append(text_of(video["video_id"]))
+    if not captions:
+        remedy = "the download is perhaps cut short, or another version: fetch it again"
+        raise ArgumentError("data", f"{paths[0]} has no captions", remedy)
     return captions, lists
 
 

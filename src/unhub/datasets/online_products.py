@@ -27,7 +27,7 @@ def load(files: Scanned, split: str) -> Contents:
 
 def _read(files: Scanned, path: Path) -> Part:
     rows = [row for row in read_fields(path, None, len(FIELDS), len(FIELDS)) if row[0] != FIELDS[0]]
-    return of_one_class(found(files, "image", [row[3].strip() for row in rows]), [row[1] for row in rows])
+    return of_one_class(files, found(files, "image", [row[3].strip() for row in rows]), [row[1] for row in rows])
 
 
 KNOWN = Known(

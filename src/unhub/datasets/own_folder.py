@@ -8,10 +8,20 @@ from pathlib import Path, PurePosixPath
 
 from unhub.datasets.annotations import need, read_table
 from unhub.datasets.dataset import Kind, Protocol
-from unhub.datasets.described import IMAGE_MEASURES, TEXT_AUDIO, TEXT_IMAGE, TEXT_VIDEO, Contents, Download, Known
+from unhub.datasets.described import (
+    IMAGE_MEASURES,
+    OWN,
+    TEXT_AUDIO,
+    TEXT_IMAGE,
+    TEXT_VIDEO,
+    Contents,
+    Download,
+    Known,
+)
 from unhub.datasets.parts import Row, captioned
 from unhub.datasets.scanned import MEDIA, Scanned
 from unhub.errors import ArgumentError
+from unhub.evaluation.tables import counted
 
 COLUMNS, OPTIONAL = ("file", "text", "split", "id"), ("split", "id")
 PARTS = {"": "test", "training": "train", "validation": "val", "dev": "val"}
@@ -21,12 +31,12 @@ PROTOCOLS: dict[Kind, Protocol] = {"image": TEXT_IMAGE, "video": TEXT_VIDEO, "au
 TABLE = Download(
     (PREFERRED, "*.csv"),
     "columns file, text, and if you like split (train, val, test) and id; several lines for a file are its captions",
-    "you",
+    OWN,
 )
 FILES = Download(
     (),
     "images, videos or sounds, at the path that the column file gives, from the table or from --data",
-    "you",
+    OWN,
     exact=True,
 )
 
@@ -48,8 +58,9 @@ def load(files: Scanned, split: str) -> Contents:
         if texts.setdefault(query, text) != text:
             raise ArgumentError("data", f"{path} has two texts with the id {query!r}", "give each text its own id")
         rows[PARTS.get(part.strip().lower(), part.strip().lower())].append((file, query, text))
-    if not rows["test"]:
-        raise ArgumentError("data", f"{path} has no line of the split test, but {', '.join(rows)}", "add some")
+    if "test" not in rows:
+        problem = f"{path} has no line of the split test, only of {', '.join(rows)}"
+        raise ArgumentError("data", problem, "write test for some, or leave out the column split: then all are of test")
     places = [path.parent.relative_to(files.folder), Path()]
     made = {
         name: captioned(
@@ -63,7 +74,12 @@ def load(files: Scanned, split: str) -> Contents:
     }
     parts = {name: part for name, part in made.items() if name in OWN_PARTS}
     banks = {name: part for name, part in made.items() if name not in OWN_PARTS}
-    return Contents(parts, banks=banks, protocol=PROTOCOLS[kind])
+    notes = [
+        f"{path.name}: {counted(len(rows[name]), 'line is', 'lines are')} of the split {name!r}, which is none of "
+        f"{', '.join(OWN_PARTS)}: a bank of that name"
+        for name in banks
+    ]
+    return Contents(parts, tuple(notes), banks, PROTOCOLS[kind])
 
 
 def _kind(path: Path, names: Sequence[str]) -> Kind:

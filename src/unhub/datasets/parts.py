@@ -14,6 +14,7 @@ from unhub.datasets.dataset import Kind, Part, Side
 from unhub.datasets.described import Contents
 from unhub.datasets.scanned import Scanned
 from unhub.errors import ArgumentError
+from unhub.evaluation.tables import counted
 
 Row = tuple[str, str, str]  # an item, a query, its text
 MediaNames = Callable[[str], Sequence[str]]
@@ -64,14 +65,15 @@ def found(files: Scanned, kind: Kind, items: Sequence[str], names: MediaNames = 
     return Side(kind, _strings(items), paths=paths)
 
 
-def of_one_class(images: Side, classes: Sequence[str]) -> Part:
+def of_one_class(files: Scanned, images: Side, classes: Sequence[str]) -> Part:
     """Return images that ask for the other images of their class."""
     members = defaultdict(list)
     for place, one in enumerate(classes):
         members[one].append(place)
     pairs = [(asks, answers) for inside in members.values() for asks in inside for answers in inside if asks != answers]
     if not pairs:
-        raise ArgumentError("data", f"has no two images of one class among {len(images):,}", "fetch the lists again")
+        problem = f"{files.folder} has no two images of one class among the {len(images):,} that are listed"
+        raise ArgumentError("data", problem, "fetch the lists again")
     asking, answering = np.array(pairs).T
     return Part(images, images, Relevance(images.ids[asking], images.ids[answering]))
 
@@ -96,7 +98,8 @@ def captioned_parts(
             parts[part] = captioned(files, kind, items, rows, functools.partial(names, part))
         silent = [item for item in items if not captions[part].get(item)]
         if silent:
-            notes.append(f"{part}: {len(silent):,} listed names have no caption, for example {silent[0]}")
+            names_without = counted(len(silent), "listed name has", "listed names have")
+            notes.append(f"{part}: {names_without} no caption, for example {silent[0]}")
     return Contents(parts, tuple(notes))
 
 
