@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,10 @@ from unhub.files import columns
 from unhub.files.attribute_values import Attribute, fits, of_texts, of_values
 from unhub.files.columns import read_columns
 from unhub.files.named_arrays import kind_of, split_name
-from unhub.files.parquet import as_array, intact, naming, opened
+from unhub.files.parquet import as_array, intact, label_of, naming, opened
 from unhub.frames.arrow_columns import may_be_ids
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
+from unhub.frames.frames import HasArrow, column_names, is_table, naming_column, open_frame
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 # Texts, names in any of three quotes, and comments, which SQLite reads as a whole; and what else is looked at.
@@ -145,11 +146,16 @@ def _quoted(name: str) -> str:
 
 
 @naming_file()
-def read_attributes(path: str | os.PathLike[str]) -> Attributes:
+def read_attributes(path: str | os.PathLike[str] | HasArrow) -> Attributes:
     """Read the attributes of items: .csv, .tsv, .jsonl or .parquet, with a column `id` and one for each attribute.
 
-    `attributes.csv#id=photo` names another column of ids. Of a .csv or .tsv, a column of plain numbers is of numbers.
+    `attributes.csv#id=photo` names another column of ids. Of a .csv or .tsv, a column of plain numbers is of numbers. A
+    table of pandas, polars or Arrow is taken as it is.
     """
+    if is_table(path):
+        return _of_frame(cast("HasArrow", path))
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError("path", f"is a {type(path).__name__}", "give a path, or a table of pandas, polars or Arrow")
     place, written = split_name(os.fspath(path))
     file = Path(place)
     named = NamedColumns.written(written, file.name)
@@ -158,14 +164,35 @@ def read_attributes(path: str | os.PathLike[str]) -> Attributes:
         file.stat()
         raise ValueError(f"{file}: attributes are read from {', '.join(SUFFIXES)} files, not from {kind_of(file)}")
     ids, found = _of_texts(file, named) if suffix in (".csv", ".tsv") else _of_arrow(file, named)
-    folded = [_folded(name) for name in found]
-    twice = next((name for name in found if folded.count(_folded(name)) > 1), None)
+    return _attributes(ids, found, str(file))
+
+
+def _attributes(ids: NDArray[np.generic], found: Mapping[str, Attribute], source: str) -> Attributes:
+    _check_once([*found], source)
+    return Attributes(as_ids(ids, len(ids), source), found, source)
+
+
+def _check_once(names: Sequence[str], source: str) -> None:
+    """Raise if two columns have one name, for SQL."""
+    folded = [_folded(name) for name in names]
+    twice = next((name for name in names if folded.count(_folded(name)) > 1), None)
     if twice is not None:
-        raise ValueError(f"{file}: has columns {[*found]}; `{twice}` must occur only once, whatever its case")
-    return Attributes(as_ids(ids, len(ids), str(file)), found, str(file))
+        raise ValueError(f"{source}: has columns {[*names]}; `{twice}` must occur only once, whatever its case")
 
 
-def _id_column(file: Path, names: Sequence[str], named: NamedColumns, fits: Callable[[str], bool]) -> str:
+def _of_frame(table: HasArrow) -> Attributes:
+    """Return the columns of a table in memory."""
+    source = "attributes"
+    frame = open_frame(table, source)
+    _check_once(frame.names, source)
+    name = _id_column(source, frame.names, NamedColumns(), frame.may_be_ids)
+    ids = column_names(frame.read(frame.names.index(name)), source, label_of(name))
+    with naming_column(source, table):
+        found = {one: of_values(frame.arrow(one).to_pylist()) for one in frame.names if frame.may_be_ids(one)}
+    return _attributes(ids, found, source)
+
+
+def _id_column(file: Path | str, names: Sequence[str], named: NamedColumns, fits: Callable[[str], bool]) -> str:
     with naming(file):
         found = named.id_of(names, fits)
         if found is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from unhub.errors import EmptyLogError
-from unhub.files.log_bytes import byte_count, form_of, unpacked
+from unhub.files.log_bytes import LIVE, byte_count, form_of, unpacked
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import Wrong
 from unhub.files.parquet import opened
@@ -64,7 +64,7 @@ class BadLines:
         """Note a line that cannot be read."""
         self.count += 1
         if len(self.first) < SHOWN_BAD:
-            word = "row" if path.suffix.lower() == ".parquet" else "line"
+            word = "line" if form_of(path) in LIVE else "row"
             self.first.setdefault(str(why), f"{path}:{line.number}: the {word} {why}")
 
     @property
@@ -154,7 +154,7 @@ def parquet_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[LogLi
         row = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=[*keys.values()], use_threads=False):
             batch.validate(full=True)
-            held = {key: _values(batch.column(key)) for key in keys.values()}
+            held = {key: column_values(batch.column(key)) for key in keys.values()}
             for place in range(batch.num_rows):
                 yield LogLine(row, {key: values[place] for key, values in held.items()})
                 row += 1
@@ -208,7 +208,7 @@ def _is_text(part: str) -> bool:
     return True
 
 
-def _values(column: pyarrow.Array) -> list[object]:
+def column_values(column: pyarrow.Array) -> list[object]:
     """Return the values of a column; lists of numbers, such as vectors, as arrays."""
     import pyarrow
 

@@ -6,19 +6,22 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from unhub.arrays import Float32
 from unhub.data.query_log import QueryLog, join_logs
 from unhub.data.vectors import Rows
-from unhub.errors import EmptyLogError, naming_file
+from unhub.errors import ArgumentError, EmptyLogError, naming_file
 from unhub.files.log_bytes import LIVE, byte_count, ends_in_line, form_of
+from unhub.files.log_frames import LogLike, frame_lines, log_name
 from unhub.files.log_gathering import SERVED, Gathering, LogColumns
 from unhub.files.log_lines import FORMATS, BadLines, LogLine, Span, whole_span
 from unhub.files.log_values import AUTO, TimeUnit, Wrong, check_directed
 from unhub.files.named_arrays import kind_of
 from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segment, segments, whole_rows
+from unhub.frames.frames import HasArrow, is_table
 
 KINDS = f"{', '.join(FORMATS)} files, those of lines also as .gz,"
 PIECE_QUERIES = 1 << 13  # logged queries held as Python objects at a time
@@ -26,10 +29,14 @@ PIECE_QUERIES = 1 << 13  # logged queries held as Python objects at a time
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of a log: of lines or a table, or a segment of `unhub serve --log`, which has rows beside the lines."""
+    """A file of a log: of lines or a table, or a segment of `unhub serve --log`, which has rows beside the lines.
+
+    frame: a table in memory, which is called by the path.
+    """
 
     path: Path
     dimensions: int | None = None  # of a segment
+    frame: HasArrow | None = None
 
     @property
     def rows_path(self) -> Path:
@@ -51,7 +58,7 @@ class LogReading:
 
 
 def read_log(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | HasArrow,
     *,
     query_id: str | None = None,
     text: str | None = None,
@@ -67,7 +74,7 @@ def read_log(
 ) -> QueryLog:
     """Read a query log: a .jsonl, .csv, .tsv or .parquet file, a folder of such files, or of `unhub serve --log`.
 
-    Files of lines may be packed by gzip, as in day.jsonl.gz.
+    Files of lines may be packed by gzip, as in day.jsonl.gz. A table of pandas, polars or Arrow is a log too.
 
     A line is a query. The arguments up to `user` name its columns; left out, these names are looked for: query_id,
     qid, id; query, text, query_text; vector, embedding, query_vector; time, timestamp, ts; ids, returned, results,
@@ -88,13 +95,14 @@ def read_log(
     `unhub search -o hits.jsonl` writes them, `query` is the id.
     """
     columns = LogColumns(query_id, text, vector, time, returned, clicked, position, variant, user, time_unit)
-    return read_log_by(path, LogReading(columns, skip_bad))
+    return read_log_by(path, LogReading(columns, skip_bad), "path")
 
 
 @naming_file()
-def read_log_by(path: str | os.PathLike[str], reading: LogReading) -> QueryLog:
-    """Read a query log as `read_log` does."""
-    pieces = [piece for file in log_files(path) for piece in log_pieces(file, reading)]
+def read_log_by(log: LogLike, reading: LogReading, name: str = "log") -> QueryLog:
+    """Read a query log as `read_log` does; errors call a table `name`."""
+    path = log_name(log, name)
+    pieces = [piece for file in log_files(log, name) for piece in log_pieces(file, reading)]
     reading.bad.check(reading.skip_bad)
     if not pieces:
         if reading.bad.count:
@@ -106,9 +114,14 @@ def read_log_by(path: str | os.PathLike[str], reading: LogReading) -> QueryLog:
         raise ValueError(f"{path}: {error}") from None
 
 
-def log_files(path: str | os.PathLike[str]) -> list[LogFile]:
+def log_files(log: LogLike, name: str = "log") -> list[LogFile]:
     """Return the files of a log, in the order in which they are read."""
-    path = Path(path)
+    if is_table(log):
+        return [LogFile(Path(name), frame=cast("HasArrow", log))]
+    if not isinstance(log, str | os.PathLike):
+        problem = f"is a {type(log).__name__}"
+        raise ArgumentError(name, problem, "give a path, or a table of pandas, polars or Arrow")
+    path = Path(log)
     if path.is_dir():
         found = _in_folder(path)
         if not found and not is_query_log(path):
@@ -130,10 +143,15 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
         yield from _segment_pieces(file, reading, span)
         return
     path, form = file.path, form_of(file.path)
-    live = span is None and form in LIVE and not ends_in_line(path, byte_count(path))
+    live = span is None and file.frame is None and form in LIVE and not ends_in_line(path, byte_count(path))
     gathering = Gathering(reading.columns, split_lists=form in (".csv", ".tsv"), as_bank=reading.as_bank)
     waiting: tuple[LogLine, Wrong] | None = None  # a bad line, which is torn if nothing follows
-    for line in FORMATS[form](path, span or whole_span(path), reading.columns):
+    lines = (
+        FORMATS[form](path, span or whole_span(path), reading.columns)
+        if file.frame is None
+        else frame_lines(file.frame, str(path), reading.columns, span.start if span else 0)
+    )
+    for line in lines:
         if waiting is not None:
             reading.bad.add(path, *waiting)
             waiting = None

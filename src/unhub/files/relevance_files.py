@@ -15,6 +15,7 @@ from unhub.data.relevance import Relevance
 from unhub.data.runs import Run
 from unhub.files.columns import TABLES, gather, id_column, number_column, opened, read_columns, split_lines
 from unhub.files.log_bytes import form_of, unpacked
+from unhub.files.log_frames import LogLike
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_lines import FORMATS
 from unhub.files.log_values import AUTO, TimeUnit
@@ -71,19 +72,19 @@ def _scored(path: Path) -> list[NDArray[np.generic]]:
 
 
 def read_hits(
-    path: str | os.PathLike[str],
+    path: LogLike,
     *,
     columns: Mapping[str, str] | None = None,
     time_unit: TimeUnit = AUTO,
     skip_bad: bool = False,
 ) -> QueryLog:
-    """Read what was returned: a query log, a TREC run, or what `unhub search -o hits.jsonl` wrote.
+    """Read what was returned: a query log, also as a table, a TREC run, or what `unhub search -o hits.jsonl` wrote.
 
     columns, time_unit, skip_bad: how a query log is read, as in `add_log`.
     """
     named = LogColumns.named(columns, time_unit)
-    if is_log(Path(path)):
-        return read_log_by(path, LogReading(named, skip_bad))
+    if not isinstance(path, str | os.PathLike) or is_log(Path(path)):
+        return read_log_by(path, LogReading(named, skip_bad), "hits")
     try:
         return read_run(path).as_log
     except ValueError as error:

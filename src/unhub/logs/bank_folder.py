@@ -27,6 +27,7 @@ from unhub.files.bank_folders import (
     is_bank_folder,
     read_bank_manifest,
 )
+from unhub.files.log_frames import LogLike, log_name
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
@@ -72,7 +73,7 @@ class AddedLog:
 
 @shows_progress
 def add_log(
-    log: str | os.PathLike[str],
+    log: LogLike,
     bank: str | os.PathLike[str],
     *,
     window: Duration | None = None,
@@ -86,6 +87,8 @@ def add_log(
     progress: ProgressLike = None,
 ) -> AddedLog:
     """Add what is new in a query log to a bank folder, which is made if it is absent, and weigh its queries anew.
+
+    log: a path, or a table of pandas, polars or Arrow, as in `read_log`.
 
     `read_vectors` reads the folder as a bank: each query once, with its weight. What was added before is known by its
     content: the same file adds nothing, whatever its name, and a file that grew adds its new lines. A log without a
@@ -118,7 +121,7 @@ def add_log(
         fresh, known = [], []
         with reading_log():
             for file in found:
-                part = new_part(file, sources)
+                part = new_part(file, sources, reading.columns)
                 if part.torn:
                     reading.bad.torn.append(str(file.path))
                 if part.is_empty:
@@ -146,9 +149,9 @@ def add_log(
         check_times([*held, *new], settings)
         _check_clock(new)
         if before is None and not given:
-            raise EmptyLogError(f"{log}: is a log without a query yet")
+            raise EmptyLogError(f"{log_name(log)}: is a log without a query yet")
         plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
-        quiet = [] if _total(logs) or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log)]
+        quiet = [] if _total(logs) or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log_name(log))]
         unchanged = before is not None and not fresh and settings == before["settings"]
         outcome = _unchanged(plan, held) if unchanged else plan.commit(held, new, progress)
     return AddedLog(
@@ -175,7 +178,7 @@ def _total(files: Sequence[Sequence[QueryLog]]) -> int:
     return sum(map(len, chain(*files)))
 
 
-def _files_of(log: str | os.PathLike[str], grows: bool) -> list[LogFile]:
+def _files_of(log: LogLike, grows: bool) -> list[LogFile]:
     """Return the files of a log; of a folder without one there are none, where there is a bank that can wait."""
     try:
         return log_files(log)

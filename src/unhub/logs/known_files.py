@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from unhub.files.bank_folders import LogSource
 from unhub.files.log_bytes import CHUNK_BYTES, LIVE, byte_count, ends_in_line, form_of, line_end, unpacked
+from unhub.files.log_frames import frame_lines, row_bytes
+from unhub.files.log_gathering import LogColumns
 from unhub.files.log_lines import Span
 from unhub.files.logs import LogFile
 from unhub.files.query_logs import ROW_TYPE, whole_rows
+from unhub.frames.frames import HasArrow
 
+DEFAULT = LogColumns()
 JSON_LINES = (".jsonl", ".ndjson")
 
 
@@ -29,11 +33,13 @@ class NewPart(NamedTuple):
         return self.span.start >= self.span.stop
 
 
-def new_part(file: LogFile, sources: Sequence[LogSource]) -> NewPart:
+def new_part(file: LogFile, sources: Sequence[LogSource], columns: LogColumns = DEFAULT) -> NewPart:
     """Find the longest beginning of a file that was added before, and return what comes after it.
 
-    A table that does not grow line by line is known as a whole or not at all.
+    A file of a table is known as a whole or not at all; a table in memory by its rows, of these columns.
     """
+    if file.frame is not None:
+        return _new_rows(file.frame, str(file.path), columns, sources)
     stop, torn = _whole_bytes(file)
     grows = file.dimensions is not None or form_of(file.path) in LIVE
     wanted = sorted({one["bytes"] for one in sources if one["bytes"] < stop and grows} | {stop})
@@ -51,6 +57,21 @@ def new_part(file: LogFile, sources: Sequence[LogSource]) -> NewPart:
                 found = Span(done, stop, lines)
     source: LogSource = {"bytes": done, "lines": lines, "digest": digest.hexdigest()}
     return NewPart(found, source, torn)
+
+
+def _new_rows(table: HasArrow, name: str, columns: LogColumns, sources: Sequence[LogSource]) -> NewPart:
+    """Return the rows of a table after the longest beginning of it that was added before."""
+    known = {(one["lines"], one["digest"]) for one in sources}
+    digest = hashlib.blake2b(digest_size=16)
+    found = rows = size = 0
+    for line in frame_lines(table, name, columns):
+        content = row_bytes(cast("Mapping[str, object]", line.content))
+        digest.update(content)
+        rows, size = rows + 1, size + len(content)
+        if (rows, digest.hexdigest()) in known:
+            found = rows
+    source: LogSource = {"bytes": size, "lines": rows, "digest": digest.hexdigest()}
+    return NewPart(Span(found, rows, found), source, torn=False)
 
 
 def source_of(path: Path, stop: int, first_row: bytes) -> LogSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from math import erfc, isfinite, sqrt
 from typing import cast
@@ -19,7 +18,8 @@ from unhub.errors import ArgumentError, check_seed, check_whole, unknown
 from unhub.evaluation.confidence import RESAMPLES, Interval
 from unhub.evaluation.hubness import NUMBER_UNKNOWN, gallery_of
 from unhub.evaluation.inputs import RAW
-from unhub.files.logs import read_log
+from unhub.files.log_frames import LogLike
+from unhub.files.relevance_files import read_hits
 from unhub.methods.method import as_number
 from unhub.watching.ab_outcome import FEWEST_CLICKED, FEWEST_UNITS, ABTest, Arm
 from unhub.watching.click_figures import CLICK_FIGURES, ratios_of
@@ -30,7 +30,7 @@ UNEQUAL = 0.001  # a split that chance gives less often than this is not the int
 
 
 def ab_test(
-    hits: str | os.PathLike[str] | QueryLog,
+    hits: LogLike | QueryLog,
     *,
     items: VectorsLike | Ids | int | None = None,
     correction: Correction | None = None,
@@ -42,17 +42,17 @@ def ab_test(
 ) -> ABTest:
     """Compare the variants of a log by clicks, coverage and hubness.
 
-    hits: a log that says which variant answered each query and what was clicked, or the path of one. items, correction:
-    which items there are, as in `watch`, for coverage and hubness. baseline: the variant that the others are compared
-    with; by default "raw", else the first by name. split: how the queries were meant to be split, as weights by
-    variant; equally by default.
+    hits: a log that says which variant answered each query and what was clicked, the path of one, or one as a
+    table. items, correction: which items there are, as in `watch`, for coverage and hubness. baseline: the variant
+    that the others are compared with; by default "raw", else the first by name. split: how the queries were meant
+    to be split, as weights by variant; equally by default.
 
     Intervals are 95% bootstrap intervals over the users, where the log names the user of every query, else over the
     queries. Coverage and hubness are of different queries, in samples of one size.
     """
     check_seed(seed)
     k, resamples = check_whole(k, "k", 1), check_whole(resamples, "resamples", 1)
-    log = hits if isinstance(hits, QueryLog) else read_log(hits)
+    log = hits if isinstance(hits, QueryLog) else read_hits(hits)
     gallery = gallery_of(items, correction)
     log, notes = _with_variant(log)
     assert log.variants is not None

@@ -18,6 +18,7 @@ from unhub.errors import ArgumentError, EmptyLogError, check_seed, check_whole, 
 from unhub.evaluation.hubness import NUMBER_UNKNOWN, as_log, gallery_of
 from unhub.evaluation.pictures import FORMS, MARKS
 from unhub.files.container import check_replaceable
+from unhub.files.log_frames import LogLike
 from unhub.files.relevance_files import read_hits
 from unhub.methods.method import as_number
 from unhub.reports.report import PAGE_MARK
@@ -35,7 +36,7 @@ NOTHING_NEW = "The log holds no query yet: the history stays as it is."
 
 @shows_progress
 def watch(
-    hits: str | os.PathLike[str] | QueryLog | Run,
+    hits: LogLike | QueryLog | Run,
     *,
     items: VectorsLike | Ids | int | None = None,
     correction: Correction | None = None,
@@ -53,7 +54,9 @@ def watch(
 ) -> Watch:
     """Measure the hubness of what was returned, by day, without vectors or labels.
 
-    hits: a query log, a run, or the path of one: a log as `read_log` reads it, a TREC run, or hits of `unhub search`.
+    hits: a query log, a run, or the path of one: a log as `read_log` reads it, a TREC run, or hits of `unhub search`. A
+    log may be a table of pandas, polars or Arrow.
+
     items: all items, their ids or how many there are; left out, the correction names them. Without either, the items
     that were returned are taken for all, and a note says so.
 
@@ -148,7 +151,7 @@ def _new_periods(
     return tuple(new), drifts, tuple(notes)
 
 
-def _log_of(hits: str | os.PathLike[str] | QueryLog | Run, may_be_empty: bool) -> QueryLog:
+def _log_of(hits: LogLike | QueryLog | Run, may_be_empty: bool) -> QueryLog:
     try:
         log = as_log(hits) if isinstance(hits, QueryLog | Run) else read_hits(hits)
         if not len(log) and not may_be_empty:
