@@ -34,6 +34,7 @@ from unhub.errors import ArgumentError
 ray: Any = pytest.importorskip("ray", reason="ray is not installed: the extra ray has it")
 pytestmark = pytest.mark.once
 RAYLETS = 3
+ROOM = 300  # seconds that anything may take on a machine that does much else
 STREAMED = ["is:tau=0.02", "dis", "csls", "nnn:k=32", "dualis", "dualdis", "dn", "cent"]
 BALANCED = ["sn:tau=0.05", "dbsn"]
 
@@ -372,7 +373,7 @@ def test_an_address_where_nothing_listens_is_refused() -> None:
 import numpy as np, unhub
 unhub.fit(np.eye(3), np.eye(3), on="ray://127.0.0.1:{port}")
 """)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=ROOM)
     assert f"on names 'ray://127.0.0.1:{port}', where no Ray cluster answers" in errors.splitlines()[-1]
 
 
@@ -390,7 +391,7 @@ except ArgumentError as error:
     print(error, flush=True)
     os._exit(3)
 """)
-        said, errors = process.communicate(timeout=60)
+        said, errors = process.communicate(timeout=ROOM)
     assert process.returncode == 3, errors
     assert "where no Ray cluster answers" in said
 
@@ -399,10 +400,10 @@ def test_a_connection_that_comes_too_late_is_ended(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(machines, "ANSWER_SECONDS", 0.05)
     answers, ended = threading.Event(), threading.Event()
     with pytest.raises(ArgumentError, match=r"no answer in 0\.05 seconds"):
-        machines._within_time("somewhere:1", lambda: answers.wait(30), ended.set)
+        machines._within_time("somewhere:1", lambda: answers.wait(ROOM), ended.set)
     assert not ended.is_set()
     answers.set()
-    assert ended.wait(30)
+    assert ended.wait(ROOM)
 
 
 def test_another_cluster_than_the_connected_one_is_refused(runner: Cluster, address: str) -> None:
@@ -451,6 +452,8 @@ def test_a_call_connects_by_itself_and_ctrl_c_frees_the_cluster(address: str, tm
     np.save(tmp_path / "items.npy", rows_of(40_000, 32, 0))
     process = child(f"""
 import numpy as np, unhub
+from unhub.compute import machines
+machines.ANSWER_SECONDS = {ROOM}
 items = np.load({str(tmp_path / "items.npy")!r}, mmap_mode="r")
 small = unhub.fit(items[:500], items[:400], on={address!r})
 print(abs(small.bias - unhub.fit(items[:500], items[:400]).bias).max() < 1e-6, flush=True)
@@ -463,15 +466,38 @@ unhub.fit(items, items, method="sn:iterations=200", memory="1MB", on={address!r}
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["True\n", "started\n"]
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=ROOM)
         assert "KeyboardInterrupt" in errors and process.returncode != 0
     finally:
         process.kill()
         process.wait()
 
 
+def test_jobs_that_end_just_as_they_are_given_up_do_no_harm(address: str) -> None:
+    process = child(f"""
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+import itertools, ray
+from tests.compute.test_machines import Nap
+from unhub.compute.machines import Cluster
+ray.init({address!r}, log_to_driver=False, logging_level="ERROR")
+runner = Cluster(ray, "ray")
+for number in range(80):
+    left = itertools.count(2 + number % 5, -1)
+    def interrupt(amount):
+        if next(left) <= 0:
+            raise KeyboardInterrupt
+    try:
+        runner.run([Nap(0.00002 * place) for place in range(100)], interrupt)
+    except KeyboardInterrupt:
+        pass
+print(runner.run([Nap(0)], lambda amount: None))
+""")
+    said, errors = process.communicate(timeout=ROOM)
+    assert said == "['awake']\n", errors
+
+
 def test_the_cluster_is_free_again(runner: Cluster) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + ROOM
     while ray.available_resources().get("CPU", 0) < RAYLETS and time.monotonic() < until:
         time.sleep(0.2)
     assert ray.available_resources()["CPU"] == RAYLETS
@@ -489,6 +515,19 @@ def test_what_belongs_to_one_pass_is_lent_to_it(runner: Cluster) -> None:
     assert runner.run([_Sum(weights, rows) for _ in range(3)], lambda amount: None) == [50_000] * 3
     assert len(runner._put) == kept + 1
     assert weights.nbytes + rows.nbytes <= runner.sent - before < 1.1 * (weights.nbytes + rows.nbytes)
+
+
+class Nap:
+    """A job that only takes its time."""
+
+    size = 0
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, tick: object) -> str:
+        time.sleep(self.seconds)
+        return "awake"
 
 
 class _Sum:
@@ -522,7 +561,7 @@ sys.modules["ray"] = None
 import numpy as np, unhub
 unhub.fit(np.eye(3), np.eye(3), on="ray")
 """)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=ROOM)
     assert "ImportError: on='ray' needs ray: " in errors and "[ray]" in errors.splitlines()[-1]
 
 
@@ -535,5 +574,5 @@ rows = np.random.default_rng(0).standard_normal((500, 8)).astype(np.float32)
 there = unhub.fit(rows, rows[:300], on="ray", threads=1)
 print(ray.is_initialized(), abs(there.bias - unhub.fit(rows, rows[:300]).bias).max() < 1e-6, there.cost.notes)
 """)
-    said, errors = process.communicate(timeout=120)
+    said, errors = process.communicate(timeout=ROOM)
     assert said.startswith("False True ('on Ray, 1 processors of 1 machines"), errors

@@ -14,6 +14,7 @@ import os
 import pickle
 import socket
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.compute.workers import POLL_SECONDS, Job, Tick, elsewhere, one_blas_thread, thread_count
+from unhub.compute.workers import POLL_SECONDS, Job, Stopped, Tick, elsewhere, one_blas_thread, thread_count
 from unhub.errors import ArgumentError, optional
 from unhub.kernels import AUTO, check_name
 
@@ -36,6 +37,7 @@ LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
 START_SECONDS = 180  # to wait for the first worker on each machine
 SETTLE_SECONDS = 10  # for what was given up to end, before the connection may be closed
+LISTEN_SECONDS = 0.5  # between two looks of a job whether it is given up
 ATTEMPTS = 4  # of a job or an object whose worker died, before the cluster is given up
 SMALL_BYTES = 1 << 16  # arrays up to here are sent with what refers to them
 EDGE_BYTES = 1 << 16  # at either end of a file, which tell it from another of its size
@@ -190,6 +192,7 @@ class Cluster:
         self._keepers: dict[int, Any] = {}
         self._put = _Lent()  # for good
         self._at = optional("ray.util.scheduling_strategies", "ray", on).NodeAffinitySchedulingStrategy
+        self._board = optional("ray.experimental.internal_kv", "ray", on)
         self._work = ray.remote(max_retries=0, num_cpus=1, scheduling_strategy="SPREAD")(_work)
         self._check_versions()
 
@@ -202,18 +205,21 @@ class Cluster:
         )
 
     def run(self, jobs: Sequence[Job[T]], tick: Tick) -> list[T]:
-        """Run the jobs, each on one processor; a job whose worker died is run again."""
-        lent = _Lent()
-        asks = [functools.partial(self._work.remote, *self._packed(job, lent)) for job in jobs]
+        """Run the jobs, each on one processor; a job whose worker died is run again.
+
+        If they are given up, a notice on the cluster's board tells them to stop. Not `ray.cancel`: with or without
+        force, Ray aborts this process if a job ends at the moment when it is cancelled.
+        """
+        lent, notice = _Lent(), uuid.uuid4().bytes
+        asks = [functools.partial(self._work.remote, *self._packed(job, lent), notice) for job in jobs]
         pending: list[Any] = []
         try:
             return self.gather(asks, pending, tick, [job.size for job in jobs])
         except BaseException:
-            for reference in pending:
-                with suppress(Exception):  # a worker that is gone has nothing to cancel
-                    # Jobs are asked to stop, and not killed: Ray may abort this process if one of them ends meanwhile.
-                    self._ray.cancel(reference, force=False)
-            self._settle(pending)
+            with suppress(Exception):  # a cluster that is gone runs no jobs
+                self._board._internal_kv_put(notice, b"stop")
+                if self._settle(pending):
+                    self._board._internal_kv_del(notice)
             raise
 
     @contextmanager
@@ -226,15 +232,17 @@ class Cluster:
         except BaseException:
             for number in range(len(makers)):
                 self.end_keeper(number)
-            self._settle(kept.pending)
+            with suppress(Exception):
+                self._settle(kept.pending)
             raise
         kept.forget()
 
-    def _settle(self, pending: Sequence[Any]) -> None:
-        """Wait until calls that were given up have failed: Ray may abort a process that leaves it in between."""
-        if pending:
-            with suppress(Exception):
-                self._ray.wait(list(pending), num_returns=len(pending), timeout=SETTLE_SECONDS, fetch_local=False)
+    def _settle(self, pending: Sequence[Any]) -> bool:
+        """Wait for calls that were given up, for some time, and return whether all have ended."""
+        if not pending:
+            return True
+        wait = functools.partial(self._ray.wait, timeout=SETTLE_SECONDS, fetch_local=False)
+        return not wait(list(pending), num_returns=len(pending))[1]
 
     def keeper(self, number: int) -> Any:
         """Return the worker that keeps an object on the machine of this number; another machine if that one is gone."""
@@ -508,14 +516,34 @@ def _opened(reference: Any) -> object:
     return _open_rows[key]
 
 
-def _work(data: bytes, references: Sequence[Any]) -> bytes:
-    """Run a job in a worker."""
-    with one_blas_thread():
-        return pickle.dumps(_Receiver(data, references).load()(_ignore), protocol=5)
+def _work(data: bytes, references: Sequence[Any], notice: bytes) -> bytes:
+    """Run a job in a worker; nobody waits for what it returns if it is given up."""
+    listen = _Listener(notice)
+    try:
+        listen(0)  # a job that waited for a processor may be given up already
+        with one_blas_thread():
+            return pickle.dumps(_Receiver(data, references).load()(listen), protocol=5)
+    except Stopped:
+        return b""
 
 
-def _ignore(amount: int) -> None:
-    """Show no progress: the process that asked shows it."""
+class _Listener:
+    """A tick for a job in a worker. It shows no progress, and stops the job once it is given up."""
+
+    def __init__(self, notice: bytes) -> None:
+        self._notice, self._next = notice, 0.0
+
+    def __call__(self, amount: int) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            from ray.experimental import internal_kv
+
+            self._next = now + LISTEN_SECONDS
+            given_up = False
+            with suppress(Exception):  # a board that does not answer now may do so later
+                given_up = internal_kv._internal_kv_exists(self._notice)
+            if given_up:
+                raise Stopped
 
 
 class _Keeper:

@@ -200,7 +200,11 @@ class _Calls:
     size: int = 0
 
     def __call__(self, tick: Tick) -> list[Any]:
-        return [self.function(value) for value in self.values]
+        found = []
+        for value in self.values:
+            found.append(self.function(value))
+            tick(0)
+        return found
 
 
 @dataclass(frozen=True)
