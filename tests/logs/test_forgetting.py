@@ -167,6 +167,9 @@ def test_all_queries_of_a_user_go_and_those_of_others_stay(tmp_path: Path) -> No
     assert b"ann" not in contents(tmp_path)
     expected = unhub.fit(ITEMS, unhub.read_vectors(bank), method="is")
     assert isinstance(expected, unhub.Bias) and np.allclose(biases(saved)[0], expected.bias, atol=1e-7)
+    by_service = served(tmp_path / "served", [0, 1, 2, 3])  # which gave the ids 0 to 3 to queries of anybody
+    of_service = unhub.forget_queries(users=["bob"], logs=[next_day, by_service], dry_run=True)
+    assert of_service.removed == {str(next_day): 1} and "nothing was looked for there by user" in of_service.notes[0]
     # They are never taken again, whatever the log; those of 17 are.
     late = [of_user(0, "9", "ann", 2), of_user(1, "5", 17, 2), of_user(2, "1", 17, 2)]
     added = unhub.add_log(write(tmp_path / "c.jsonl", *late), bank)
@@ -377,6 +380,16 @@ def test_no_hash_of_a_forgotten_query_is_left_in_a_correction(tmp_path: Path, me
     assert key in saved.read_bytes()
     unhub.forget_queries([1], logs=[log], corrections=[saved], items=ITEMS)
     assert key not in saved.read_bytes() and ROWS[1].tobytes() not in saved.read_bytes()
+
+
+def test_raw_loses_the_hashes_of_its_bank_without_the_items(tmp_path: Path) -> None:
+    log, saved = served(tmp_path / "log", [0, 1, 2]), tmp_path / "c.unhub"
+    unhub.save(unhub.fit(ITEMS, ROWS[:3], method="raw"), saved)
+    assert unhub.forget_queries([1], logs=[log], corrections=[saved]).refitted == (str(saved),)
+    left, expected = unhub.load(saved, "correction"), unhub.fit(ITEMS, ROWS[[0, 2]], method="raw")
+    assert left.source == expected.source and np.array_equal(left.item_hashes, expected.item_hashes)
+    assert left.source.bank_rows is not None and expected.source.bank_rows is not None
+    assert left.source.bank_rows.hashes.tolist() == expected.source.bank_rows.hashes.tolist()
 
 
 def test_a_layout_that_was_saved_along_is_made_anew(tmp_path: Path) -> None:

@@ -209,6 +209,8 @@ def _notes(
             continue
         if not lines.named:
             yield f"{lines.file.path} has no ids of queries: nothing was looked for in it."
+        elif by_user and lines.file.dimensions is not None:
+            yield f"{lines.file.path} does not say who asked: nothing was looked for there by user; give the query ids."
         elif by_user:
             yield f"{lines.file.path} does not say who asked: queries were looked for by their ids alone."
     for one in others:

@@ -143,7 +143,8 @@ class BankRefits:
         if left is None:
             problem = f"of {path} would have no bank: no query is left of it"
             raise ArgumentError("correction", problem, "delete the file, and leave it out here")
-        self.pool.items_of(correction, path)  # or the error comes before any work
+        if cast("Method", correction.method).needs_bank:
+            self.pool.items_of(correction, path)  # or the error comes before any work
         if correction.source.bank_items is not None and self.bank_items is None:
             raise ArgumentError("bank_items", f"is missing, and {path} was fitted with them", "give them again")
         return left
@@ -210,6 +211,10 @@ class BankRefits:
 
     def again(self, correction: Correction, bank: Vectors, path: Path) -> Correction:
         """Return the correction fitted on this bank, by the same method."""
+        if not cast("Method", correction.method).needs_bank:  # it knows the bank by hashes, and no number is of it
+            rows = BankRows(inspect(bank, "bank", cast("Kind", correction.source.similarity)).hashes, bank.weights)
+            source = dataclasses.replace(correction.source, bank=rows.fingerprint, bank_rows=rows)
+            return dataclasses.replace(correction, source=source)
         for fitted, on, made in self._done:
             if on is bank and _alike(fitted, correction):
                 return made

@@ -101,6 +101,8 @@ class LosingFolder:
     @property
     def gone_users(self) -> set[str]:
         """Which of the users to forget asked any of the queries."""
+        if not self.wanted.users:
+            return set()
         keys = {key.tobytes().hex() for one in self.segments for key in np.unique(one.user_keys, axis=0)}
         return {one for one in self.wanted.users if name_key(one) in keys}
 
@@ -151,6 +153,8 @@ def _taken(queries: BankSegment, wanted: ToForget) -> NDArray[np.bool_]:
     has_id, has_user = queries.query_ids != "", queries.user_keys.any(axis=1)
     named = np.isin(queries.query_ids, [*wanted.query_ids]) & has_id
     theirs = np.isin(queries.query_ids, [*wanted.of_users]) & has_id
+    if not wanted.users:
+        return np.asarray(named)
     users = {key.tobytes() for key in key_rows([*wanted.users])}
     asked = np.fromiter((key.tobytes() in users for key in queries.user_keys), bool, len(queries))
     return np.asarray(named | np.where(has_user, asked, theirs))
