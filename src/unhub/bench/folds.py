@@ -34,6 +34,10 @@ class FoldVectors:
         """Say whether there are vectors of this side."""
         return self.source.has(self._named(part), which, side)
 
+    def unusable(self, part: str, which: Which, side: Side) -> str:
+        """Say in a note why none of what is there can be used; nothing where something can."""
+        return self.source.unusable(self._named(part), which, side)
+
     def vectors(self, part: str, which: Which, side: Side, progress: Progress | None) -> SideVectors:
         """Return the vectors of a side, and notes on those that have none."""
         return self.source.vectors(self._named(part), which, side, progress)

@@ -116,6 +116,7 @@ class BenchData:
     progress: Progress | None = None
     _notes: dict[str, list[str]] = field(default_factory=dict)
     _kept: dict[tuple[str, Which], Vectors] = field(default_factory=dict)
+    _usable: dict[tuple[str, Which], bool] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -192,10 +193,18 @@ class BenchData:
         return ("queries", "items") if self._forward(direction) else ("items", "queries")
 
     def _has(self, part: str, which: Which) -> bool:
-        held = self._part(part)
-        if which == "queries" and not _alike(held):
-            return self.source.has(part, which, held.queries)
-        return self.source.has(part, "items", held.items)
+        """Say whether a side of a part other than test can be used; one that is wholly broken is noted."""
+        if (part, which) not in self._usable:
+            held = self._part(part)
+            side = held.items if which == "items" else held.queries
+            if which == "queries" and _alike(held):
+                return self._has(part, "items")
+            there = self.source.has(part, which, side)
+            broken = self.source.unusable(part, which, side) if there else ""
+            if broken:
+                self._notes.setdefault(part, []).append(broken)
+            self._usable[part, which] = there and not broken
+        return self._usable[part, which]
 
     def _forward(self, direction: str) -> bool:
         return direction == self.data.protocol.directions[0]

@@ -43,7 +43,7 @@ def batches(
         opening: list[Future[Opened | Unusable]] = []
         try:
             ahead = (
-                (stop, [pool.submit(_open, inputs, encoder, position) for position in range(first, stop)])
+                (stop, [pool.submit(open_input, inputs, encoder, position) for position in range(first, stop)])
                 for first, stop in spans(count, size, start)
             )
             now = next(ahead, None)
@@ -59,7 +59,7 @@ def batches(
                 one.cancel()
 
 
-def _open(inputs: Inputs, encoder: Encoder, position: int) -> Opened | Unusable:
+def open_input(inputs: Inputs, encoder: Encoder, position: int) -> Opened | Unusable:
     """Return texts, or media as the encoder takes them, or why it cannot; decoders raise errors of any type."""
     try:
         if isinstance(inputs, FileInputs):

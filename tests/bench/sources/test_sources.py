@@ -10,11 +10,13 @@ from PIL import Image
 import unhub
 from tests.bench.tiny_sets import part_of, tiny, write_vectors
 from tests.tiny_encoders import Toy
+from unhub.bench.problems import BenchData
+from unhub.bench.protocols import BankChoice
 from unhub.bench.sources.choose_source import known_banks, source_of
 from unhub.bench.sources.encoder_vectors import EncoderVectors
 from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.bench.sources.vector_source import digest_of
-from unhub.datasets.dataset import Side
+from unhub.datasets.dataset import Kind, Part, Side
 from unhub.errors import ArgumentError
 
 pytestmark = pytest.mark.once
@@ -101,6 +103,27 @@ def test_another_precision_or_processor_has_a_folder_of_its_own(
         monkeypatch.setattr(toy, "settings", lambda kind, now=precision: {"precision": now})
         source.vectors("test", "items", side, None)
     assert toy.calls == 6
+
+
+@pytest.mark.parametrize("kind", ["image", "text"])
+def test_a_part_that_is_wholly_broken_is_no_bank_and_chooses_nothing(tmp_path: Path, kind: Kind) -> None:
+    items, ids = pictures_in(tmp_path / "images"), np.array(["x", "y", "z"])
+    queries = Side("text", ids, texts=(("red",), ("green",), ("blue",)))
+    test = Part(items, queries, unhub.Relevance(ids, items.ids))
+    half = [tmp_path / f"{name}.bmp" for name in "abc"]
+    for path in half:
+        path.write_bytes(b"half a download")
+    broken = replace(items, paths=tuple(half))
+    silent = replace(queries, texts=((" ",),) * 3)
+    val = replace(test, items=broken) if kind == "image" else replace(test, queries=silent)
+    parts = {"val": val, "test": test}
+    source = EncoderVectors(Toy(), tmp_path / "embedded", "tiny-official", "toy")
+    data = BenchData(tiny(parts=parts, banks=parts), source)
+    direction, side = ("i2t", "items") if kind == "image" else ("t2i", "queries")
+    assert data.banks(direction) == ["test"]
+    assert data.choosing("t2i", BankChoice.of("test"), "val", 0) is None
+    (note,) = data.notes
+    assert note.startswith(f"None of the 3 val {side} that are there could be embedded, and val is used without them")
 
 
 def test_a_digest_differs_by_ids_and_by_rows() -> None:

@@ -13,7 +13,8 @@ from unhub.bench.sources.vector_source import SideVectors, Which
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import Side
 from unhub.embed.embed import OPENERS, Embedded, embed_images, embed_sounds, embed_texts, embed_videos
-from unhub.embed.encoder import Encoder, Kind
+from unhub.embed.encoder import Encoder, Kind, Unusable
+from unhub.embed.run import open_input
 from unhub.embed.sources import FileInputs, Inputs, TextInputs
 from unhub.errors import ArgumentError
 
@@ -37,6 +38,18 @@ class EncoderVectors:
 
     def has(self, part: str, which: Which, side: Side) -> bool:
         return len(side.missing) < len(side)
+
+    def unusable(self, part: str, which: Which, side: Side) -> str:
+        inputs, reasons = _inputs(side), list[Unusable]()
+        for place in range(len(inputs.ids)):  # the first is usually enough
+            opened = open_input(inputs, self.encoder, place)
+            if not isinstance(opened, Unusable):
+                return ""
+            reasons.append(opened)
+        return (
+            f"None of the {len(reasons):,} {part} {which} that are there could be embedded, and {part} is used without "
+            f"them, for example {inputs.ids[0].item()}: {reasons[0]}."
+        )
 
     def vectors(self, part: str, which: Which, side: Side, progress: Progress | None) -> SideVectors:
         what = f"{part} {which}"

@@ -45,6 +45,9 @@ class ReadyVectors:
         shared = self._found(which)
         return shared is not None and bool((places_of(side.ids, _read(shared).ids) >= 0).any())
 
+    def unusable(self, part: str, which: Which, side: Side) -> str:
+        return ""  # a file that is there and cannot be read is an error
+
     def vectors(self, part: str, which: Which, side: Side, progress: Progress | None) -> SideVectors:
         stem = f"{part}-{which}"
         own = self._found(stem)

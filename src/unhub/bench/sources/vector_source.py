@@ -26,6 +26,9 @@ class VectorSource(Protocol):
     def has(self, part: str, which: Which, side: Side) -> bool:
         """Say whether there are vectors of this side."""
 
+    def unusable(self, part: str, which: Which, side: Side) -> str:
+        """Say in a note why none of what is there can be used; nothing where something can."""
+
     def vectors(self, part: str, which: Which, side: Side, progress: Progress | None) -> SideVectors:
         """Return the vectors of a side under its ids, in its order, and notes on those that have none."""
 
