@@ -863,3 +863,27 @@ def test_a_broken_file_of_results_is_said(tmp_path: Path, vectors: Path) -> None
     found.path.write_text(json.dumps({**found.content, "format": 99}))
     with pytest.raises(ArgumentError, match="newer unhub"):
         run(tmp_path, vectors)
+
+
+def test_a_run_is_printed_with_its_sizes_and_shown_in_few_words(tmp_path: Path, vectors: Path) -> None:
+    data = tiny()
+    half = data.parts["test"].items.ids[:10]
+    few = data.parts["test"].items.some(half)
+    part = Part(few, data.parts["test"].queries, data.parts["test"].relevance)
+    ready = tmp_path / "ready"
+    shutil.copytree(vectors, ready)
+    np.save(ready / "test-items.npy", np.load(ready / "test-items.npy")[:10])
+    found = run(tmp_path, ready, data=replace(data, parts={**data.parts, "test": part}), methods="cent")
+    printed = str(found)
+    assert "t2i: 20 queries x 10 items of 40 x 20" in printed
+    assert "i2t: 10 queries x 40 items of 20 x 40" in printed
+    assert "train (80)" in printed
+    assert "t2i: 20 queries have no answer among the items" in printed
+    assert "i2t: 20 of 40 items answer no query that is there, and are searched all the same." in printed
+    assert repr(found) == f"<BenchRun: tiny official ready, 4 cases in {found.path}>"
+
+
+def test_skewness_names_the_places_it_is_counted_over(tmp_path: Path, vectors: Path) -> None:
+    for paper, head in ((None, "skewness@10"), ("nnn", "skewness@1")):
+        found = run(tmp_path, vectors, paper=paper, methods="cent", directions="t2i")
+        assert found.cells("t2i")[0][-1] == head

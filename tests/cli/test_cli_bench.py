@@ -43,8 +43,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_run_prints_every_direction_and_goes_on_with_what_is_done(folder: Path) -> None:
     command = (*RUN, "--embeddings", "ready", "--methods", "nnn:k=5,alpha=0.5,dn:lambda=0.5", "--banks", "train")
     printed = succeed(folder, *command)
-    assert printed.startswith("t2i\nsetting")
-    assert "i2t\nsetting" in printed
+    assert printed.startswith("t2i: 24 queries x 12 items\nsetting")
+    assert "\ni2t: 12 queries x 24 items\nsetting" in printed
+    assert "skewness@10" in printed
     assert "6 cases measured, 0 were there" in printed
     assert "0 cases measured, 6 were there" in succeed(folder, *command)
     content = json.loads(succeed(folder, *command, "--json"))
@@ -163,3 +164,13 @@ def test_a_data_set_that_is_not_there_is_said(folder: Path) -> None:
     assert "Flickr8k.token.txt" in fail(folder, *command)
     assert "did you mean 'flickr8k'" in fail(folder, "bench", "run", "flickr8", *command[3:])
     assert not (folder / "W").exists()
+
+
+def test_a_rerun_prints_what_was_asked_for_and_counts_the_rest(folder: Path) -> None:
+    command = (*RUN, "--embeddings", "ready", "--banks", "train", "--methods")
+    succeed(folder, *command, "nnn:k=5,alpha=0.5,cent")
+    printed = succeed(folder, *command, "cent", "--directions", "t2i")
+    assert [line.split()[0] for line in printed.splitlines()[3:5]] == ["raw", "cent"]
+    assert "i2t" not in printed
+    assert "0 cases measured, 2 were there; they are in" in printed
+    assert "with 4 others of earlier runs." in printed

@@ -49,10 +49,10 @@ def write_page(
 
 
 def _lead(run: BenchRun) -> str:
-    rows = run.raw(run.directions[0])
+    sizes = "; ".join(f"{direction}: {run.size(direction)}" for direction in run.directions)
     return (
-        f"{rows['queries']:,} queries, {rows['items']:,} items. No setting was chosen by figures of this part. In "
-        "brackets: 95% intervals, by bootstrap over the queries; gains are over the raw ranking, paired."
+        f"{sizes}. No setting was chosen by figures of this part. In brackets: 95% intervals, by bootstrap over the "
+        "queries; gains are over the raw ranking, paired."
     )
 
 
@@ -60,7 +60,7 @@ def _direction(run: BenchRun, direction: str) -> Markup:
     heads, rows = run.cells(direction)
     far, distances = run.distance_cells(direction)
     beside = [tag("h3", "Earth mover's distances"), _card(far, distances)] if distances else []
-    return section(f"Direction {direction}", _card(heads, rows), *beside)
+    return section(f"Direction {direction}", tag("p", f"{run.size(direction)}."), _card(heads, rows), *beside)
 
 
 def _published(one: BenchTable) -> Markup:

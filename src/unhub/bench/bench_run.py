@@ -10,9 +10,24 @@ from typing import Any, cast
 
 from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
+from unhub.bench.off_protocol import bank_sizes, official_size
 from unhub.bench.problems import TEST, BenchData, BenchSource, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
-from unhub.bench.result_file import CASES, CHOICES, FOLDS, CaseKey, ResultFile, interval_of, read_results, result_path
+from unhub.bench.result_file import (
+    ABOUT,
+    CASES,
+    CHOICES,
+    FOLDS,
+    CaseKey,
+    ResultFile,
+    bank_of,
+    interval_of,
+    key_of,
+    measured_size,
+    read_results,
+    result_path,
+    sizes_of,
+)
 from unhub.bench.running import BenchSettings, Running
 from unhub.bench.sources.choose_source import check_one, known_banks, source_of
 from unhub.bench.sources.vector_source import VectorSource
@@ -23,10 +38,12 @@ from unhub.embed.encoder import Encoder
 from unhub.errors import ArgumentError, check_seed
 from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import parse_measures
+from unhub.evaluation.tables import Tabled, counted
+from unhub.html_tables import Table
 
 IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
 
-
+IN_BRACKETS = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
 DISTANCES = {
     "bank_items": "bank to items",
     "bank_both": "bank to items and bank items",
@@ -37,19 +54,24 @@ DISTANCES = {
 
 
 @dataclass(frozen=True, eq=False)
-class BenchRun:
+class BenchRun(Tabled):
     """The results of a data set with one model, as they are in `path`.
 
-    reused: how many cases were there before. measured: how many are new. only_raw: nothing that was asked for could be
-    run beside the raw ranking.
+    asked: the cases that this run was asked for, which its tables show. reused: how many of them were there before.
+    measured: how many are new. only_raw: nothing that was asked for could be run beside the raw ranking.
     """
 
     path: Path
     content: dict[str, Any]
     paper: str
+    asked: tuple[CaseKey, ...]
     reused: int
     measured: int
     only_raw: bool = False
+
+    def __repr__(self) -> str:
+        about = " ".join(str(self.content[name]) for name in ABOUT)
+        return f"<BenchRun: {about}, {counted(len(self.asked), 'case', 'cases')} in {self.path}>"
 
     @property
     def cases(self) -> list[dict[str, Any]]:
@@ -63,8 +85,37 @@ class BenchRun:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """The directions that were measured."""
-        return tuple(dict.fromkeys(case["direction"] for case in self.cases))
+        """The directions that were asked for."""
+        return tuple(dict.fromkeys(key.direction for key in self.asked))
+
+    @property
+    def counts(self) -> str:
+        """How many cases were measured now and before, and where they are."""
+        measured = f"{counted(self.measured, 'case', 'cases')} measured"
+        counts = f"{measured}, {counted(self.reused, 'was', 'were')} there; they are in {self.path}"
+        others = len(self.content[CASES]) - len(self.asked)
+        return f"{counts}, with {counted(others, 'other', 'others')} of earlier runs." if others else f"{counts}."
+
+    @property
+    def tables(self) -> list[tuple[str, Table]]:
+        """The tables of each direction, with their titles."""
+        found: list[tuple[str, Table]] = []
+        for direction in self.directions:
+            found.append((f"{direction}: {self.size(direction)}", self.cells(direction)))
+            distances = self.distance_cells(direction)
+            if distances[1]:
+                found.append((f"{direction}, earth mover's distances", distances))
+        return found
+
+    def shown(self) -> list[str | Table]:
+        return [*(part for titled in self.tables for part in (*titled, "")), IN_BRACKETS, *self.notes, self.counts]
+
+    def size(self, direction: str) -> str:
+        """Return how many queries and items were measured in a direction, beside how many there should be."""
+        queries, items = measured_size(self.raw(direction)) or (0, 0)
+        official = official_size(self.content, direction)
+        whole = "" if official in (None, (queries, items)) else f" of {sizes_of(official)}"
+        return f"{counted(queries, 'query', 'queries')} x {counted(items, 'item', 'items')}{whole}"
 
     def raw(self, direction: str) -> dict[str, Any]:
         """Return the case of the raw ranking in a direction."""
@@ -74,21 +125,38 @@ class BenchRun:
         """Return heads and rows of text of the earth mover's distances of each bank; no rows without any."""
         heads = ["bank", *DISTANCES.values(), "rows"]
         found = {
-            (case["bank"], case["seed"]): case["distances"]
-            for case in self.cases
-            if case["direction"] == direction and case.get("distances")
+            (case["bank"], case["seed"]): case["distances"] for case in self._asked(direction) if case.get("distances")
         }
         return heads, [_distance_line(bank, seed, one) for (bank, seed), one in found.items()]
 
     def cells(self, direction: str) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text for a direction: measures, the gain by the first one, skewness."""
-        cases = [case for case in self.cases if case["direction"] == direction]
+        cases = self._asked(direction)
         measures = list(self.raw(direction)["values"])
         first = parse_measures(measures[0])[0]
         area = f" of {first}"
         areas = [area] if any(_area(case, area) for case in cases) else []
-        heads = ["setting", "bank", *measures, *(f"AUC{one}" for one in areas), first.gain, "skewness"]
-        return heads, [_line(case, measures, areas) for case in cases]
+        heads = ["setting", "bank", *measures, *(f"AUC{one}" for one in areas), first.gain, _skewness(cases)]
+        return heads, [self._line(case, measures, areas) for case in cases]
+
+    def _asked(self, direction: str) -> list[dict[str, Any]]:
+        """Return the cases of a direction that this run was asked for."""
+        return [case for case in self.cases if case["direction"] == direction and key_of(case) in self.asked]
+
+    def _line(self, case: Mapping[str, Any], measures: Sequence[str], areas: Sequence[str]) -> list[str]:
+        """Return a case as text; an interval for the first measure and for the gain alone, to keep the table narrow."""
+        values, gain = case["values"], case["gains"].get(measures[0])
+        together = f" ({case['together']} queries)" if case["together"] > 1 else ""
+        seed = case["seed"] if BankChoice.of(case["bank"] or "none").drawn else None
+        hubness = case.get("hubness")
+        return [
+            f"{case['spec']}{together}",
+            bank_of(case["bank"], case.get("bank_queries"), bank_sizes(case, self.content)[0], seed),
+            *(str(interval_of(values[name])) if name == measures[0] else _number(values, name) for name in measures),
+            *(_area(case, one) for one in areas),
+            f"{interval_of(gain):+.2f}" if gain else "",
+            f"{hubness['skewness']:.2f}" if hubness else "",
+        ]
 
 
 @shows_progress
@@ -192,7 +260,8 @@ def _done(running: Running, notes: Sequence[str]) -> BenchRun:
     running.run(notes)
     results = running.results
     counts = running.reused, running.measured
-    return BenchRun(results.path, results.content, running.settings.paper, *counts, running.only_raw)
+    paper, asked = running.settings.paper, tuple(running.asked)
+    return BenchRun(results.path, results.content, paper, asked, *counts, running.only_raw)
 
 
 def _run_folds(
@@ -234,7 +303,8 @@ def _run_folds(
         results.content[CASES] = mean_cases(_read(paths), results.content[CASES], is_run)
         results.content["notes"] = list(dict.fromkeys([*found, f"{said}; intervals are of this mean."]))
     reused, measured = sum(one.reused for one in runs), sum(one.measured for one in runs)
-    return BenchRun(path, results.content, settings.paper, reused, measured, all(one.only_raw for one in runs))
+    only_raw = all(one.only_raw for one in runs)
+    return BenchRun(path, results.content, settings.paper, runs[0].asked, reused, measured, only_raw)
 
 
 def _read(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -242,20 +312,10 @@ def _read(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return [read_results(path) if path.is_file() else {CASES: []} for path in paths]
 
 
-def _line(case: Mapping[str, Any], measures: Sequence[str], areas: Sequence[str]) -> list[str]:
-    """Return a case as text; an interval for the first measure and for the gain alone, to keep the table narrow."""
-    values, gain = case["values"], case["gains"].get(measures[0])
-    together = f" ({case['together']} queries)" if case["together"] > 1 else ""
-    drawn = f" (seed {case['seed']})" if BankChoice.of(case["bank"] or "none").drawn else ""
-    hubness = case.get("hubness")
-    return [
-        f"{case['spec']}{together}",
-        f"{case['bank']}{drawn}",
-        *(str(interval_of(values[name])) if name == measures[0] else _number(values, name) for name in measures),
-        *(_area(case, one) for one in areas),
-        f"{interval_of(gain):+.2f}" if gain else "",
-        f"{hubness['skewness']:.2f}" if hubness else "",
-    ]
+def _skewness(cases: Sequence[Mapping[str, Any]]) -> str:
+    """Return the head of the column of skewness, with the number of places that it is counted over."""
+    places = dict.fromkeys(case["hubness"]["k"] for case in cases if case.get("hubness"))
+    return f"skewness@{'/'.join(map(str, places))}" if places else "skewness"
 
 
 def _distance_line(bank: str, seed: int, found: Mapping[str, Any]) -> list[str]:

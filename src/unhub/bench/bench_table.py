@@ -12,7 +12,7 @@ from typing import Any
 from unhub.bench.off_protocol import bank_sizes, off_protocol, official_size, same_model
 from unhub.bench.protocols import PAPERS, BankChoice
 from unhub.bench.published import CITED, Figure, published
-from unhub.bench.result_file import CASES, every_result, interval_of, measured_size, sizes_of
+from unhub.bench.result_file import CASES, bank_of, every_result, interval_of, measured_size, sizes_of
 from unhub.errors import ArgumentError, unknown
 from unhub.evaluation.confidence import Interval
 from unhub.evaluation.tables import Tabled, counted
@@ -141,7 +141,7 @@ class BenchTable(Tabled):
                     figure.direction,
                     f"{figure.method}{together}",
                     line.spec.partition(":")[2],
-                    _bank(line),
+                    bank_of(figure.bank, line.bank_size, line.bank_official),
                     _measure(figure),
                     _measured(line),
                     f"{figure.value:g}{spread}",
@@ -263,14 +263,6 @@ def _inside(line: TableLine) -> str:
     if line.off:
         return f"off protocol ({'; '.join(line.off)})"
     return {None: "", True: "yes", False: "no"}[line.inside]
-
-
-def _bank(line: TableLine) -> str:
-    """Return a bank with the number of its queries, beside how many there should be."""
-    if line.bank_size is None:
-        return line.figure.bank
-    whole = "" if line.bank_official in (None, line.bank_size) else f" of {line.bank_official:,}"
-    return f"{line.figure.bank} ({line.bank_size:,}{whole})"
 
 
 def _measure(figure: Figure) -> str:

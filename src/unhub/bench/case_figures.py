@@ -52,6 +52,18 @@ def why_no_bias(problem: BenchProblem, groups: Mapping[str, Ids]) -> list[str]:
     return [f"There is no bias between {names}: no item of {' or '.join(absent)} is there."] if absent else []
 
 
+def further_items(problem: BenchProblem) -> list[str]:
+    """Return a remark where items are searched whose queries are all absent: the other direction has no such items."""
+    if problem.items is None or isinstance(problem.queries, Dense):
+        return []
+    found = problem.relevance.against(problem.queries.ids, problem.items.ids).positions
+    answers = np.isin(problem.items.ids, problem.relevance.item_ids)
+    answers[found] = False
+    count = int(answers.sum())
+    of_all = f"{count:,} of {len(problem.items):,} items answer no query that is there"
+    return [f"{of_all}, and are searched all the same."] if count else []
+
+
 def chance_of_first(problem: BenchProblem) -> float:
     """Return how many of a hundred queries find an answer first in a random order of the items."""
     asked, items = problem.shape

@@ -196,6 +196,13 @@ def sizes_of(counts: tuple[int, int]) -> str:
     return f"{counts[0]:,} x {counts[1]:,}"
 
 
+def bank_of(text: str, size: int | None, official: int | None, seed: int | None = None) -> str:
+    """Return a bank with how many queries it has, beside how many there should be, and the seed it was drawn with."""
+    whole = "" if official in (None, size) else f" of {official:,}"
+    known = [*([] if size is None else [f"{size:,}{whole}"]), *([] if seed is None else [f"seed {seed}"])]
+    return f"{text} ({', '.join(known)})" if known else text
+
+
 def versions() -> dict[str, str]:
     """Return the versions that the figures were made with."""
     found = {"python": platform.python_version()}

@@ -15,6 +15,7 @@ from unhub.bench.case_figures import (
     bias_of,
     chance_of_first,
     distances_of,
+    further_items,
     over_repetitions,
     sparsity_of,
     why_no_bias,
@@ -421,7 +422,7 @@ class Running:
             **row,
             "values": values,
             **counts,
-            "notes": [*found.notes, *self.source.notes_on(TEST)],
+            "notes": [*found.notes, *further_items(problem), *self.source.notes_on(TEST)],
             "seconds": round(time.perf_counter() - began, 3),
         }
 

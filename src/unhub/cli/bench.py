@@ -13,7 +13,6 @@ from unhub.cli.errors import NO, argument, saying_how_to_continue
 from unhub.cli.folding import show, tell
 from unhub.cli.options import Json, NoNotes, Overwrite, Seed, Threads, whole_number
 from unhub.errors import ArgumentError
-from unhub.evaluation.tables import counted
 
 if TYPE_CHECKING:
     from unhub.bench.bench_run import BenchRun
@@ -135,20 +134,14 @@ def run(
 
 def _show(found: BenchRun, report: Path | None, quiet: bool) -> None:
     """Print every direction, and what was left out."""
-    for direction in found.directions:
-        echo(direction)
-        show(found.cells(direction))
+    from unhub.bench.bench_run import IN_BRACKETS
+
+    for title, cells in found.tables:
+        echo(title)
+        show(cells)
         echo()
-        heads, rows = found.distance_cells(direction)
-        if rows:
-            echo(f"{direction}, earth mover's distances")
-            show((heads, rows))
-            echo()
     if not quiet:
-        brackets = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
-        measured = f"{counted(found.measured, 'case', 'cases')} measured"
-        counts = f"{measured}, {counted(found.reused, 'was', 'were')} there; they are in {found.path}."
-        tell(brackets, *found.notes, counts, *([f"Wrote {report}."] if report is not None else []))
+        tell(IN_BRACKETS, *found.notes, found.counts, *([f"Wrote {report}."] if report is not None else []))
 
 
 def files(
