@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,46 @@ def s3(folder: Path, object_store: ThreadedMotoServer) -> Iterator[str]:
     there.rm("bucket/shards", recursive=True)
 
 
+@pytest.fixture(params=["here", "memory", "web", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Return a function that puts what is in `tmp_path / "set"` into a place, and returns its address there."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    if request.param == "here":
+        yield lambda: str(folder)
+    elif request.param == "web":
+        with served(tmp_path) as server:
+            yield lambda: f"{server.url}/set"
+    else:
+        if request.param == "s3":
+            request.getfixturevalue("object_store")
+        root, there = f"{request.param}://bucket/set", fsspec.filesystem(request.param)
+
+        def put() -> str:
+            for file in folder.rglob("*"):
+                if file.is_file():
+                    there.pipe_file(f"{root}/{file.relative_to(folder)}", file.read_bytes())
+            return root
+
+        yield put
+        if there.exists(root):
+            there.rm(root, recursive=True)
+
+
+def write_numbered(folder: Path, names: Sequence[str]) -> None:
+    """Write .npy files of one row, which holds the place of its name."""
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(folder / f"{name}.npy", np.full((1, 2), number, np.float32))
+        (folder / f"{name}.npy").rename(folder / name)
+
+
+def numbers_in(address: str) -> list[int]:
+    """Return the numbers that `write_numbered` wrote into what an address names."""
+    found: list[int] = np.asarray(read_vectors(address).rows)[:, 0].astype(int).tolist()
+    return found
+
+
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make pieces of two rows, so that row groups of three are cut and those of one are joined."""
@@ -151,7 +191,7 @@ def test_the_sizes_of_remote_shards_come_with_their_listing(
 
     monkeypatch.setattr(there, "info", info)
     assert_holds(read_vectors(f"{memory}/many{form}"), np.concatenate([ROWS[:5]] * 40))
-    assert len(asked) <= 2, asked  # fsspec itself may look at the folder
+    assert len(asked) <= 3, asked  # whether a file is named as the pattern is, and fsspec itself looks at the folder
 
 
 def test_files_on_the_web_are_asked_for_their_sizes_at_the_same_time(web: FileServer) -> None:
@@ -171,6 +211,19 @@ def test_files_on_the_web_are_asked_for_their_sizes_at_the_same_time(web: FileSe
     assert len(asked) == len(SPANS)
 
 
+@pytest.mark.parametrize("protocol", ["S3", "s3a", "s3"])
+def test_a_protocol_may_be_written_as_other_programs_do(s3: str, protocol: str) -> None:
+    for form in ("npy", "npy/*.npy"):
+        assert_holds(read_vectors(f"{protocol}://{s3.removeprefix('s3://')}/{form}"))
+
+
+def test_only_what_may_be_secret_is_left_out_of_an_address() -> None:
+    for address in ("s3://bucket/a#1.npy", "memory://a?b#c.npy", "s3://bucket", "items/a@b?c#d.npy"):
+        assert remote.shown(address) == address
+    assert remote.shown("https://me:word@host/a@b.npy?signature=1#2") == "https://host/a@b.npy"
+    assert remote.shown("s3://key:word@bucket/a@b.npy") == "s3://bucket/a@b.npy"
+
+
 def test_a_remote_folder_may_be_named_as_a_file(folder: Path) -> None:
     there = fsspec.filesystem("memory")
     there.pipe_file("/spark/items.parquet/part-0.parquet", (folder / "parquet" / "part-0.parquet").read_bytes())
@@ -182,6 +235,38 @@ def test_names_decide_the_order_and_empty_shards_are_passed_over(tmp_path: Path)
         np.save(tmp_path / f"{name}.npy", ROWS[span])
     np.save(tmp_path / "a-11.npy", ROWS[:0])
     assert_holds(read_vectors(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern"),
+    [
+        (["a 2.npy", "a!.npy", "a#2.npy", "a%20b.npy", "a?b.npy", "a[1].npy", "ä.npy"], "*.npy"),
+        (["a/x.npy", "a-b/y.npy", "a.c/z.npy", "b.npy"], "**/*.npy"),
+    ],
+)
+def test_every_name_is_read_in_the_same_order_wherever_it_is(
+    tmp_path: Path, place: Callable[[], str], names: list[str], pattern: str
+) -> None:
+    hidden = ["._a.npy", ".b.npy"]  # as a Mac leaves them beside others
+    write_numbered(tmp_path / "set", [*names, *hidden, ".c/d.npy"])
+    root = place()
+    assert numbers_in(f"{root}/{pattern}") == list(range(len(names)))
+    flat = [number for number, name in enumerate(names) if "/" not in name]
+    assert numbers_in(root) == flat
+    assert numbers_in(f"{root}/.*.npy") == [len(names), len(names) + 1]
+
+
+def test_a_name_with_the_letters_of_a_pattern_is_itself_if_it_is_there(
+    tmp_path: Path, place: Callable[[], str]
+) -> None:
+    write_numbered(tmp_path / "set", ["a1.npy", "a[1].npy"])
+    root = place()
+    if root.startswith("http"):  # there such letters are written in another way
+        assert numbers_in(f"{root}/a%5B1%5D.npy") == [1]
+    else:
+        assert numbers_in(f"{root}/a[1].npy") == [1]
+        (tmp_path / "set" / "b1.npy").write_bytes((tmp_path / "set" / "a1.npy").read_bytes())
+        assert numbers_in(f"{place()}/b[1].npy") == [0]
 
 
 def test_ids_of_all_shards_must_differ_and_may_come_from_a_file(folder: Path) -> None:
@@ -516,6 +601,8 @@ def test_a_shard_that_changes_is_noticed(folder: Path, web: FileServer) -> None:
         ("{s3}/nothing/*.npy", r"s3://bucket/shards/nothing/\*\.npy: finds no files named"),
         ("{web}/part.csv", r"(part\.csv: finds no files|No such file)"),
         ("s4://bucket/items", r"path 's4' is unknown; did you mean 's3'\?"),
+        ("s3://", r"^path is 's3://', a protocol without a place; write it behind it, as in s3://bucket/items or"),
+        ("https:///", r"^path is 'https:///', a protocol without a place; "),
     ],
 )
 def test_a_place_with_nothing_to_read_is_one_line(
@@ -644,6 +731,37 @@ def test_folders_of_other_programs_are_read_as_before(tmp_path: Path) -> None:
     assert_holds(read_vectors(clip / "img_emb"))
 
 
+@pytest.mark.parametrize(
+    ("names", "below", "words"),
+    [
+        (["embeddings.npy", "ids.json", "manifest.json"], "", "is a folder of `unhub embed`"),
+        (["000001.rows.npy", "bank.json"], "", "is a folder of `unhub log add`"),
+        (["a.npy", "log.json"], "", "is a folder of `unhub serve --log`"),
+        (["img_emb/img_emb_0.npy", "metadata/metadata_0.parquet"], "", "is a folder of clip-retrieval"),
+        (["img_emb/img_emb_0.npy"], "/img_emb", "is a folder of clip-retrieval"),
+        (["text_emb/text_emb_0.npy"], "/text_emb/", "is a folder of clip-retrieval"),
+        (["x.unfinished/embeddings.npy"], "/x.unfinished", "`unhub embed` has not finished this folder; run it again"),
+    ],
+)
+@pytest.mark.parametrize("place", ["memory", "web", "s3"], indirect=True)
+def test_a_remote_folder_of_a_program_is_never_read_as_plain_shards(
+    tmp_path: Path, place: Callable[[], str], names: list[str], below: str, words: str
+) -> None:
+    write_numbered(tmp_path / "set", names)
+    root = place()
+    with pytest.raises(ValueError, match=rf"^{re.escape(root + below)}: {words}[^\n]*$"):
+        read_vectors(root + below)
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "**"])
+def test_a_folder_that_a_pattern_finds_is_one_line(tmp_path: Path, place: Callable[[], str], pattern: str) -> None:
+    write_numbered(tmp_path / "set", ["items.parquet/part-0.parquet"])
+    with pytest.raises(
+        ValueError, match=r"^\S+: is a folder, and a pattern finds files; name those in it, as in [^\n]*$"
+    ):
+        read_vectors(f"{place()}/{pattern}")
+
+
 # The command line.
 
 
@@ -677,6 +795,7 @@ def test_mistakes_on_the_command_line_are_one_line(inputs: Path) -> None:
     assert fail(inputs, *fit, "shards").startswith("--items: shards/1.npy: has 3 dimensions, shards/0.npy 8; ")
     assert fail(inputs, *fit, "shards/*.parquet") == "--items: shards/*.parquet: finds no files"
     assert "did you mean 's3'?" in fail(inputs, *fit, "s4://bucket/items")
+    assert fail(inputs, *fit, "s3://").startswith("--items: path is 's3://', a protocol without a place; ")
     with served(inputs) as web:
         web.status = 401
         said = fail(inputs, *fit, f"{web.url}/items.npy")

@@ -7,19 +7,21 @@ import functools
 import io
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from unhub.errors import optional
 
 # What fsspec needs for each protocol.
 PROTOCOLS: Mapping[str, str] = {
     "s3": "s3fs",
+    "s3a": "s3fs",
     "gs": "gcsfs",
     "gcs": "gcsfs",
     "https": "aiohttp",
@@ -43,9 +45,9 @@ class RemoteDenied(RemoteFailure, PermissionError):
 
 
 def is_remote(text: str) -> bool:
-    """Return whether a text is the address of remote files."""
-    scheme, mark, rest = text.partition("://")
-    return bool(mark and rest) and scheme in PROTOCOLS
+    """Return whether a text is an address of remote files, even if nothing stands behind its protocol."""
+    protocol, mark, _ = text.partition("://")
+    return bool(mark) and protocol.lower() in PROTOCOLS
 
 
 def shown(place: str | os.PathLike[str]) -> str:
@@ -53,8 +55,19 @@ def shown(place: str | os.PathLike[str]) -> str:
     text = os.fspath(place)
     if "://" not in text:
         return text
-    parts = urlsplit(text)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    protocol, _, rest = _without_query(text).partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{protocol}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def in_order(name: str) -> list[str]:
+    """Return what the files of a set are sorted by, here and remote: the names of their folders, then their own."""
+    return name.split("/")
+
+
+def found_folder(folder: object) -> ValueError:
+    """Return the error for a folder among what a pattern finds."""
+    return ValueError(f"{folder}: is a folder, and a pattern finds files; name those in it, as in {folder}/*.parquet")
 
 
 @dataclass(frozen=True)
@@ -127,24 +140,41 @@ class _Ranges(io.RawIOBase):
 
 def suffix_of(url: str) -> str:
     """Return the suffix of the file that an address names."""
-    return PurePosixPath(urlsplit(url).path).suffix.lower()
+    return PurePosixPath(_without_query(url)).suffix.lower()
 
 
-def find_remote(url: str, suffixes: tuple[str, ...]) -> list[RemoteFile]:
+def _without_query(url: str) -> str:
+    """Return a web address without what follows its path; in other stores these are letters of a name."""
+    if not url.startswith(WEB):
+        return url
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+
+def find_remote(
+    url: str, suffixes: tuple[str, ...], check_folder: Callable[[str, Collection[str]], None]
+) -> list[RemoteFile]:
     """Return the files that an address names, sorted by name: one file, those of a folder, or those a pattern finds.
 
     Sizes are those of the listing; only where it has none, which is so on the web, each file is asked for its own.
+    check_folder: raises if a folder, of which it is told the address and the names in it, is not to be read.
     """
     filesystem = _filesystem(url.partition("://")[0], os.getpid())
     filesystem.invalidate_cache()  # files may have come since it was last looked at
-    if has_pattern(url):
-        return _files(url, _ask(url, "glob", url, detail=True))
+    if has_pattern(url) and (url.startswith(WEB) or not _ask(url, "exists", url)):
+        return _files(url, _found_by(url))
     if suffix_of(url) in suffixes:
         about = _ask(url, "info", url)
         if about["type"] != "directory":
             return [_file(url, about)]
     listed = {one["name"]: one for one in _ask(url, "ls", url.rstrip("/") + "/", detail=True)}
-    files = {name: about for name, about in listed.items() if about["type"] == "file" and suffix_of(name) in suffixes}
+    own = {name: _readable(name).rstrip("/").rpartition("/")[2] for name in listed}
+    check_folder(shown(url), {*own.values()})
+    files = {
+        name: about
+        for name, about in listed.items()
+        if about["type"] == "file" and suffix_of(name) in suffixes and not own[name].startswith(".")
+    }
     return _files(url, files)
 
 
@@ -154,12 +184,32 @@ def has_pattern(text: str) -> bool:
     return any(mark in text for mark in marks)
 
 
+def _found_by(pattern: str) -> dict[str, Mapping[str, Any]]:
+    """Return what a pattern finds; as here, names that begin with a dot only if it writes the dot."""
+    dotted = [part for part in pattern.split("/") if part.startswith(".")]
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, about in _ask(pattern, "glob", pattern, detail=True).items():
+        parts = [part for part in _readable(name).split("/") if part.startswith(".")]
+        if all(any(fnmatchcase(part, one) for one in dotted) for part in parts):
+            found[name] = about
+    return found
+
+
+def _readable(name: str) -> str:
+    """Return a name as its owner wrote it: on the web, some letters stand for others."""
+    return unquote(_without_query(name)) if name.startswith(WEB) else name
+
+
 def _files(url: str, listed: Mapping[str, Mapping[str, Any]]) -> list[RemoteFile]:
     """Return the files of a listing, sorted by name; those that must be asked, several at a time."""
     filesystem = _filesystem(url.partition("://")[0], os.getpid())
     named = {str(filesystem.unstrip_protocol(name)): about for name, about in listed.items()}
+    ordered = sorted(named, key=lambda name: in_order(_readable(name)))
+    for one in ordered:
+        if named[one]["type"] == "directory":
+            raise found_folder(shown(one.rstrip("/")))
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return list(pool.map(lambda one: _file(one, named[one]), sorted(named)))
+        return list(pool.map(lambda one: _file(one, named[one]), ordered))
 
 
 def _file(url: str, listed: Mapping[str, Any]) -> RemoteFile:

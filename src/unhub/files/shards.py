@@ -7,7 +7,7 @@ sizes, and are opened anew there.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -18,12 +18,25 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
-from unhub.errors import unknown
+from unhub.errors import ArgumentError, unknown
+from unhub.files.bank_folders import ABOUT_BANK
+from unhub.files.clip_retrieval import EMBEDDINGS
+from unhub.files.embedded import MANIFEST, UNFINISHED
 from unhub.files.named_arrays import if_a_log, split_name
 from unhub.files.npy_shards import MappedNpy, NpyPieces
 from unhub.files.numpy_files import FoundRows
 from unhub.files.pieces import PieceCache, PieceRows
-from unhub.files.remote import ASKED_AT_ONCE, PROTOCOLS, RemoteFile, find_remote, is_remote, shown
+from unhub.files.query_logs import ABOUT
+from unhub.files.remote import (
+    ASKED_AT_ONCE,
+    PROTOCOLS,
+    RemoteFile,
+    find_remote,
+    found_folder,
+    in_order,
+    is_remote,
+    shown,
+)
 from unhub.frames.frame_columns import NamedColumns
 
 File: TypeAlias = Path | RemoteFile
@@ -32,11 +45,19 @@ T = TypeVar("T")
 
 SUFFIXES = (".npy", ".parquet")
 NAMED = "*.npy or *.parquet"
+# What tells the folder of a program, whose rows have another order or other ids than its files alone would give them.
+PROGRAMS: Mapping[str, str] = {
+    MANIFEST: "`unhub embed`",
+    ABOUT_BANK: "`unhub log add`",
+    ABOUT: "`unhub serve --log`",
+    **dict.fromkeys(EMBEDDINGS, "clip-retrieval"),
+}
 
 
 def read_folder_of_shards(path: Path, name: str | None = None) -> FoundRows:
-    """Read the .npy or .parquet files of a folder in the order of their names."""
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    """Read the .npy or .parquet files of a folder in the order of their names, but not hidden ones."""
+    shards = (file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith("."))
+    files = sorted((file for file in shards if file.is_file()), key=lambda file: in_order(str(file)))
     if not files:
         raise ValueError(
             f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
@@ -50,6 +71,9 @@ def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
     files = found_by(Path(pattern))
     if not files:
         raise ValueError(f"{pattern}: finds no files")
+    for file in files:
+        if file.is_dir():
+            raise found_folder(file)
     return _read(files, pattern, name)
 
 
@@ -59,17 +83,34 @@ def found_by(path: Path) -> list[Path]:
     Of `features.mat#name`, it is the file.
     """
     file = Path(split_name(str(path))[0])
-    return [file] if file.exists() else sorted(Path(name) for name in glob.glob(str(file), recursive=True))
+    if file.exists():
+        return [file]
+    return [Path(name) for name in sorted(glob.glob(str(file), recursive=True), key=in_order)]
 
 
 def read_remote(url: str, name: str | None = None) -> FoundRows:
     """Read a remote file, or those of a folder or of a pattern."""
+    protocol, _, rest = url.partition("://")
     if not is_remote(url):
-        raise unknown("path", url.partition("://")[0], PROTOCOLS, "protocols")
-    files = find_remote(url, SUFFIXES)
+        raise unknown("path", protocol, PROTOCOLS, "protocols")
+    if not rest.strip("/"):
+        remedy = "write it behind it, as in s3://bucket/items or https://host/items.npy"
+        raise ArgumentError("path", f"is {url!r}, a protocol without a place", remedy)
+    url = f"{protocol.lower()}://{rest}"
+    files = find_remote(url, SUFFIXES, _check_shards if name is None else lambda folder, names: None)
     if not files:
         raise ValueError(f"{shown(url)}: finds no files named {NAMED}")
     return _read(files, shown(url), name)
+
+
+def _check_shards(folder: str, names: Collection[str]) -> None:
+    """Raise if a remote folder is that of a program, which would be read in another way here."""
+    own = folder.rstrip("/").rpartition("/")[2]
+    if own.endswith(UNFINISHED):
+        raise ValueError(f"{folder}: `unhub embed` has not finished this folder; run it again")
+    for mark, program in PROGRAMS.items():
+        if mark in names or (mark in EMBEDDINGS and own == mark):
+            raise ValueError(f"{folder}: is a folder of {program}, which is read on a disk only; copy all of it there")
 
 
 def _read(files: Sequence[File], source: str, name: str | None) -> FoundRows:
