@@ -60,7 +60,7 @@ class Variable(NamedTuple):
     numbers_at: int = 0
 
 
-class Head(NamedTuple):
+class ArrayHead(NamedTuple):
     """What an array begins with: its class, its shape and its name, empty within a struct."""
 
     matlab_class: int
@@ -159,7 +159,7 @@ def _read(path: Path, name: str, variable: Variable) -> NDArray[np.generic]:
     return numbers.reshape(shape, order="F")
 
 
-def _of(head: Variable | Head) -> str:
+def _of(head: Variable | ArrayHead) -> str:
     """Say of what class an array is that is no array of real numbers."""
     known = CLASSES.get(head.matlab_class, "object")
     return "complex numbers" if head.matlab_class in NUMERIC_CLASSES else f"of MATLAB's class {known}"
@@ -214,18 +214,18 @@ def _parsed(head: bytes, order: str) -> tuple[str, Variable] | None:
     return (name, variable) if name else None
 
 
-def _head(element: bytes, at: int, order: str) -> tuple[Head, int]:
+def _head(element: bytes, at: int, order: str) -> tuple[ArrayHead, int]:
     """Return what an element of an array begins with, and where the next part of it begins."""
     (flags, _), at = _values(element, at, order, "I")
     matlab_class = flags & 0xFF
     if matlab_class == OPAQUE:
-        return Head(matlab_class, False, (), ""), at
+        return ArrayHead(matlab_class, False, (), ""), at
     shape, at = _values(element, at, order, "i")
     letters, at = _values(element, at, order, "B")
     name = bytes(letters).decode("latin-1")
     if min(shape, default=-1) < 0:
         raise ValueError(f"{name} has the shape {shape}")
-    return Head(matlab_class, bool((flags >> 8) & IS_COMPLEX), shape, name), at
+    return ArrayHead(matlab_class, bool((flags >> 8) & IS_COMPLEX), shape, name), at
 
 
 def _tag(head: bytes, at: int, order: str) -> tuple[int, int, int, int]:
