@@ -244,6 +244,22 @@ def test_cases_of_other_vectors_are_gone_also_for_methods_and_directions_that_ar
     assert read_results(again.path)["cases"] == again.cases
 
 
+def test_cases_that_are_removed_are_counted_and_a_copy_keeps_them(tmp_path: Path, vectors: Path) -> None:
+    first = run(tmp_path, vectors, model="same", methods="nnn:k=5,alpha=0.5")
+    assert len(first.cases) == 4
+    other = write_vectors(tmp_path / "other", tiny(), seed=1)
+    options: dict[str, Any] = {"model": "same", "methods": "cent", "directions": "t2i"}
+    again = run(tmp_path, other, **options)
+    copy = tmp_path / "results" / "replaced" / "tiny-official-same-1.json"
+    assert read_results(copy)["cases"] == first.cases
+    said = f"4 cases were removed: under the name 'same' other vectors, labels or banks had been measured. {copy} has"
+    assert any(note.startswith(said) for note in again.notes)
+    assert not any("removed" in note for note in run(tmp_path, other, **options).notes)
+    run(tmp_path, vectors, **options)
+    assert copy.with_name("tiny-official-same-2.json").exists()
+    assert read_results(copy)["cases"] == first.cases
+
+
 def test_cases_of_another_bank_of_the_same_name_are_gone(tmp_path: Path, vectors: Path) -> None:
     ready = tmp_path / "ready"
     shutil.copytree(vectors, ready)

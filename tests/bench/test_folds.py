@@ -102,6 +102,7 @@ def test_means_of_other_vectors_are_gone_if_a_run_is_stopped(
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, other)
     assert json.loads(found.path.read_text())["cases"] == []
+    assert len([*(tmp_path / "results" / "folds" / "replaced").iterdir()]) == 3
 
 
 def test_means_of_other_papers_stay_if_a_run_is_stopped(

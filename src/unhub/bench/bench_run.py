@@ -282,8 +282,11 @@ def _run_folds(
         return Running(source, settings, ResultFile(paths[place], results.content), look)
 
     # Means of other vectors must not outlive a run that is stopped; those of the same vectors, of any paper, must.
+    removed: list[str] = []
     for place in range(len(folds)):
-        running(place, steps.next()).drop_other_vectors()
+        one = running(place, steps.next())
+        one.drop_other_vectors()
+        removed += one.results.removal()
     with results.changing():
         results.content[CASES] = mean_cases(_read(paths), results.content[CASES])
     for place in range(len(folds)):
@@ -294,7 +297,7 @@ def _run_folds(
         runs.append(_done(one, notes))
     every = len(folds_of(data))
     said = f"Every figure is the mean over {len(folds)} test parts" + ("" if len(folds) == every else f" of {every}")
-    found = [note for one in runs for note in one.content["notes"]]
+    found = [*removed, *(note for one in runs for note in one.content["notes"])]
 
     def is_run(key: CaseKey) -> bool:
         return key.paper == settings.paper and key.direction in settings.directions

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,9 +19,11 @@ from unhub.atomic import holding, remove_strays, replacing
 from unhub.bench.protocols import BankChoice
 from unhub.errors import ArgumentError
 from unhub.evaluation.confidence import Interval
+from unhub.evaluation.tables import counted
 
 FORMAT = 1
 RESULTS = "results"  # folder of the work folder
+REPLACED = "replaced"  # folder of the results whose cases were removed
 FOLDS = "folds"  # folder of the results of each test part, where there are several
 CASES, CHOICES = "cases", "choices"
 KEY = ("direction", "bank", "seed", "method", "together", "paper")
@@ -57,6 +61,8 @@ class ResultFile:
     def __init__(self, path: Path, about: Mapping[str, object]) -> None:
         """Read what was done before; `about` says what the results are of, and replaces what was said before."""
         self.path = path
+        self.removed = 0
+        self.copy: Path | None = None  # of the file before any case was removed
         self.content: dict[str, Any] = {"format": FORMAT, **about, CHOICES: [], CASES: []}
         if path.parent.is_dir():
             with self._holding():
@@ -86,7 +92,32 @@ class ResultFile:
 
         if any(map(is_old, self.content[CASES])):
             with self.changing():
-                self.content[CASES] = [one for one in self.content[CASES] if not is_old(one)]
+                if self.copy is None:
+                    self.copy = self._copied()
+                kept = [one for one in self.content[CASES] if not is_old(one)]
+                self.removed += len(self.content[CASES]) - len(kept)
+                self.content[CASES] = kept
+
+    def removal(self) -> list[str]:
+        """Say how many cases were removed, and which file still has them."""
+        if not self.removed:
+            return []
+        cases = counted(self.removed, "case was", "cases were")
+        why = f"under the name {self.content['model']!r} other vectors, labels or banks had been measured"
+        return [
+            f"{cases} removed: {why}. {self.copy} has the results as they were before. To keep both, give each model "
+            "a name of its own: --model NAME."
+        ]
+
+    def _copied(self) -> Path:
+        """Copy the file to where nothing is looked for, under the next free number."""
+        folder = self.path.parent / REPLACED
+        folder.mkdir(exist_ok=True)
+        taken = (folder / f"{self.path.stem}-{number}.json" for number in itertools.count(1))
+        copy = next(path for path in taken if not path.exists())
+        with replacing(copy) as temporary:
+            shutil.copyfile(self.path, temporary)
+        return copy
 
     @contextmanager
     def changing(self) -> Iterator[None]:

@@ -100,7 +100,7 @@ class Running:
         if self.only_raw:
             self._left_out.append(ONLY_RAW)
         with self.results.changing():
-            known = list(dict.fromkeys([*notes, *self.source.notes, *self._left_out]))
+            known = list(dict.fromkeys([*notes, *self.results.removal(), *self.source.notes, *self._left_out]))
             self.results.content["notes"] = [*known, *self._notes_of_cases({*known})]
 
     @property
