@@ -29,17 +29,20 @@ def test_a_matrix_whose_scores_all_tie_is_no_better_than_chance_and_it_is_said(t
 
 
 def test_a_bank_of_the_test_queries_themselves_is_said(tmp_path: Path) -> None:
-    np.save(tmp_path / "bank.npy", SCORES[::-1].astype(np.float32))
-    said = [note for note in run(tmp_path, bank_matrix={"train": tmp_path / "bank.npy"}).notes if "too" in note]
-    assert said == [
+    def said(bank: np.ndarray[Any, Any]) -> list[str]:
+        np.save(tmp_path / "bank.npy", bank)
+        found = run(tmp_path, bank_matrix={"train": tmp_path / "bank.npy"})
+        held = [[note for note in one["notes"] if "rows of the bank matrix" in note] for one in found.cases]
+        assert [one["bank"] for one, notes in zip(found.cases, held, strict=True) if notes] in ([], ["train"])
+        return [note for note in found.notes if "rows of the bank matrix" in note]
+
+    assert said(SCORES[::-1].astype(np.float32)) == [
         "All 40 rows of the bank matrix train are rows of the test matrix too: those are the queries at hand, and a "
         "bank of them is called test."
     ]
-    np.save(tmp_path / "bank.npy", np.concatenate([OTHERS, SCORES[:10]]))
-    (note,) = [note for note in run(tmp_path, bank_matrix={"train": tmp_path / "bank.npy"}).notes if "too" in note]
+    (note,) = said(np.concatenate([OTHERS, SCORES[:10]]))
     assert note.startswith("10 of the 90 rows of the bank matrix train are")
-    np.save(tmp_path / "bank.npy", OTHERS)
-    assert not [note for note in run(tmp_path, bank_matrix={"train": tmp_path / "bank.npy"}).notes if "too" in note]
+    assert not said(OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_a_run_of_nothing_but_raw_says_so_and_why(tmp_path: Path, given: dict[st
     found = run(tmp_path, **{"methods": "all", **given})
     assert found.only_raw and [one["method"] for one in found.cases] == ["raw"]
     assert any(note.startswith(reason) for note in found.notes)
-    assert found.notes[-1].startswith("Nothing that was asked for could be run beside the raw ranking")
+    assert any(note.startswith("Nothing that was asked for could be run beside the raw") for note in found.notes)
     assert run(tmp_path, **{"methods": "all", **given}).only_raw  # also when raw was there before
     some = run(tmp_path, methods="dbsn,cent")
     assert not some.only_raw and not any("Nothing that was asked" in note for note in some.notes)

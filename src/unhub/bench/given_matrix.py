@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +26,13 @@ from unhub.files.matrices import read_matrix
 class MatrixData:
     """The test part as a matrix, (queries, items), in the order of the data set.
 
-    bank_matrices: banks by name as (bank queries, items), for the first direction.
+    bank_matrices: banks by name as (bank queries, items), for the first direction. noted: notes on a part.
     """
 
     data: DataSet
     matrix: Dense
     bank_matrices: Mapping[str, Dense] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    noted: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -51,14 +52,22 @@ class MatrixData:
                 "give a row for each query and a column for each item, in the order of the data set",
             )
         banks = {name: _bank(name, path, items) for name, path in (bank_matrix or {}).items()}
-        notes = [note for name, bank in banks.items() for note in _shared(name, bank, found)]
+        noted = defaultdict[str, list[str]](list)
         if asked == items:
-            notes.append("The matrix is square, so its shape does not tell queries from items: rows are the queries.")
-        return MatrixData(data, found, banks, notes)
+            square = "The matrix is square, so its shape does not tell queries from items: rows are the queries."
+            noted[TEST].append(square)
+        for name, bank in banks.items():
+            noted[BankChoice.of(name).part] += _shared(name, bank, found)
+        return MatrixData(data, found, banks, noted)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of all parts."""
+        return [note for several in self.noted.values() for note in several]
 
     def notes_on(self, part: str) -> Sequence[str]:
         """Return what is to be known of a part beside its figures."""
-        return self.notes if part == TEST else ()
+        return self.noted.get(part, ())
 
     def problem(self, direction: str) -> BenchProblem:
         """Return what is asked; queries and items are numbered."""
