@@ -198,6 +198,43 @@ def test_without_anything_to_choose_on_the_head_of_a_papers_grid_is_not_taken(tm
     assert case(found, "t2i", "nnn", "test")["spec"] == "nnn:k=40,alpha=0.75"  # the defaults, cut to the bank
 
 
+@pytest.mark.parametrize(
+    ("data_set", "model", "spec"),
+    [
+        ("msrvtt", "CLIP2Video", "dis:tau=1.99,k=1"),
+        ("msrvtt", "CLIP4Clip", "dis:tau=2.2222,k=1"),
+        ("lsmdc", "CLIP4Clip", "dis:tau=1.26,k=1"),
+        ("msrvtt", "TT-CE+", "dis:tau=0.05,k=1"),
+    ],
+)
+def test_a_model_has_the_settings_that_the_paper_has_for_it_if_it_multiplies_its_similarities(
+    tmp_path: Path, vectors: Path, data_set: str, model: str, spec: str
+) -> None:
+    cosines = unit(vectors, "test", "queries") @ unit(vectors, "test", "items").T
+    given: dict[str, Any] = {"methods": "dis", "banks": "test", "directions": "t2i", "paper": "qbnorm"}
+    given |= {"data": replace(tiny(), name=data_set), "embeddings": None, "model": model}
+    np.save(tmp_path / "scaled.npy", 100 * cosines)
+    np.save(tmp_path / "cosines.npy", cosines)
+    by_scaled, by_cosines = (
+        run(tmp_path / name, vectors, matrix=tmp_path / f"{name}.npy", **given) for name in ("scaled", "cosines")
+    )
+    own = model != "TT-CE+"
+    assert case(by_scaled, "t2i", "dis", "test")["spec"] == spec
+    assert any(note.startswith(f"{model} has its own settings") and spec in note for note in by_scaled.notes) == own
+    assert case(by_cosines, "t2i", "dis", "test")["spec"] == "dis:tau=0.05,k=1"
+    assert any(f"{spec}, for similarities that the model" in note for note in by_cosines.notes) == own
+
+
+def test_a_case_of_another_setting_than_that_of_the_paper_is_measured_again(tmp_path: Path, vectors: Path) -> None:
+    options: dict[str, Any] = {"methods": "is", "banks": "test", "directions": "t2i", "paper": "qbnorm"}
+    found = run(tmp_path, vectors, **options)
+    content = json.loads(found.path.read_text())
+    content["cases"][1]["spec"] = "is:tau=0.1"  # as if an earlier version had another one
+    found.path.write_text(json.dumps(content))
+    assert run(tmp_path, vectors, **options).measured == 1
+    assert case(run(tmp_path, vectors, **options), "t2i", "is", "test")["spec"] == "is:tau=0.05"
+
+
 def test_plans_have_the_settings_of_the_paper(tmp_path: Path, vectors: Path) -> None:
     found = run(tmp_path, vectors, methods="hn", paper="dbsn", banks="test", directions="t2i")
     assert case(found, "t2i", "hn", "")["spec"] == "hn:zeros=tied"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.tiny_sets import tiny, write_vectors
 from unhub.bench.bench_run import bench_run
-from unhub.bench.bench_table import BenchTable, bench_table, joined, line_of, value_of
+from unhub.bench.bench_table import BenchTable, bench_table, joined, line_of, lines_of, value_of
 from unhub.bench.off_protocol import off_protocol
 from unhub.bench.published import Figure, published
 from unhub.bench.result_file import KEY
@@ -67,6 +67,66 @@ def test_a_method_with_parameters_stands_beside_the_same_spec() -> None:
     varied = replace(FIGURE, method="nnn:k=16,alpha=0.75")
     assert line_of(varied, [content_of(case_of(65.0))]).measured is not None
     assert line_of(replace(FIGURE, method="nnn:k=8,alpha=0.75"), [content_of(case_of(65.0))]).measured is None
+
+
+def test_a_method_with_settings_of_ones_own_stands_beside_a_figure_without_any_and_shows_them() -> None:
+    mine = case_of(65.0, method="nnn:k=3,alpha=1.0", spec="nnn:k=3,alpha=1.0", choice=None)
+    line = line_of(FIGURE, [content_of(mine)])
+    assert (line.measured, line.inside) == (Interval(65.0, 64.0, 66.0), None)
+    heads, rows = BenchTable("nnn", "1", (line,)).cells()
+    assert rows[0][heads.index("settings")] == "k=3,alpha=1.0"
+    assert line_of(FIGURE, [content_of(mine, case_of(60.0))]).spec == "nnn:k=16,alpha=0.75"
+
+
+def test_of_several_settings_of_ones_own_none_stands_beside_a_figure_without_any_and_it_is_said() -> None:
+    specs = ("nnn:k=3,alpha=1.0", "nnn:k=9,alpha=1.0")
+    line = line_of(FIGURE, [content_of(*(case_of(65.0, method=one, spec=one, choice=None) for one in specs))])
+    assert line.measured is None
+    assert f"{specs[0]} and {specs[1]} were run; a figure without settings" in "\n".join(
+        BenchTable("nnn", "1", (line,)).notes
+    )
+
+
+GATED = replace(
+    FIGURE, paper="qbnorm", table="18", data_set="lsmdc", split="challenge-1k", model="CLIP4Clip", method="dis"
+)
+USUAL = "dis:tau=0.05,k=1"
+
+
+SCALE = "the paper has tau=1.26,k=1 for similarities on another scale"
+
+
+@pytest.mark.parametrize(
+    ("scaled", "ran", "spec", "off"),
+    [
+        (True, {"dis": "dis:tau=1.26,k=1"}, "dis:tau=1.26,k=1", ()),
+        (True, {"dis": USUAL}, USUAL, ("the paper has tau=1.26",)),  # as earlier versions ran it
+        (True, {"dis": USUAL, "dis:tau=1.26": "dis:tau=1.26,k=1"}, "dis:tau=1.26,k=1", ()),
+        (False, {"dis": USUAL}, USUAL, (SCALE,)),
+        (False, {"dis": USUAL, "dis:tau=0.0126": "dis:tau=0.0126,k=1"}, "dis:tau=0.0126,k=1", (SCALE,)),
+        (False, {"dis": USUAL, "dis:tau=1": "dis:tau=1,k=1", "dis:tau=2": "dis:tau=2,k=1"}, USUAL, (SCALE,)),
+    ],
+)
+def test_a_setting_of_the_paper_for_one_model_is_that_of_its_figures(
+    scaled: bool, ran: dict[str, str], spec: str, off: tuple[str, ...]
+) -> None:
+    cases = [case_of(20.0, method=name, spec=one, paper="qbnorm") for name, one in ran.items()]
+    content = content_of(*cases, data_set="lsmdc", split="challenge-1k", model="CLIP4Clip", scaled=scaled)
+    line = line_of(GATED, [content])
+    assert (line.spec, line.off) == (spec, off)
+
+
+def test_a_figure_without_a_split_has_a_line_for_each_that_was_run_and_compares_none() -> None:
+    figure = replace(FIGURE, split="")
+    lines = lines_of(figure, [content_of(case_of(64.0), split=split) for split in ("entities", "karpathy")])
+    assert [(one.split, one.inside) for one in lines] == [("entities", None), ("karpathy", None)]
+    assert [one.measured for one in lines_of(figure, [])] == [None]
+
+
+def test_a_figure_with_settings_stands_beside_these_by_name_also_if_others_chose_the_same() -> None:
+    varied = replace(FIGURE, method="nnn:k=16,alpha=0.75")
+    line = line_of(varied, [content_of(case_of(65.0), case_of(64.0, method=varied.method))])
+    assert (line.measured, line.banks) == (Interval(64.0, 63.0, 65.0), 1)
 
 
 def test_a_raw_ranking_stands_beside_the_one_without_a_bank() -> None:

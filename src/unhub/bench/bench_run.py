@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
 from unhub.bench.off_protocol import bank_sizes, official_size
-from unhub.bench.problems import TEST, BenchData, BenchSource, directions_of
+from unhub.bench.problems import TEST, BenchData, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
 from unhub.bench.result_file import (
     ABOUT,
@@ -226,7 +226,7 @@ def bench_run(
     notes += [
         f"{one.name}: {note}" for one in banks_from for note in one.notes if encoder or note not in one.media_notes
     ]
-    about = {
+    about: dict[str, object] = {
         "data_set": data.name,
         "split": data.split,
         "model": name,
@@ -240,14 +240,32 @@ def bench_run(
     path = result_path(folder, data.name, data.split, name)
     if matrix is not None or vectors is None:
         one_fold = [f"A matrix is of the first of {len(folds_of(data))} test parts."] if len(folds_of(data)) > 1 else []
-        source: BenchSource = MatrixData.of(of_fold(known, TEST), cast("str", matrix), bank_matrix)
-        return _done(Running(source, settings, ResultFile(path, about), progress), [*notes, *one_fold])
+        given = MatrixData.of(of_fold(known, TEST), cast("str", matrix), bank_matrix)
+        about["scaled"] = scaled = given.is_scaled
+        settings, own = _own_settings(settings, name, data.name, scaled)
+        return _done(Running(given, settings, ResultFile(path, about), progress), [*notes, *one_fold, *own])
+    settings, own = _own_settings(settings, name, data.name, scaled=False)
+    notes += own
     folds = [fold for fold in folds_of(data) if fold == TEST or _has(vectors, fold, data)]
     if len(folds) < 2:
         short = [f"Vectors of one of {len(folds_of(data))} test parts are there."] if len(folds_of(data)) > 1 else []
         source = BenchData(of_fold(known, TEST), vectors, progress)
         return _done(Running(source, settings, ResultFile(path, about), progress), [*notes, *short])
     return _run_folds(known, vectors, folds, settings, ResultFile(path, about), notes, progress)
+
+
+def _own_settings(settings: BenchSettings, model: str, data_set: str, scaled: bool) -> tuple[BenchSettings, list[str]]:
+    """Return the settings with those that the paper has for this model alone, and a note on them."""
+    protocol = settings.protocol
+    own = {name: one for name, one in protocol.scaled_for(model, data_set).items() if name in settings.methods}
+    if not own:
+        return settings, []
+    specs = f"{' and '.join(one[0] for one in own.values())}, for similarities that the model itself multiplies"
+    if scaled:
+        protocol = replace(protocol, grids={**protocol.grids, **own})
+        return replace(settings, protocol=protocol), [f"{model} has its own settings, as in the paper: {specs}."]
+    remedy = "divide tau by the factor of the model, and name the method with it"
+    return settings, [f"The paper has {model} with {specs}. Here are cosines, with the usual tau: {remedy}."]
 
 
 def _has(vectors: VectorSource, fold: str, data: DataSet) -> bool:

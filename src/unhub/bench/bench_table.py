@@ -9,7 +9,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from unhub.bench.off_protocol import bank_sizes, off_protocol, official_size, same_model
+from unhub.bench.off_protocol import bank_sizes, off_protocol, official_size, other_settings, same_model
 from unhub.bench.protocols import PAPERS, BankChoice
 from unhub.bench.published import CITED, Figure, published
 from unhub.bench.result_file import CASES, bank_of, every_result, interval_of, measured_size, sizes_of
@@ -28,7 +28,8 @@ class TableLine:
     None if it has not been run. banks: over how many random banks. model: that was measured. spec: the settings that
     were used. split, size: what it was measured on, and how many queries and items, if that is known. official: how
     many there should be. bank_size, bank_official: how many bank queries there were, and how many there should be. off:
-    in which ways this is not the paper's protocol. notes: on what was measured.
+    in which ways this is not the paper's protocol. notes: on what was measured. several: the settings that were run,
+    if there is more than one, and none of them is that of the figure.
     """
 
     figure: Figure
@@ -43,6 +44,7 @@ class TableLine:
     bank_official: int | None = None
     off: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
 
     @property
     def stands_in(self) -> bool:
@@ -111,6 +113,8 @@ class BenchTable(Tabled):
             notes.append(
                 f"{lines} off the paper's protocol, as the last column says, so no interval is compared there."
             )
+        for tried in dict.fromkeys(one.several for one in self.lines if one.several):
+            notes.append(f"{' and '.join(tried)} were run; a figure without settings stands beside one of them alone.")
         if any(one.stands_in for one in self.run):
             notes.append("Where a model is 'A, by B', B was measured, and the published figures are of A.")
         if absent:
@@ -182,11 +186,19 @@ def bench_table(name: str, work: str | os.PathLike[str], model: Mapping[str, str
             raise unknown("model", printed, known, f"models of {name}")
         if measured not in run:
             raise unknown("model", measured, run, "models that have been run")
-    lines = tuple(line_of(figure, results, instead.get(figure.model)) for figure in figures)
+    lines = tuple(line for figure in figures for line in lines_of(figure, results, instead.get(figure.model)))
     of_table = dict.fromkeys(one.data_set for one in figures)
     matched = {*instead.values(), *(one for one in run if any(same_model(figure, one) for figure in known))}
     others = [(one["data_set"], one["model"]) for one in results if one["data_set"] in of_table]
     return BenchTable(paper, table, lines, tuple(one for one in dict.fromkeys(others) if one[1] not in matched))
+
+
+def lines_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> list[TableLine]:
+    """Return the line of a figure; one for each split that was run where the figure has none."""
+    splits = dict.fromkeys(content["split"] for content in results)
+    several = (line_of(figure, [one for one in results if one["split"] == split], model) for split in splits)
+    measured = [line for line in several if line.measured is not None]
+    return measured or [line_of(figure, results, model)]
 
 
 def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> TableLine:
@@ -194,18 +206,23 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | N
 
     model: whose runs to take; by default those of the model that the figure is of.
     """
+    several: list[str] = []
     for content in results:
         measured = content["model"]
         if not _same_data(figure, content) or not (measured == model if model else same_model(figure.model, measured)):
             continue
         for paper in (figure.paper, ""):
-            cases = [case for case in content[CASES] if case["paper"] == paper and _same_case(figure, case)]
+            cases = _cases_for(figure, paper, content)
+            methods = dict.fromkeys(case["method"] for case in cases)
+            if len(methods) > 1:
+                several += methods
+                continue
             if cases and not (cases[0]["bank"] and BankChoice.of(cases[0]["bank"]).drawn):
                 cases = cases[-1:]  # only random banks differ from seed to seed
             values = [value for case in cases if (value := value_of(case, figure)) is not None]
             if values:
                 return _line(figure, cases, joined(values), len(values), content)
-    return TableLine(figure, None)
+    return TableLine(figure, None, several=tuple(several))
 
 
 def _line(
@@ -282,8 +299,28 @@ def _same_data(figure: Figure, content: Mapping[str, Any]) -> bool:
     return figure.data_set == content["data_set"] and figure.split in ("", content["split"])
 
 
-def _same_case(figure: Figure, case: Mapping[str, Any]) -> bool:
-    """Compare direction, bank, method and number of queries; a raw ranking and a plan have no bank."""
-    named = figure.method in (case["method"], case["spec"])
+def _cases_for(figure: Figure, paper: str, content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the cases of a figure by a protocol; if they are of several methods, none of these is the figure's.
+
+    A figure with settings has cases of the same. One without has those with the paper's settings; else those of one
+    that was named for the run; else those of its method by name.
+    """
+    there = [case for case in content[CASES] if case["paper"] == paper and _same_bank(figure, case)]
+    named = [case for case in there if case["method"] == figure.method]
+    if ":" in figure.method:
+        return named or _of_first([case for case in there if case["spec"] == figure.method])
+    own = [case for case in there if case["method"].startswith(f"{figure.method}:")]
+    right = [case for case in (*named, *own) if not other_settings(figure, case, content)]
+    one_setting = len({case["method"] for case in own}) == 1
+    return _of_first(right) or (own if one_setting or not named else named)
+
+
+def _of_first(cases: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the cases of the method that the first one is of."""
+    return [case for case in cases if case["method"] == cases[0]["method"]]
+
+
+def _same_bank(figure: Figure, case: Mapping[str, Any]) -> bool:
+    """Compare direction, bank and number of queries; a raw ranking and a plan have no bank."""
     bank = figure.bank if case["bank"] else ""
-    return named and (figure.direction, bank, figure.queries) == (case["direction"], case["bank"], case["together"])
+    return (figure.direction, bank, figure.queries) == (case["direction"], case["bank"], case["together"])

@@ -21,6 +21,8 @@ from unhub.datasets.dataset import DataSet
 from unhub.errors import ArgumentError, unknown
 from unhub.files.matrices import read_matrix
 
+MOST_COSINE = 1.01  # by rounding in half precision
+
 
 @dataclass(eq=False)
 class MatrixData:
@@ -68,6 +70,11 @@ class MatrixData:
     def notes_on(self, part: str) -> Sequence[str]:
         """Return what is to be known of a part beside its figures."""
         return self.noted.get(part, ())
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the similarities are more than cosines can be, so multiplied by the model."""
+        return float(max(np.max(self.matrix.matrix), -np.min(self.matrix.matrix))) > MOST_COSINE
 
     def problem(self, direction: str) -> BenchProblem:
         """Return what is asked; queries and items are numbered."""

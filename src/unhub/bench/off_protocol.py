@@ -46,7 +46,7 @@ def _ways(figure: Figure, case: Mapping[str, Any], content: Mapping[str, Any]) -
         yield "another bank size"
     elif items not in (None, case.get("bank_items")) and uses_items(case["spec"]):
         yield f"{case['bank_items']:,} of {items:,} bank items"
-    if settings := _other_settings(figure, case):
+    if settings := other_settings(figure, case, content):
         yield settings
 
 
@@ -76,15 +76,19 @@ def bank_sizes(case: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[int
     return count, None if choice.part == TEST else choice_of_items(items, count, queries)
 
 
-def _other_settings(figure: Figure, case: Mapping[str, Any]) -> str:
+def other_settings(figure: Figure, case: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """Say what the paper has in place of the settings of a case; nothing if they are those of the paper.
 
-    Settings that the paper chooses must have been chosen, by its protocol.
+    Settings that the paper chooses must have been chosen, by its protocol. Those that it has for one model alone are
+    for similarities that this model multiplies.
     """
     name = figure.method.partition(":")[0]
     if name not in METHODS or not METHODS[name].parameters():
         return ""
-    tried = PAPERS[figure.paper].grids.get(name, ())
+    of_model = PAPERS[figure.paper].scaled_for(figure.model, figure.data_set).get(name)
+    tried = of_model or PAPERS[figure.paper].grids.get(name, ())
+    if of_model and not content.get("scaled"):
+        return f"the paper has {of_model[0].partition(':')[2]} for similarities on another scale"
     if ":" not in figure.method and len(tried) != 1:
         chosen = case["paper"] == figure.paper and case.get("choice")
         return "" if chosen else "the paper chooses the settings"

@@ -82,6 +82,7 @@ class PaperProtocol:
     settings are chosen on, "val", or "train" for a random part of it of the size of test. sets: how many captions
     are one query. hubness_k: among how many best items hubness is counted. pairs: the methods and banks that go
     together; if there are none, all do. distances: whether the earth mover's distances of each bank are measured.
+    scaled: by model and data set (empty: any other) its own settings in the paper, for similarities that it multiplies.
     """
 
     methods: tuple[str, ...]
@@ -94,6 +95,11 @@ class PaperProtocol:
     hubness_k: int = 10
     pairs: frozenset[tuple[str, str]] = frozenset()
     distances: bool = False
+    scaled: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def scaled_for(self, model: str, data_set: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the settings that the paper has for a model alone, by method."""
+        return self.scaled.get((model, data_set)) or self.scaled.get((model, ""), {})
 
     def has(self, method: str, bank: str) -> bool:
         """Say whether a method is run with a bank."""
@@ -112,6 +118,11 @@ def _dual(name: str) -> tuple[str, ...]:
     return tuple(f"{name}:beta_query={query:.3g},beta_target={item:.3g}" for query, item in pairs)
 
 
+def _gated(beta: float) -> Mapping[str, tuple[str, ...]]:
+    """Return inverted softmax at an inverse temperature, as Bogolin et al. 2022 have it for some models."""
+    return {"is": (f"is:tau={1 / beta:.5g}",), "dis": (f"dis:tau={1 / beta:.5g},k=1",)}
+
+
 # Paper keys: Bogolin et al. 2022, Chowdhury et al. 2024, Pan et al. 2025, Wang et al. 2022.
 PAPERS: Mapping[str, PaperProtocol] = {
     "qbnorm": PaperProtocol(
@@ -120,6 +131,12 @@ PAPERS: Mapping[str, PaperProtocol] = {
         {"is": ("is:tau=0.05",), "dis": ("dis:tau=0.05,k=1",), "csls": ("csls:k=10",), "gc": ("gc",)},
         ("R@1", "R@5", "R@10", "MdR", "GM"),
         seeds=3,
+        # Of CLIP2Video the paper says why: "the similarities are already scaled by the method".
+        scaled={
+            ("CLIP2Video", ""): _gated(1 / 1.99),
+            ("CLIP4Clip", ""): _gated(0.45),
+            ("CLIP4Clip", "lsmdc"): _gated(1 / 1.26),
+        },
     ),
     "nnn": PaperProtocol(
         ("nnn", "dn", "dualis", "dualdis"),
