@@ -315,4 +315,27 @@ def test_a_work_folder_without_results_is_said(tmp_path: Path) -> None:
 def test_an_empty_table_says_what_is_missing() -> None:
     table = BenchTable("nnn", "1", (line_of(FIGURE, []),))
     assert table.run == ()
-    assert "1 figure has not been measured, for example nnn with the bank train:20% by CLIP" in "\n".join(table.notes)
+    notes = "\n".join(table.notes)
+    assert "1 figure has not been measured, for example nnn t2i with the bank train:20% by CLIP" in notes
+    assert "In brackets" not in notes
+    assert "What has been run: nothing." in notes
+    assert "flickr30k karpathy has not been run: unhub bench run flickr30k --split karpathy --paper nnn --data" in notes
+
+
+def test_a_table_of_what_has_not_been_run_says_what_has(tmp_path: Path) -> None:
+    vectors = write_vectors(tmp_path / "mine", tiny())
+    bench_run(tiny(), tmp_path, embeddings=vectors, methods="cent", banks="train", directions="t2i", threads=1)
+    notes = "\n".join(bench_table("nnn:1", tmp_path).notes)
+    assert "What has been run: tiny official by mine." in notes
+    assert "coco karpathy-5k has not been run" in notes
+    other = replace(tiny(), name="msrvtt", split="1k-A")
+    bench_run(other, tmp_path, embeddings=vectors, methods="cent", banks="train", directions="t2i", threads=1)
+    notes = "\n".join(bench_table("qbnorm:1", tmp_path).notes)
+    assert "msrvtt full has not been run" in notes
+    assert "no model of this table" not in notes  # since another split was run
+
+
+@pytest.mark.parametrize(("table", "reason"), [("A1", "is no measurement"), ("A15", "columns are mixed up")])
+def test_a_table_without_figures_says_why(tmp_path: Path, table: str, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=f"'{table}' of nnn has no published figures here: .*{reason}"):
+        bench_table(f"nnn:{table}", tmp_path)

@@ -14,7 +14,7 @@ import typer
 import unhub
 from tests.bench.tiny_sets import PARTS, part_of, tiny, write_vectors
 from tests.command import succeed
-from unhub.bench.published import CITED, published
+from unhub.bench.published import CITED, WITHOUT_FIGURES, published
 from unhub.cli.commands import app
 from unhub.evaluation.measures import parse_measures
 from unhub.methods import parse
@@ -54,6 +54,16 @@ def test_a_table_can_be_asked_for_exactly_where_figures_of_it_are_published() ->
     asked = re.findall(r"`unhub bench table (\w+:\w+) --work W`", PAGE)
     assert asked == list(dict.fromkeys(asked))
     assert set(asked) == {f"{one.paper}:{one.table}" for one in published()}
+
+
+def test_tables_without_figures_are_those_that_the_page_has_no_command_for() -> None:
+    without = [
+        f"{paper}:{number}"
+        for paper in CITED
+        for number, row in listed(paper, "table").items()
+        if "bench table" not in row[-1]
+    ]
+    assert sorted(WITHOUT_FIGURES) == sorted(without)
 
 
 def test_the_sets_to_run_are_those_of_the_published_figures() -> None:

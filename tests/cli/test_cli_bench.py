@@ -77,6 +77,8 @@ def test_an_encoder_embeds_what_is_there_and_says_what_is_missing(folder: Path) 
     assert "2 queries have no answer among the items" in results.read_text()
     kept = [*(folder / "W" / "embeddings").rglob("embeddings.npy")]
     assert len(kept) == 4  # items and queries of test and train
+    (model,) = (folder / "W" / "embeddings").iterdir()
+    assert model.name.startswith("clip-")
     before = {path: path.stat().st_mtime_ns for path in kept}
     assert "0 cases measured, 2 were there" in succeed(folder, *command)
     assert {path: path.stat().st_mtime_ns for path in kept} == before

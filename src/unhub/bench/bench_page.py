@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unhub.atomic import check_target, replacing
-from unhub.bench.bench_run import BenchRun
+from unhub.bench.bench_run import IN_BRACKETS, BenchRun
 from unhub.bench.bench_table import BenchTable, bench_table
 from unhub.bench.published import published
 from unhub.files.container import check_replaceable
@@ -38,7 +38,7 @@ def write_page(
     content = run.content
     title = f"{content['data_set']} ({content['split']}) with {content['model']}"
     sections = [
-        tag("header", tag("h1", title), tag("p", _lead(run), kind="lead")),
+        tag("header", tag("h1", title), tag("p", _lead(), kind="lead")),
         *(_direction(run, direction) for direction in run.directions),
         *(_published(one) for one in tables if one.run),
         section("Notes", *(tag("p", note, kind="note") for note in run.notes)) if run.notes else Markup(""),
@@ -48,12 +48,8 @@ def write_page(
         temporary.write_text(page_of(title, sections), encoding="utf-8")
 
 
-def _lead(run: BenchRun) -> str:
-    sizes = "; ".join(f"{direction}: {run.size(direction)}" for direction in run.directions)
-    return (
-        f"{sizes}. No setting was chosen by figures of this part. In brackets: 95% intervals, by bootstrap over the "
-        "queries; gains are over the raw ranking, paired."
-    )
+def _lead() -> str:
+    return f"No setting was chosen by figures of the part that is measured. {IN_BRACKETS}"
 
 
 def _direction(run: BenchRun, direction: str) -> Markup:

@@ -43,7 +43,7 @@ from unhub.html_tables import Table
 
 IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
 
-IN_BRACKETS = "In brackets: 95% intervals, by bootstrap; gains are over raw, paired."
+IN_BRACKETS = "In square brackets: 95% intervals, by bootstrap over the queries; gains are over raw, paired."
 DISTANCES = {
     "bank_items": "bank to items",
     "bank_both": "bank to items and bank items",

@@ -88,13 +88,15 @@ class TableLine:
 class BenchTable(Tabled):
     """A table of a paper; a line for each published figure, in the order of the paper.
 
-    others: data sets of the table, each with a model that they were run by and that the table does not have.
+    others: data sets of the table, each with a model that they were run by and that the table does not have. ran: what
+    the work folder has, in words.
     """
 
     paper: str
     table: str
     lines: tuple[TableLine, ...]
     others: tuple[tuple[str, str], ...] = ()
+    ran: tuple[str, ...] = ()
 
     @property
     def run(self) -> tuple[TableLine, ...]:
@@ -120,14 +122,32 @@ class BenchTable(Tabled):
         if absent:
             one = absent[0]
             bank = f" with the bank {one.bank}" if one.bank else ""
-            example = f"for example {one.method}{bank} by {one.model} on {one.data_set}"
+            example = f"for example {one.method} {one.direction}{bank} by {one.model} on {one.data_set}"
             notes.append(f"{counted(len(absent), 'figure has', 'figures have')} not been measured, {example}.")
         for data_set, model in self.others if absent else ():
             notes.append(
                 f"{data_set} was run by {model}, which is no model of this table. To put it beside the figures of one, "
                 f'name that one: --model "{absent[0].model}={model}".'
             )
+        if absent and not self.run:
+            notes.append(f"What has been run: {', '.join(self.ran) or 'nothing'}.")
+        notes += self._not_run()
         return (*notes, *dict.fromkeys(note for line in self.run for note in line.notes))
+
+    def _not_run(self) -> list[str]:
+        """Say which data sets of the table have not been run, and by which commands they are."""
+        known = {one.figure.data_set for one in self.run} | {data_set for data_set, _ in self.others}
+        first = {one.figure.data_set: one.figure for one in reversed(self.lines) if one.figure.data_set not in known}
+        found = []
+        for figure in reversed(first.values()):
+            split = f" --split {figure.split}" if figure.split else ""
+            command = f"unhub bench run {figure.data_set}{split} --paper {self.paper} --data DIR --work W"
+            model = f'--model "{figure.model}" or another name that this table has'
+            found.append(
+                f"{figure.data_set} {figure.split}".strip() + f" has not been run: {command}, with --encoder, "
+                f"--embeddings or --matrix, and {model}."
+            )
+        return found
 
     def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text; `every` also shows what has not been measured."""
@@ -187,10 +207,11 @@ def bench_table(name: str, work: str | os.PathLike[str], model: Mapping[str, str
         if measured not in run:
             raise unknown("model", measured, run, "models that have been run")
     lines = tuple(line for figure in figures for line in lines_of(figure, results, instead.get(figure.model)))
-    of_table = dict.fromkeys(one.data_set for one in figures)
     matched = {*instead.values(), *(one for one in run if any(same_model(figure, one) for figure in known))}
-    others = [(one["data_set"], one["model"]) for one in results if one["data_set"] in of_table]
-    return BenchTable(paper, table, lines, tuple(one for one in dict.fromkeys(others) if one[1] not in matched))
+    of_table = [one for one in results if any(_same_data(figure, one) for figure in figures)]
+    others = dict.fromkeys((one["data_set"], one["model"]) for one in of_table if one["model"] not in matched)
+    ran = tuple(f"{one['data_set']} {one['split']} by {one['model']}" for one in results)
+    return BenchTable(paper, table, lines, tuple(others), ran)
 
 
 def lines_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> list[TableLine]:

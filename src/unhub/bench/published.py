@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from unhub.errors import unknown
+from unhub.errors import ArgumentError, unknown
 
 FILE = Path(__file__).with_name("published.csv")
 
@@ -19,6 +19,16 @@ CITED = {
     "nnn": "Chowdhury et al. 2024, Nearest Neighbor Normalization Improves Multimodal Retrieval",
     "dbsn": "Pan et al. 2025, Hubness Reduction with Dual Bank Sinkhorn Normalization for Cross-Modal Retrieval",
     "mqvr": "Wang et al. 2022, Multi-Query Video Retrieval",
+}
+
+SEE_PAPERS = "docs/papers.md says of every table how to make it, or why it cannot be made"
+
+# Tables of the papers without figures here, and why.
+WITHOUT_FIGURES = {
+    "nnn:A1": "it is no measurement: the settings that a run chose are in its results",
+    "nnn:A2": "it is no measurement: the settings that a run chose are in its results",
+    "nnn:A5": "it has the seconds of a GPU of theirs",
+    "nnn:A15": "its columns are mixed up in the text at hand",
 }
 
 MAY_BE_EMPTY = {"split", "called", "bank", "spread"}
@@ -71,6 +81,8 @@ def published(paper: str | None = None, table: str | None = None, data_set: str 
         figures = tuple(one for one in figures if one.paper == paper)
     if table is not None:
         tables = dict.fromkeys(one.table for one in figures)
+        if why := WITHOUT_FIGURES.get(f"{paper}:{table}"):
+            raise ArgumentError("table", f"{table!r} of {paper} has no published figures here: {why}", SEE_PAPERS)
         if table not in tables:
             raise unknown("table", table, tables, f"tables{f' of {paper}' if paper else ''} with published figures")
         figures = tuple(one for one in figures if one.table == table)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from unhub.bench.result_file import stem_of
 from unhub.bench.sources.vector_source import SideVectors, Which
 from unhub.compute.workers import Progress
 from unhub.datasets.dataset import Side
@@ -59,8 +60,10 @@ class EncoderVectors:
             )
         kind, embed = KINDS[side.kind]
         self.encoder.check(kind)
-        # The digest of the model comes first: two models of one name do not share a folder.
-        folder = self.folder / self.encoder.identity["digest"][:16] / self.data_set
+        # The digest is there because two models of one name do not share a folder.
+        identity = self.encoder.identity
+        model = stem_of(Path(identity["name"]).name, identity["digest"][:16])
+        folder = self.folder / model / self.data_set
         folder.mkdir(parents=True, exist_ok=True)
         inputs = _inputs(side)
         place = folder / f"{part}-{which}-{self._digest(kind, inputs, folder)}"
