@@ -49,10 +49,12 @@ DROPPED_BITS = np.int32(14)  # of a share's float32, which leave 16
 DROPPED_HALF = np.int32(1 << 13)  # half of the lowest bit that is kept
 SUBTOTAL_ROWS = 64  # summed in float32 before they go to float64 totals, which loses at most 4e-6 of a sum
 # Rows are processed in pieces, so that later data can be prefetched meanwhile: a processor does so by itself only
-# within a page of memory, and poorly when several rows are read at once. Rows longer than this need no prefetching.
-PIECE_SCORES, MOST_FETCHED_SCORES = 256, 1 << 15
+# within a page of memory, and poorly when several rows are read at once.
+PIECE_SCORES = 256
 LINE_BYTES = 64
 FETCH_AHEAD_SCORES = 10240  # how far ahead to prefetch
+# In rows of 16 bits: several rows ahead if these are short, else a little ahead in each of the four that are summed.
+FETCH_AHEAD_SHARES, FETCH_AHEAD_IN_ROW, MOST_SHORT_ROW = 6144, 1024, 1 << 12
 LEAST_EXPONENT = np.float32(-125.5)  # smaller powers of two leave the range of float32
 ROUNDING_SHIFT = np.float32(12582912.0)  # 1.5 * 2**23: float32 has no fraction bits there
 # 2**r on [-1/2, 1/2]: the minimax polynomial of degree 5, relative error 9e-8, below float32's own rounding.
@@ -671,10 +673,11 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
     """Do `balance_rows` on rows kept in 16 bits.
 
     It adds four rows to the totals at a time, so that these are read and written a quarter as often. The same loop sums
-    the next four rows and prefetches the four after those, one after the other.
+    the next four rows, and prefetches what it will sum.
     """
     rows, columns = kept.shape
     in_order = kept.reshape(-1)
+    distance = FETCH_AHEAD_SHARES if columns <= MOST_SHORT_ROW else FETCH_AHEAD_IN_ROW
     subtotals = np.zeros(columns, np.float32)
     whole = rows - rows % 4
     if whole:
@@ -686,13 +689,13 @@ def balance_short_rows(kept: np.ndarray, scale: Float32, totals: Float64, sums: 
                 to_a, to_b = weights[i] * to_a, weights[i + 1] * to_b
                 to_c, to_d = weights[i + 2] * to_c, weights[i + 3] * to_d
             ahead = min(i + 4, whole - 4)  # at the end the last four are summed again, and the result is not used
-            later = min(i + 8, whole - 4) * columns
+            later = ahead * columns + distance
             w, x, y, z = ZERO, ZERO, ZERO, ZERO
             for start in range(0, columns, PIECE_SCORES):
                 stop = min(start + PIECE_SCORES, columns)
-                if columns <= MOST_FETCHED_SCORES:
-                    for j in range(4 * start, 4 * stop, LINE_BYTES // 2):
-                        fetch(in_order, later + j)
+                for place in range(later, later + 4 * columns, columns):
+                    for j in range(start, stop, LINE_BYTES // 2):
+                        fetch(in_order, place + j)
                 part, scales = subtotals[start:stop], scale[start:stop]
                 # Not a function that returns four of these: it would cost the loop a fifth of its speed.
                 a, b = kept[i, start:stop], kept[i + 1, start:stop]
