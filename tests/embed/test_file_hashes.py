@@ -64,7 +64,7 @@ def test_a_damaged_memory_costs_only_time(tmp_path: Path, opened: list[int]) -> 
     path = write(tmp_path / "a", b"one")
     first = hashes_of([path], tmp_path)
     memory = tmp_path / MEMORY
-    memory.write_bytes(memory.read_bytes()[:-9] + b"\n3\n[]\n\xff")
+    memory.write_bytes(memory.read_bytes()[:-9] + b"\n3\n[]\n\xff" + b" [")
     assert hashes_of([path], tmp_path) == first and len(opened) == 2
     assert hashes_of([path], tmp_path) == first and len(opened) == 2
 
