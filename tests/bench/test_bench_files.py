@@ -45,6 +45,44 @@ def test_the_bank_of_another_data_set_is_written_too(tmp_path: Path) -> None:
     assert "other-train-items.npz" not in made.names
 
 
+def test_a_bank_of_another_data_set_without_vectors_is_said(tmp_path: Path) -> None:
+    ready = write_vectors(tmp_path / "mine", tiny())
+    made = unhub.bench_files(tiny(), tmp_path / "work", embeddings=ready, banks_from=[replace(tiny(), name="other")])
+    assert made.notes == ("The bank other/train was not written: there are no vectors of its queries.",)
+
+
+def test_every_part_of_a_test_of_several_is_written(tmp_path: Path) -> None:
+    usual = tiny()
+    data = replace(
+        usual, parts={**usual.parts, **{f"test-{number}": part_of(f"more {number}", 5) for number in (2, 3)}}
+    )
+    ready = write_vectors(tmp_path / "mine", data)
+    made = unhub.bench_files(data, tmp_path / "work", embeddings=ready)
+    assert made.notes == ()
+    ids = unhub.read_vectors(made.folder / "test-3-items.npz").ids.tolist()
+    assert ids == data.parts["test-3"].items.ids.tolist()
+    truth = unhub.read_relevance(made.folder / "test-2-truth-i2t.csv")
+    assert {*truth.query_ids.tolist()} == {*data.parts["test-2"].items.ids.tolist()}
+    (ready / "test-3-items.npy").unlink()
+    made = unhub.bench_files(data, tmp_path / "again", embeddings=ready)
+    assert made.notes == ("Vectors of 2 of 3 test parts are there.",)
+    assert "test-2-items.npz" in made.names and "test-3-items.npz" not in made.names
+
+
+def test_the_command_takes_the_split_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def load(name: str, folder: Path, split: str | None) -> None:
+        asked.append(split)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(unhub.datasets, "load", load)
+    command = ("bench", "files", "msrvtt", "--data", "data", "--work", "W", "--embeddings", "ready", "--paper")
+    assert "enough" in fail(tmp_path, *command, "mqvr")
+    assert asked == ["1k-A-20"]
+    assert "--paper 'bert' is unknown" in fail(tmp_path, *command, "bert")
+
+
 def test_the_command_prints_the_files_and_wants_one_source(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for name in "abcd":

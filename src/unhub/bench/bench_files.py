@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unhub.atomic import replacing
-from unhub.bench.folds import of_fold
+from unhub.bench.folds import FoldVectors, folds_there, of_fold
 from unhub.bench.problems import TEST, BenchData
 from unhub.bench.protocols import OWN_QUERIES, BankChoice
 from unhub.bench.result_file import stem_of
@@ -48,33 +48,43 @@ def bench_files(
     """Write the vectors of test and of every bank with their ids, the texts, and each part's answers by direction.
 
     The arguments are those of `bench_run`; what an encoder has embedded for a run is not embedded again. A bank's items
-    are written too, where there are vectors of them. Files of an earlier call are replaced.
+    are written too, where there are vectors of them. Of a test of several parts, every part is written. Files of an
+    earlier call are replaced.
     """
     progress = called(progress)
     vectors = source_of(data, Path(work), encoder, embeddings, model, device)
     folder = Path(work) / FILES / stem_of(data.name, data.split, vectors.name)
     folder.mkdir(parents=True, exist_ok=True)
-    source = BenchData(of_fold(known_banks(data, banks_from), TEST), vectors, progress)
-    directions = data.protocol.directions
+    known, directions = known_banks(data, banks_from), data.protocol.directions
+    source = BenchData(of_fold(known, TEST), vectors, progress)
     problem = source.problem(directions[0])
     parts = {TEST: (problem.queries, problem.items)}
-    for name in source.banks(directions[0]):
+    folds, notes = folds_there(data, vectors)
+    for fold in folds[1:]:
+        other = BenchData(of_fold(known, fold), FoldVectors(vectors, fold), progress)
+        asked = other.problem(directions[0])
+        parts[fold] = (asked.queries, asked.items)
+        notes += other.notes
+    there = source.banks(directions[0])
+    lacking = [name for name in known.banks if "/" in name and name not in there]
+    notes += [f"The bank {name} was not written: there are no vectors of its queries." for name in lacking]
+    for name in there:
         if name != OWN_QUERIES:
             bank = source.bank(BankChoice.of(name), directions[0], problem, 0)
             parts[name] = (bank.queries, bank.items)
     names = []
     for name, sides in parts.items():
-        held = source.data.parts.get(name) or source.data.banks[name]
+        held = known.parts.get(name) or known.banks[name]
         for which, rows, side in zip(("queries", "items"), sides, (held.queries, held.items), strict=True):
             if isinstance(rows, Vectors):
                 stem = f"{name.replace('/', '-')}-{which}"
                 write_npz(rows, folder / f"{stem}.npz")
                 names += [f"{stem}.npz", *_describe(folder / f"{stem}-texts.csv", side)]
-        if held.relevance is not None and name in source.data.parts:
+        if held.relevance is not None and name in known.parts:
             for direction in directions:
                 answers = held.relevance if direction == directions[0] else held.relevance.reversed()
                 names.append(_answers(folder / f"{name}-truth-{direction}.csv", answers))
-    return BenchFiles(folder, tuple(names), tuple(source.notes))
+    return BenchFiles(folder, tuple(names), (*source.notes, *notes))
 
 
 def _describe(path: Path, side: Side) -> list[str]:

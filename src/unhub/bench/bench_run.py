@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from unhub.bench.folds import FoldVectors, folds_of, mean_cases, of_fold
+from unhub.bench.folds import FoldVectors, folds_of, folds_there, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
 from unhub.bench.off_protocol import bank_sizes, official_size
 from unhub.bench.problems import TEST, BenchData, directions_of
@@ -246,9 +246,8 @@ def bench_run(
         return _done(Running(given, settings, ResultFile(path, about), progress), [*notes, *one_fold, *own])
     settings, own = _own_settings(settings, name, data.name, scaled=False)
     notes += own
-    folds = [fold for fold in folds_of(data) if fold == TEST or _has(vectors, fold, data)]
+    folds, short = folds_there(data, vectors)
     if len(folds) < 2:
-        short = [f"Vectors of one of {len(folds_of(data))} test parts are there."] if len(folds_of(data)) > 1 else []
         source = BenchData(of_fold(known, TEST), vectors, progress)
         return _done(Running(source, settings, ResultFile(path, about), progress), [*notes, *short])
     return _run_folds(known, vectors, folds, settings, ResultFile(path, about), notes, progress)
@@ -266,12 +265,6 @@ def _own_settings(settings: BenchSettings, model: str, data_set: str, scaled: bo
         return replace(settings, protocol=protocol), [f"{model} has its own settings, as in the paper: {specs}."]
     remedy = "divide tau by the factor of the model, and name the method with it"
     return settings, [f"The paper has {model} with {specs}. Here are cosines, with the usual tau: {remedy}."]
-
-
-def _has(vectors: VectorSource, fold: str, data: DataSet) -> bool:
-    """Say whether there are vectors of both sides of a fold."""
-    part = data.parts[fold]
-    return vectors.has(fold, "items", part.items) and vectors.has(fold, "queries", part.queries)
 
 
 def _done(running: Running, notes: Sequence[str]) -> BenchRun:

@@ -13,7 +13,7 @@ from unhub.bench.problems import TEST
 from unhub.bench.result_file import CASES, CaseKey, key_of
 from unhub.bench.sources.vector_source import SideVectors, VectorSource, Which
 from unhub.compute.workers import Progress
-from unhub.datasets.dataset import DataSet, Side
+from unhub.datasets.dataset import DataSet, Part, Side
 
 AVERAGED = ("hubness", "distances")  # numbers by name
 
@@ -49,6 +49,18 @@ class FoldVectors:
 def folds_of(data: DataSet) -> list[str]:
     """Return the parts that are folds of the test; one alone is the test itself."""
     return [name for name in data.parts if name.partition("-")[0] == TEST]
+
+
+def folds_there(data: DataSet, vectors: VectorSource) -> tuple[list[str], list[str]]:
+    """Return the folds that there are vectors of, the first one in any case, and a note where these are not all."""
+    folds = folds_of(data)
+    there = [one for one in folds if one == TEST or all(vectors.has(one, *side) for side in _sides(data.parts[one]))]
+    count = "one" if len(there) == 1 else len(there)
+    return there, [f"Vectors of {count} of {len(folds)} test parts are there."] if len(there) < len(folds) else []
+
+
+def _sides(part: Part) -> tuple[tuple[Which, Side], ...]:
+    return ("items", part.items), ("queries", part.queries)
 
 
 def of_fold(data: DataSet, fold: str) -> DataSet:

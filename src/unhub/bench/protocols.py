@@ -173,9 +173,7 @@ def protocol_of(paper: str | None, data_set: str, split: str) -> PaperProtocol:
     """
     if paper is None:
         return PaperProtocol(tuple(name for name in METHODS if name != RAW), ())
-    if paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS, "papers")
-    known = PAPERS[paper]
+    known = PAPERS[_checked(paper)]
     figures = [one for one in published(paper, data_set=data_set) if one.split in ("", split)]
     pairs = dict.fromkeys((one.method, one.bank) for one in figures if one.method.partition(":")[0] in METHODS)
     measured = [one.measure for one in figures if one.measure in MEASURES or one.measure.partition("@")[0] in MEASURES]
@@ -191,8 +189,17 @@ def protocol_of(paper: str | None, data_set: str, split: str) -> PaperProtocol:
 
 def split_of(paper: str | None, data_set: str, usual: str) -> str:
     """Return the split that a paper publishes figures of; the usual one if it is among them or nothing is known."""
-    splits = dict.fromkeys(one.split for one in published(paper, data_set=data_set)) if paper in PAPERS else {}
+    if not paper:
+        return usual
+    splits = dict.fromkeys(one.split for one in published(_checked(paper), data_set=data_set))
     return usual if not splits or {usual, ""} & {*splits} else next(iter(splits))
+
+
+def _checked(paper: str) -> str:
+    """Return a paper by its key, or raise."""
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS, "papers")
+    return paper
 
 
 def methods_of(given: str | Sequence[str], protocol: PaperProtocol) -> tuple[str, ...]:

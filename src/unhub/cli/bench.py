@@ -88,18 +88,14 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Measure every method, bank and direction of a data set; if stopped, the same command continues."""
-    from unhub import datasets
     from unhub.bench.bench_page import check_page, tables_of, write_page
     from unhub.bench.bench_run import bench_run
-    from unhub.bench.protocols import split_of
 
     _check_one({"--encoder": encoder, "--embeddings": embeddings, "--matrix": matrix})
     if report is not None:
         with argument("--report", "path"):
             check_page(report, overwrite)
-    usual = datasets.loading.find(name).splits[0]
-    loaded = datasets.load(name, data, split or split_of(paper, name, usual))
-    others = _others(bank_from or ())
+    loaded, others = _load(name, data, split, paper), _others(bank_from or ())
     matrices = dict(_named(one, "--bank-matrix", "train=similarity.npy") for one in bank_matrix or ())
     continuing = saying_how_to_continue(lambda: "run the same command again to continue")
     with continuing, progress(f"bench {name}", quiet) as advance:
@@ -152,17 +148,17 @@ def files(
     encoder: EncoderModel = None,
     embeddings: ReadyFolder = None,
     model: ModelName = None,
+    paper: Annotated[str | None, typer.Option(help="Take the split of a paper: qbnorm, nnn, dbsn or mqvr.")] = None,
     bank_from: BanksFrom = None,
     device: EmbedDevice = None,
     quiet: NoNotes = False,
     as_json: Json = False,
 ) -> None:
     """Write the vectors, texts and answers of a data set as files that every other command reads."""
-    from unhub import datasets
     from unhub.bench.bench_files import bench_files
 
     _check_one({"--encoder": encoder, "--embeddings": embeddings})
-    loaded, others = datasets.load(name, data, split), _others(bank_from or ())
+    loaded, others = _load(name, data, split, paper), _others(bank_from or ())
     continuing = saying_how_to_continue(lambda: "run the same command again to continue")
     with continuing, progress(f"files of {name}", quiet) as advance:
         found = bench_files(
@@ -219,6 +215,15 @@ def _check_one(sources: Mapping[str, object]) -> None:
         problem = f"is given together with {' and '.join(given[1:])}" if given else "is absent"
         *options, last = sources
         raise ArgumentError((given or options)[0], problem, f"give one of {', '.join(options)} and {last}")
+
+
+def _load(name: str, folder: Path, split: str | None, paper: str | None) -> DataSet:
+    """Load a data set, by the split that is given, or that of the paper, or its first."""
+    from unhub import datasets
+    from unhub.bench.protocols import split_of
+
+    usual = datasets.loading.find(name).splits[0]
+    return datasets.load(name, folder, split or split_of(paper, name, usual))
 
 
 def _others(given: Sequence[str]) -> list[DataSet]:
