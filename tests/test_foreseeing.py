@@ -9,10 +9,15 @@ import pytest
 import unhub
 from tests.clouds import some
 from tests.command import FIT, fail, succeed, write_inputs
+from unhub.compute.passes import TILE_ENTRIES
 from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources, byte_count
+from unhub.data.bank import vector_bank
+from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
 from unhub.foreseeing import foresee
+from unhub.kernels import choose
+from unhub.methods import parse
 
 ITEMS, BANK, BANK_ITEMS = some(300, 1), some(500, 2), some(100, 3)
 
@@ -153,3 +158,29 @@ def test_an_error_on_the_command_line_is_that_of_the_library(tmp_path: Path) -> 
     told = json.loads(succeed(tmp_path, *FIT, "--error", "0.01", "--seed", "3", "--json"))
     assert told["cost"]["error"] is not None
     assert told["cost"]["how"]
+
+
+@pytest.mark.parametrize("memory", [None, "100kB"])
+def test_a_tolerance_may_need_fewer_iterations_and_the_forecast_says_so(memory: str | None) -> None:
+    given = Resources(memory=memory)
+    forecast = foresee(ITEMS, BANK, "sn:tolerance=0.01", resources=given)
+    assert forecast.most and not foresee(ITEMS, BANK, "sn", resources=given).most
+    assert unhub.fit(ITEMS, BANK, "sn:tolerance=0.01", memory=memory).cost.passes <= forecast.passes
+
+
+@pytest.mark.parametrize("iterations", [1, 5, 10, 200])
+@pytest.mark.parametrize("memory", [None, "100kB"])
+def test_the_iterations_that_are_timed_count_as_those_of_the_fit(iterations: int, memory: str | None) -> None:
+    pairs = vector_bank(as_vectors(ITEMS, "items"), as_vectors(BANK, "bank"), None, "cosine")
+    trials = parse(f"sn:iterations={iterations}").foresee(pairs, Resources(memory=memory).workers().memory).trials
+    assert sum(count for _, count in trials) == pytest.approx(1)
+    counted = sum(count * int(str(trial.values["iterations"])) for trial, count in trials)
+    assert counted == pytest.approx(iterations)
+    assert max(int(str(trial.values["iterations"])) for trial, _ in trials) <= 6
+
+
+def test_memory_on_a_device_is_that_of_its_tiles() -> None:
+    items, bank = some(4_000, 1), some(4_000, 2)
+    here, there = (foresee(items, bank, "is", resources=Resources(1, device=device)).memory for device in (None, "cpu"))
+    limits = choose("torch:cpu").LIMITS
+    assert limits is not None and there - here == 4 * (min(limits.tile_entries, 16_000_000) - TILE_ENTRIES)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from unhub.arrays import Kind
-from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
+from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, reduce
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources, Workers, thread_count, written_bytes
@@ -22,8 +25,9 @@ from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Foreseen
 
-TIMED_ITEMS, TIMED_QUERIES = 2560, 2560  # of a pass that is timed: one full tile, a fraction of a second
-SWEEP_COST = 0.02  # of a multiply, for one sweep over a kept K: ten take 0.2 (docs/compute/speed.md)
+# What is timed: the method itself on so many items and bank queries, a fraction of a second.
+TIMED_ROWS, TIMED_RUNS = 2560, 3
+TIMED_BANK = 10240  # bank queries where K is kept: no cache holds it then, as it will be
 ITEM_BYTES = 32  # of each item: its id, its hash, and h while it is computed and centred
 USUAL_ERROR = 0.002
 
@@ -33,7 +37,7 @@ class Forecast:
     """What a fit will take.
 
     passes: multiplies of the whole matrix. kept: how K is kept, for Sinkhorn. most: it may take less, since `error`
-    lets it use fewer pairs. cheaper: what would make it cheaper, in words.
+    lets it use fewer pairs, or a tolerance fewer iterations. cheaper: what would make it cheaper, in words.
     """
 
     method: str
@@ -77,9 +81,9 @@ def foresee(
     pairs = vector_bank(gallery, queries, targets, similarity)
     resolved, _ = named.resolve(pairs)
     will = resolved.foresee(pairs, workers.memory)
+    seconds = _seconds(resolved, pairs, will, workers)
     if error is not None:
-        will = dataclasses.replace(will, passes=MOST_PASSES * will.passes)
-    seconds = 0.0 if will.passes == 0 else _pass_seconds(pairs, workers) * (will.passes + SWEEP_COST * will.sweeps)
+        will, seconds = dataclasses.replace(will, passes=MOST_PASSES * will.passes), MOST_PASSES * seconds
     workers.finish()
     return Forecast(
         resolved.spec,
@@ -88,47 +92,74 @@ def foresee(
         round(will.passes * pairs.items * pairs.size),
         will.passes,
         seconds,
-        _memory(pairs, resolved, will, workers.threads),
+        _memory(pairs, resolved, will, workers),
         will.kept,
         workers.kernel.NAME,
         workers.threads,
-        error is not None and will.passes > 0,
+        will.passes > 0 and (error is not None or resolved.values.get("tolerance") is not None),
         _cheaper(resolved, pairs, will, error, workers),
     )
 
 
-def _pass_seconds(bank: Bank, workers: Workers) -> float:
-    """Return the seconds of one pass over all pairs, from one over a few; the first run compiles and is not timed."""
-    pairs = bank.queries
-    if not isinstance(pairs, Dot):
+def _seconds(method: Method, bank: Bank, will: Foreseen, workers: Workers) -> float:
+    """Return the seconds of a fit, from the same one on a few rows of each kind, which are checked."""
+    if not isinstance(bank.queries, Dot):
         return 0.0
-    queries, items = _first(pairs.query_vectors, TIMED_QUERIES), _first(pairs.item_vectors, TIMED_ITEMS * 2)
-    for name, vectors in {"bank": queries, "items": items}.items():
-        inspect(vectors, name, pairs.kind)
-    some = Dot(queries, items, pairs.kind)
-    took = 0.0
-    for _ in range(2):
+    kind, items, queries = bank.queries.kind, bank.queries.item_vectors, bank.queries.query_vectors
+    targets = bank.targets.query_vectors if isinstance(bank.targets, Dot) else None
+    few_items, few_queries = _first(items), _first(queries, TIMED_BANK if will.kept_bytes else TIMED_ROWS)
+    some = vector_bank(few_items, few_queries, None if targets is None else _first(targets), kind)
+    some = dataclasses.replace(some, weights=None if bank.weights is None else bank.weights[: len(few_queries)])
+
+    def read() -> None:
+        inspect(few_queries, "bank", kind)
+        inspect(few_items, "items", kind)
+
+    seconds = _quickest(read) * (len(items) + len(queries)) / (len(few_items) + len(few_queries))
+    for trial, count in will.trials:
+        took = _quickest(functools.partial(trial.solve, some, workers))
+        seconds += count * took * _pairs(bank, method) / _pairs(some, method)
+    wants = method.resolve(some)[0].wants(False)
+    for want, whole, part in zip(wants, (bank.queries, bank.targets), (some.queries, some.targets), strict=True):
+        if whole is not None and part is not None and not want.empty:
+            took = _quickest(functools.partial(reduce, part, want, workers))
+            seconds += took * math.prod(whole.shape) / math.prod(part.shape)
+    return max(seconds, 0.0)
+
+
+def _pairs(bank: Bank, method: Method) -> int:
+    return math.prod((bank.joint if method.joint else bank.queries).shape)
+
+
+def _quickest(work: Callable[[], object]) -> float:
+    """Return the seconds of the quickest run: the first one compiles, and whatever else runs makes others slower."""
+    work()
+    took = []
+    for _ in range(TIMED_RUNS):
         began = time.perf_counter()
-        reduce(some, Want(betas=(20.0,)), workers)
-        took = time.perf_counter() - began
-    return took * bank.items * bank.size / (some.shape[0] * some.shape[1])
+        work()
+        took.append(time.perf_counter() - began)
+    return min(took)
 
 
-def _first(vectors: Vectors, count: int) -> Vectors:
+def _first(vectors: Vectors, count: int = TIMED_ROWS) -> Vectors:
     rows = min(count, len(vectors))
     return Vectors(vectors.ids[:rows], vectors.block(0, rows))
 
 
-def _memory(bank: Bank, method: Method, will: Foreseen, threads: int) -> int:
+def _memory(bank: Bank, method: Method, will: Foreseen, workers: Workers) -> int:
     """Return the bytes of the tiles, of the items that are prepared with their largest scores, and of what is kept."""
+    limits = workers.kernel.LIMITS
     if will.kept != "nothing":  # Sinkhorn prepares all columns at once, and its tiles are whole rows
         columns = bank.joint.shape[1] if method.joint else bank.items
-        tiles = threads * 4 * columns * min(bank.size, rows_per_tile(columns))
+        rows = rows_per_tile(columns) if limits is None else max(1, limits.tile_entries // columns)
+        tiles = workers.lanes * 4 * columns * min(bank.size, rows)
         return tiles + columns * (4 * bank.queries.width + ITEM_BYTES) + will.kept_bytes
-    tiles = threads * 4 * min(TILE_ENTRIES, bank.items * bank.size)
+    entries, state = (TILE_ENTRIES, STATE_BYTES) if limits is None else (limits.tile_entries, limits.state_bytes)
+    tiles = workers.lanes * 4 * min(entries, bank.items * bank.size)
     top = max(want.top for want in method.wants(False))
-    largest = threads * 8 * Reservoir.room(top, bank.size) if top else 0
-    prepared = min(STATE_BYTES, bank.items * (4 * bank.queries.width + largest))
+    largest = workers.lanes * 8 * Reservoir.room(top, bank.size) if top else 0
+    prepared = min(state, bank.items * (4 * bank.queries.width + largest))
     return tiles + prepared + will.kept_bytes + ITEM_BYTES * bank.items
 
 

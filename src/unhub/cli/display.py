@@ -156,7 +156,7 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
         ("method", forecast.method),
         ("pairs", f"{at_most}{forecast.pairs:,} of {forecast.items:,} items and {forecast.bank:,} bank queries"),
         ("passes", f"{at_most}{_passes(forecast.passes)}"),
-        ("time", f"{at_most}{forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
+        ("time", f"about {forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
         ("memory", f"{written_bytes(forecast.memory)} beside the vectors"),
         ("kept", again if forecast.kept == "recomputed" else KEPT.get(forecast.kept) or "nothing"),
         *(("cheaper", one) for one in forecast.cheaper),

@@ -52,8 +52,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a fit will take: multiplies of the whole matrix, what is kept, its bytes, and sweeps over it.
+    """What a fit will take: multiplies of the whole matrix, what is kept, and its bytes.
 
+    trials: methods that solve on their own, to be timed on a few rows; the time is the sum, each so many times.
     cheaper: with how much memory, in bytes, it would take how many multiplies instead, the fewest first.
     bank_that_fits: the most bank queries with which what is kept would be whole.
     """
@@ -61,7 +62,7 @@ class Foreseen:
     passes: float
     kept: str = "nothing"
     kept_bytes: int = 0
-    sweeps: int = 0
+    trials: tuple[tuple[Method, float], ...] = ()
     cheaper: tuple[tuple[int, float], ...] = ()
     bank_that_fits: int = 0
 

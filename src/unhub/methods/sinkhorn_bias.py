@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -29,6 +29,8 @@ from unhub.data.similarity import Similarity
 from unhub.methods.inverted_softmax import BETA_ALIAS
 from unhub.methods.method import Arrays, Foreseen, Method, Outcome, require, require_count, require_number
 
+FEWEST_TIMED, MOST_TIMED = 2, 6  # iterations on a few rows, from which the time of others follows
+MOST_TRIED = 50  # iterations on a few rows, where a tolerance decides when they end
 NO_BANK_ITEMS_NOTE = "there are no bank items, so 'dbsn' is the same as 'sn'"
 
 
@@ -100,9 +102,22 @@ class Balanced(Method):
         shape, schedule = self.columns(bank).shape, self.schedule
         kept, passes, kept_bytes = foreseen(shape, schedule, memory)
         wider = shape[1] / bank.items
-        sweeps = schedule.iterations if kept in ("fp32", "16-bit") else 0
         ways = tuple((needed, fewer * wider) for needed, fewer in cheaper_ways(shape, schedule, memory))
-        return Foreseen(passes * wider, kept, kept_bytes, sweeps, ways, bank_that_fits(shape[1], schedule, memory))
+        fits = bank_that_fits(shape[1], schedule, memory)
+        return Foreseen(passes * wider, kept, kept_bytes, tuple(self._trials(kept)), ways, fits)
+
+    def _trials(self, kept: str) -> Iterator[tuple[Method, float]]:
+        """Yield what to time: this fit, or what more iterations take than fewer, for each that it has more."""
+        trial = dataclasses.replace(self, keep={"recomputed": "none"}.get(kept, kept))
+        iterations = self.schedule.iterations
+        if kept == "sparse" or self.tolerance is not None:
+            yield dataclasses.replace(trial, iterations=min(iterations, MOST_TRIED)), 1.0
+        elif iterations <= MOST_TIMED:
+            yield trial, 1.0
+        else:
+            further = (iterations - MOST_TIMED) / (MOST_TIMED - FEWEST_TIMED)
+            yield dataclasses.replace(trial, iterations=MOST_TIMED), 1 + further
+            yield dataclasses.replace(trial, iterations=FEWEST_TIMED), -further
 
     def warmed(self, h: Float64, arrays: Arrays, bank: Bank, workers: Workers, iterations: int) -> Outcome:
         """Return the outcome of some more iterations from this h."""
