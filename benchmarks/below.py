@@ -41,7 +41,7 @@ SIZES = {"quick": (4_000, 20_000), "usual": (20_000, 200_000), "large": (100_000
 MOST_TIMED_ITEMS = 10_000  # of the multiply, which is then scaled
 QUERIES, PLACES = 2_000, 10
 ERRORS = {0.05: 0.0015, 0.02: 0.002}  # of h that is asked for at each temperature
-LARGE_ERRORS = {0.05: 0.0015, 0.02: 0.0012}  # of many items, which lie closer together
+LARGE_ERRORS = {0.05: 0.0015, 0.02: 0.0009}  # of many items, which lie closer together
 SEEDS, ALLOWED, NEVER = 50, 1.5, 2.0  # of true over stated, or stated over true
 HONESTY_METHODS = ("is:tau=0.05", "is:tau=0.02", "is:tau=0.01", "nnn", "csls")
 HONESTY_ERRORS = (0.004, 0.008)
