@@ -136,11 +136,12 @@ def forget_queries(
             bank_items,
             threads,
             progress,
+            drop_inactive,
         )
         marks = None if kept_in is None else find_marks(kept_in, rows.are_among)
         saved = saved_corrections(places.saved, left)
         lines = [one for one in found if len(one)]
-        plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left, drop_inactive)
+        plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left)
         banked = set() if losing is None else {*losing.gone_ids}
         unplaced = len(ids - banked - {one for lines in found for one in lines.placed})
         with_ids = [] if losing is None else losing.named()

@@ -121,7 +121,6 @@ class ForgettingPlan:
         saved: Sequence[SavedCorrection],
         refits: BankRefits,
         left: Sequence[Path],
-        drop_inactive: bool = False,
     ) -> ForgettingPlan:
         """Find out which corrections must be fitted again; raise if one cannot be and may not be dropped."""
         again, dropped, same = [], {}, []
@@ -131,7 +130,7 @@ class ForgettingPlan:
             except ArgumentError as error:
                 if not one.inactive or not refits.pool:  # without any items nothing can be fitted again
                     raise
-                if not drop_inactive:
+                if not refits.drop_inactive:
                     raise ArgumentError(error.name, error.problem, f"{error.remedy}; {DROP_REMEDY}") from None
                 dropped[one.path] = f"{error.name} {error.problem}"
                 continue

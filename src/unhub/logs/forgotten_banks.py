@@ -105,7 +105,7 @@ class BankRefits:
     """Fits corrections again on what is left of their banks; equal ones are fitted once.
 
     folder: the bank folder; logged: all its queries, and which of them stay. refit: whether corrections whose banks are
-    not at hand are fitted on the bank folder.
+    not at hand are fitted on the bank folder. drop_inactive: whether inactive versions go that cannot be fitted again.
     """
 
     forgotten: ForgottenRows
@@ -117,6 +117,7 @@ class BankRefits:
     bank_items: VectorsLike | None = None
     threads: int | None = None
     progress: Progress | None = None
+    drop_inactive: bool = False
     _left: dict[tuple[int, int], Vectors | None] = field(default_factory=dict)
     _done: list[tuple[Correction, Vectors, Correction]] = field(default_factory=list)
 
