@@ -440,9 +440,32 @@ def test_another_machines_copy_of_a_file_is_told_by_its_ends(tmp_path: Path) -> 
     rows[:] = 1
     place: Any = machines._place_in_file(rows)
     assert_array_equal(machines._map_again(*place), rows)
-    known, rows[-1] = place[0], 2
+    machines._mapped.cache_clear()  # as on another machine
+    rows[-1] = 2
     with pytest.raises(ArgumentError, match="has with other contents; put it on a shared disk"):
-        machines._mapped(*known[:2], known[2] + 1, known[3])
+        machines._map_again(*place)
+
+
+@pytest.mark.parametrize("count", [4000, 3000])
+def test_a_file_that_was_replaced_behind_its_map_is_not_read_by_workers(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "rows.npy"
+    np.save(path, np.ones((4000, 16), np.float32))
+    rows = np.load(path, mmap_mode="r")
+    np.save(tmp_path / "new.npy", np.full((count, 16), 2, np.float32))
+    (tmp_path / "new.npy").replace(path)
+    place: Any = machines._place_in_file(rows)
+    with pytest.raises(ArgumentError, match=r"has with other contents; .* or open it again here if it was replaced"):
+        machines._map_again(*place)
+
+
+def test_a_view_of_a_part_of_a_file_is_mapped_again_as_it_is(tmp_path: Path) -> None:
+    raw = np.memmap(tmp_path / "raw", np.float16, "w+", offset=4098, shape=(300, 16))
+    raw[:] = np.arange(4800).reshape(300, 16)
+    with (tmp_path / "raw").open("ab") as file:
+        file.write(b"more")
+    for view in (raw, raw[5:], raw[::-2], raw[:, 3:9], raw.T):
+        place: Any = machines._place_in_file(view)
+        assert_array_equal(machines._map_again(*place), view)
 
 
 # From outside: a call that connects by itself, and one that is interrupted.

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -190,8 +191,9 @@ def test_the_sizes_of_remote_shards_come_with_their_listing(
         return type(there).info(there, path, **more)
 
     monkeypatch.setattr(there, "info", info)
-    assert_holds(read_vectors(f"{memory}/many{form}"), np.concatenate([ROWS[:5]] * 40))
+    vectors = read_vectors(f"{memory}/many{form}")
     assert len(asked) <= 3, asked  # whether a file is named as the pattern is, and fsspec itself looks at the folder
+    assert_holds(vectors, np.concatenate([ROWS[:5]] * 40))
 
 
 def test_files_on_the_web_are_asked_for_their_sizes_at_the_same_time(web: FileServer) -> None:
@@ -207,8 +209,9 @@ def test_files_on_the_web_are_asked_for_their_sizes_at_the_same_time(web: FileSe
     ask = remote._ask
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remote, "_ask", info)
-        assert_holds(read_vectors(f"{web.url}/npy/*.npy"))
+        vectors = read_vectors(f"{web.url}/npy/*.npy")
     assert len(asked) == len(SPANS)
+    assert_holds(vectors)
 
 
 @pytest.mark.parametrize("protocol", ["S3", "s3a", "s3"])
@@ -585,6 +588,82 @@ def test_a_shard_that_changes_is_noticed(folder: Path, web: FileServer) -> None:
         np.asarray(here.rows)
     with pytest.raises(RemoteFailure, match=r"part-2\.npy: sent \d+ bytes for 112; it has changed"):
         np.asarray(there.rows)
+
+
+def write_two(folder: Path, kind: str, factor: float) -> None:
+    """Write ROWS times a factor in two shards, in files of the same size for any factor."""
+    for name, span in {"a": slice(0, 3), "b": slice(3, 13)}.items():
+        if kind == "npy":
+            np.save(folder / f"new-{name}", ROWS[span] * np.float32(factor))
+        else:
+            table = pa.table({"embedding": fixed(ROWS[span] * np.float32(factor))})
+            pq.write_table(table, folder / f"new-{name}.{kind}", compression="none", use_dictionary=False)
+        (folder / f"new-{name}.{kind}").replace(folder / f"{name}.{kind}")
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize("seen", [0, 5])
+def test_a_shard_that_is_replaced_by_one_of_its_size_is_noticed_wherever_it_is(
+    tmp_path: Path, place: Callable[[], str], kind: str, seen: int, small_pieces: None
+) -> None:
+    write_two(tmp_path / "set", kind, 1)
+    vectors = read_vectors(place())
+    assert_array_equal(vectors.block(0, seen), ROWS[:seen])
+    sizes = [file.stat().st_size for file in sorted((tmp_path / "set").iterdir())]
+    write_two(tmp_path / "set", kind, -1)
+    assert sizes == [file.stat().st_size for file in sorted((tmp_path / "set").iterdir())]
+    for file in (tmp_path / "set").iterdir():  # a web server names the second of the last change
+        os.utime(file, (2_000_000_000, 2_000_000_000))
+    again = place()
+    with pytest.raises(
+        (ValueError, RemoteFailure), match=rf"b\.{kind}: has changed since it was found; read it again$"
+    ):
+        vectors.block(7, 13)
+    assert_holds(read_vectors(again), -ROWS)
+
+
+def test_a_shard_that_is_written_anew_in_its_place_is_noticed(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", ROWS)
+    vectors = read_vectors(tmp_path)
+    assert_array_equal(vectors.block(0, 13), ROWS)
+    time.sleep(0.02)  # the clock of files is coarse
+    np.save(tmp_path / "a.npy", -ROWS)
+    with pytest.raises(ValueError, match=r"a\.npy: has changed since it was found; read it again$"):
+        vectors.block(0, 13)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_another_process_takes_a_copy_of_a_shard_and_no_other_file(tmp_path: Path, kind: str) -> None:
+    write_two(tmp_path, kind, 1)
+    vectors = read_vectors(tmp_path)
+    sent = pickle.dumps(vectors.rows)
+    write_two(tmp_path, kind, 1)  # as on another machine: the same bytes, at another time, in another place
+    assert_array_equal(pickle.loads(sent)[:], ROWS)
+    write_two(tmp_path, kind, -1)
+    there = pickle.loads(sent)
+    with pytest.raises(
+        ValueError, match=rf"a\.{kind}: is not the file that was found in the process that sent its name"
+    ):
+        there[:]
+    with pytest.raises(ValueError, match=rf"a\.{kind}: has changed since it was found; read it again$"):
+        pickle.dumps(vectors.rows)
+
+
+def test_a_store_that_does_not_answer_once_is_asked_again_whether_a_file_is_the_same(
+    memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = read_vectors(f"{memory}/npy/part-2.npy")
+    ask, asked = remote._ask, []
+
+    def unsteady(url: str, name: str, *given: Any, **more: Any) -> Any:
+        asked.append(name)
+        if name == "info" and asked.count("info") < 3:
+            raise RemoteFailure("no answer")
+        return ask(url, name, *given, **more)
+
+    monkeypatch.setattr(remote, "_ask", unsteady)
+    assert_array_equal(vectors.block(0, 7), ROWS[6:])
+    assert asked == ["cat_file", "info", "info", "info"]
 
 
 @pytest.mark.parametrize(

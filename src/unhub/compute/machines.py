@@ -460,22 +460,20 @@ def _place_in_file(array: NDArray[np.generic]) -> tuple[object, ...] | None:
         return None
     pages: Any = base
     page = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
-    start = page + array.ctypes.data - np.frombuffer(pages._mmap, np.uint8).ctypes.data
-    about = Path(base.filename).stat()
-    known = str(Path(base.filename).resolve()), about.st_size, about.st_mtime_ns, _edges_of(Path(base.filename))
-    return known, start, array.shape, array.strides, array.dtype
+    held = np.frombuffer(pages._mmap, np.uint8)
+    path = Path(base.filename).resolve()
+    # The ends are of what is mapped: at the path there may be another file by now.
+    known = str(path), page, len(held), path.stat().st_mtime_ns, edges_of(held)
+    return known, array.ctypes.data - held.ctypes.data, array.shape, array.strides, array.dtype
 
 
-def _edges_of(path: Path) -> bytes:
-    """Return a digest of the first and the last bytes of a file."""
-    with path.open("rb") as file:
-        first = file.read(EDGE_BYTES)
-        file.seek(max(0, path.stat().st_size - EDGE_BYTES))
-        return hashlib.blake2b(first + file.read(), digest_size=16).digest()
+def edges_of(held: NDArray[np.uint8] | mmap.mmap) -> bytes:
+    """Return a digest of the first and the last bytes of what is mapped."""
+    return hashlib.blake2b(bytes(held[:EDGE_BYTES]) + bytes(held[-EDGE_BYTES:]), digest_size=16).digest()
 
 
 def _map_again(
-    known: tuple[str, int, int, bytes],
+    known: tuple[str, int, int, int, bytes],
     start: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
@@ -485,16 +483,15 @@ def _map_again(
 
 
 @functools.lru_cache(MOST_MAPPED)
-def _mapped(path: str, size: int, written: int, edges: bytes) -> NDArray[np.uint8]:
-    """Map a file; `written` tells a file from a later one at the same place, `edges` from another machine's copy."""
+def _mapped(path: str, start: int, size: int, written: int, edges: bytes) -> NDArray[np.uint8]:
+    """Map a part of a file; `written` tells a file from a later one at the same place, `edges` from any other."""
     there = Path(path).stat().st_size if Path(path).is_file() else -1
-    if there != size or _edges_of(Path(path)) != edges:
-        other = "other contents" if there == size else f"{there} bytes instead of {size}"
-        problem = "does not have" if there < 0 else f"has with {other}"
-        raise ArgumentError(
-            "on", f"needs {path} on every machine, which {socket.gethostname()} {problem}", "put it on a shared disk"
-        )
-    return np.memmap(path, np.uint8, "r")
+    held = np.memmap(path, np.uint8, "r", start, size) if there >= start + size else None
+    if held is None or edges_of(held) != edges:
+        problem = "does not have" if there < 0 else "has with other contents"
+        remedy = "put it on a shared disk, or open it again here if it was replaced"
+        raise ArgumentError("on", f"needs {path} on every machine, which {socket.gethostname()} {problem}", remedy)
+    return held
 
 
 _open_rows: OrderedDict[str, object] = OrderedDict()

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unhub.files.local_file import LocalFile
 from unhub.files.numpy_files import HEADERS, map_npy, readable
 from unhub.files.pieces import PIECE_BYTES
 from unhub.files.remote import RemoteFile
 
 
 class MappedNpy:
-    """A .npy file by its path and its sizes, mapped when it is first read; so it is in another process."""
+    """A .npy file by its path and its sizes, mapped when it is first read; so it is in another process.
+
+    Whenever rows are read, the file must be the one that was found.
+    """
 
     is_mapped = True
 
-    def __init__(self, path: Path) -> None:
-        mapped = map_npy(path)
-        _check_matrix(path, mapped.shape)
-        self.path, self.dtype = path.absolute(), mapped.dtype
+    def __init__(self, file: LocalFile) -> None:
+        mapped = map_npy(file.path)
+        _check_matrix(file, mapped.shape)
+        self.file, self.path, self.dtype = file, file.path, mapped.dtype
         self.shape = (mapped.shape[0], mapped.shape[1])
         self._mapped: NDArray[np.generic] | None = None
 
@@ -38,10 +41,8 @@ class MappedNpy:
 
     def _rows(self) -> NDArray[np.generic]:
         if self._mapped is None:
-            mapped = map_npy(self.path)
-            if (mapped.shape, mapped.dtype) != (self.shape, self.dtype):
-                raise ValueError(f"{self.path}: has changed since it was found; read it again")
-            self._mapped = mapped
+            self._mapped = map_npy(self.path)
+        self.file.check()
         return self._mapped
 
 
@@ -74,9 +75,11 @@ class NpyPieces:
     def read_piece(self, number: int) -> NDArray[np.generic]:
         """Read the rows of a piece."""
         start, stop = (self._first_byte + int(row) * self._row_bytes for row in self.starts[number : number + 2])
-        return np.frombuffer(self.file.read(start, stop), self.dtype).reshape(-1, self.shape[1])
+        held = self.file.read(start, stop)
+        self.file.check()
+        return np.frombuffer(held, self.dtype).reshape(-1, self.shape[1])
 
 
-def _check_matrix(file: Path | RemoteFile, shape: tuple[int, ...]) -> None:
+def _check_matrix(file: LocalFile | RemoteFile, shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
         raise ValueError(f"{file}: must be a matrix (rows, dimensions), got shape {shape}")

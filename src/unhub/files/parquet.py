@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.data.vectors import Rows, stacked
 from unhub.errors import optional
+from unhub.files.local_file import LocalFile
 from unhub.files.log_gathering import NAMES
 from unhub.files.named_arrays import if_a_log
 from unhub.files.numpy_files import FoundRows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 1 << 20  # of a column that is read page by page
 
-File: TypeAlias = Path | RemoteFile
+File: TypeAlias = Path | LocalFile | RemoteFile
 
 
 def read_parquet(path: Path, named: NamedColumns) -> FoundRows:

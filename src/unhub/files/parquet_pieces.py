@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import spans
+from unhub.files.local_file import LocalFile
 from unhub.files.parquet import File, as_rows, intact, label_of, naming, opened, vector_column
 from unhub.files.pieces import PIECE_BYTES
+from unhub.files.remote import RemoteFile
 from unhub.frames.arrow_columns import check_lists
 from unhub.frames.frame_columns import NamedColumns
 
@@ -32,16 +33,16 @@ class Place(NamedTuple):
 class ParquetPieces:
     """A Parquet file as pieces; it is opened anew in each thread, and in another process.
 
-    The sizes are from the footer; rows are checked as they are read.
+    The sizes are from the footer; rows are checked as they are read, and the file must still be the one that was found.
     """
 
-    def __init__(self, file: File, open_files: OpenFiles, named: NamedColumns) -> None:
+    def __init__(self, file: LocalFile | RemoteFile, open_files: OpenFiles, named: NamedColumns) -> None:
         self._open_files = open_files
         with opened(file) as found:
             self._column = vector_column(file, found, named)
             self.dtype = _number_type(file, found, self._column)
             groups, width = _sizes(file, found, self._column)
-        self.file = file.absolute() if isinstance(file, Path) else file
+        self.file = file
         self.shape = (sum(groups), width)
         self._rows = max(1, PIECE_BYTES // max(1, width * self.dtype.itemsize))
         self._places, sizes = _cut(groups, self._rows)
@@ -50,10 +51,13 @@ class ParquetPieces:
     def read_piece(self, number: int) -> NDArray[np.generic]:
         """Read and check the rows of a piece."""
         place, before = self._places[number], int(self.starts[number])
-        with intact(self.file):
-            reading = self._open_files.reading(self.file, self._column)
-            column = reading.whole(place.groups) if place.part is None else reading.part(place, self._rows)
-            column.validate(full=True)
+        try:
+            with intact(self.file):
+                reading = self._open_files.reading(self.file, self._column)
+                column = reading.whole(place.groups) if place.part is None else reading.part(place, self._rows)
+                column.validate(full=True)
+        finally:
+            self.file.check()  # in another file anything may be wrong
         rows = np.asarray(as_rows(self.file, column, self._column, before))
         expected = (int(self.starts[number + 1]) - before, self.shape[1])
         if rows.shape != expected:

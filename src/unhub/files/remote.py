@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
@@ -29,6 +30,7 @@ PROTOCOLS: Mapping[str, str] = {
     "memory": "fsspec",
 }
 WEB = ("https", "http")
+VERSIONS = ("generation", "ETag", "etag", "LastModified", "Last-Modified", "created")  # the surest first
 TIME_LIMIT_SECONDS = 60.0  # for one answer, of at most a piece
 ATTEMPTS = 3  # at a range of a file that was there
 ASKED_AT_ONCE = 16  # files: what each answers is small, and a wait
@@ -72,10 +74,14 @@ def found_folder(folder: object) -> ValueError:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A remote file by its address and its size; it is opened as a Path is, and prints as its address."""
+    """A remote file as it was found, by its address, its size and its version, if its store names one.
+
+    It is opened as a Path is, and prints as its address.
+    """
 
     url: str
     size: int
+    version: str = ""
 
     def __str__(self) -> str:
         return shown(self.url)
@@ -91,22 +97,33 @@ class RemoteFile:
         """Return a stream that reads ranges as it is read."""
         return io.BufferedReader(_Ranges(self), BUFFER_BYTES)
 
+    def check(self) -> None:
+        """Raise if the file is not the one that was found."""
+        if not self.version:
+            return
+        _filesystem(self.url.partition("://")[0], os.getpid()).invalidate_cache()  # it may hold the listing
+        if _version(self._answer("info")) != self.version:
+            raise RemoteFailure(f"{self}: has changed since it was found; read it again")
+
     def read(self, start: int, stop: int) -> bytes:
         """Return some bytes of the file."""
-        for attempt in range(ATTEMPTS):
-            try:
-                found: bytes = _ask(self.url, "cat_file", self.url, start=start, end=stop)  # s3fs has them elsewhere
-                break
-            except (RemoteDenied, FileNotFoundError):
-                raise
-            except RemoteFailure:
-                if attempt == ATTEMPTS - 1:
-                    raise
+        found: bytes = self._answer("cat_file", start=start, end=stop)  # s3fs has them elsewhere
         if len(found) != stop - start:
             raise RemoteFailure(
                 f"{self}: sent {len(found)} bytes for {stop - start}; it has changed since it was found"
             )
         return found
+
+    def _answer(self, name: str, **more: Any) -> Any:
+        """Ask for something of the file, and again if the answer does not come."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return _ask(self.url, name, self.url, **more)
+            except (RemoteDenied, FileNotFoundError):
+                raise
+            except RemoteFailure:
+                continue
+        return _ask(self.url, name, self.url, **more)
 
 
 class _Ranges(io.RawIOBase):
@@ -219,7 +236,13 @@ def _file(url: str, listed: Mapping[str, Any]) -> RemoteFile:
         raise RemoteFailure(f"{shown(url)}: the server does not say how large the file is; download it")
     if url.startswith(WEB):
         _check_ranges(url)
-    return RemoteFile(url, int(size))
+    return RemoteFile(url, int(size), _version(about))
+
+
+def _version(about: Mapping[str, Any]) -> str:
+    """Return what tells a file from a later one at the same address, or "" if the store names nothing."""
+    named = next((about[name] for name in VERSIONS if about.get(name)), "")
+    return str(named.timestamp() if isinstance(named, datetime) else named)  # fsspec's memory names either
 
 
 def _check_ranges(url: str) -> None:

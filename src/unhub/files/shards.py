@@ -22,6 +22,7 @@ from unhub.errors import ArgumentError, unknown
 from unhub.files.bank_folders import ABOUT_BANK
 from unhub.files.clip_retrieval import EMBEDDINGS
 from unhub.files.embedded import MANIFEST, UNFINISHED
+from unhub.files.local_file import LocalFile
 from unhub.files.named_arrays import if_a_log, split_name
 from unhub.files.npy_shards import MappedNpy, NpyPieces
 from unhub.files.numpy_files import FoundRows
@@ -39,7 +40,7 @@ from unhub.files.remote import (
 )
 from unhub.frames.frame_columns import NamedColumns
 
-File: TypeAlias = Path | RemoteFile
+File: TypeAlias = LocalFile | RemoteFile
 Opener: TypeAlias = Callable[[File], Rows]
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ def read_folder_of_shards(path: Path, name: str | None = None) -> FoundRows:
             f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
             f"writes them, or if `unhub embed` finished it; {if_a_log(path)}"
         )
-    return _read(files, str(path), name)
+    return _read([LocalFile(file) for file in files], str(path), name)
 
 
 def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
@@ -74,7 +75,7 @@ def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
     for file in files:
         if file.is_dir():
             raise found_folder(file)
-    return _read(files, pattern, name)
+    return _read([LocalFile(file) for file in files], pattern, name)
 
 
 def found_by(path: Path) -> list[Path]:
@@ -135,7 +136,7 @@ def _read(files: Sequence[File], source: str, name: str | None) -> FoundRows:
 
 def _each(function: Callable[[File], T], files: Sequence[File]) -> list[T]:
     """Apply a function to every file; to several at a time where each is a wait."""
-    if isinstance(files[0], Path):
+    if isinstance(files[0], LocalFile):
         return [function(file) for file in files]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return list(pool.map(function, files))
@@ -145,7 +146,7 @@ def _npy_opener(_: NamedColumns) -> Opener:
     cache = PieceCache()
 
     def open_npy(file: File) -> Rows:
-        return MappedNpy(file) if isinstance(file, Path) else PieceRows(NpyPieces(file), file.url, cache)
+        return MappedNpy(file) if isinstance(file, LocalFile) else PieceRows(NpyPieces(file), file.url, cache)
 
     return open_npy
 
@@ -156,7 +157,7 @@ def _parquet_opener(named: NamedColumns) -> Opener:
     cache, open_files = PieceCache(), OpenFiles()
 
     def open_parquet(file: File) -> Rows:
-        name = str(file.absolute()) if isinstance(file, Path) else file.url
+        name = str(file.path) if isinstance(file, LocalFile) else file.url
         return PieceRows(ParquetPieces(file, open_files, named), name, cache)
 
     return open_parquet
