@@ -1,5 +1,6 @@
 """Shards: several files, local or remote, are one set, of which only the rows that are asked for are read."""
 
+import gc
 import os
 import pickle
 import re
@@ -427,6 +428,44 @@ def test_threads_that_want_the_same_piece_read_it_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(found is ROWS for found in pool.map(get, range(8)))
     assert len(reads) == 1
+
+
+def kept(cache: PieceCache) -> int:
+    """Return how many pieces a cache keeps when many more have been read."""
+    for number in range(50):
+        cache.get(("a", number), lambda: ROWS)
+    asked: list[int] = []
+
+    def read() -> NDArray[np.generic]:
+        asked.append(1)
+        return ROWS
+
+    for number in reversed(range(50)):
+        cache.get(("a", number), read)
+        if asked:
+            return 49 - number
+    return 50
+
+
+def test_pieces_are_kept_by_the_threads_that_read_and_not_by_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    assert kept(PieceCache()) == 16
+    there = pickle.loads(pickle.dumps(PieceCache()))  # in a worker, of which a machine has as many as cores
+    assert kept(there) == 4
+    assert kept(pickle.loads(pickle.dumps(there))) == 4
+    together = threading.Barrier(10)
+
+    def read(number: int) -> None:
+        together.wait()
+        there.get(("b", number), lambda: ROWS)
+        together.wait()  # so that every thread is still there
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(read, range(10)))
+        assert kept(there) == 2 * 11
+    del pool
+    gc.collect()
+    assert kept(there) == 4  # the threads have ended
 
 
 def test_a_piece_that_failed_is_read_again() -> None:

@@ -6,8 +6,8 @@ does not grow with their number.
 
 from __future__ import annotations
 
-import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 PIECE_BYTES = 8 << 20
 LEAST_PIECES_KEPT = 16
-PIECES_KEPT_PER_CORE = 2  # every thread is at another place, and goes back to where it was
+LEAST_KEPT_IN_A_COPY = 4  # a cluster has as many processes as cores, which each read in order
+PIECES_KEPT_PER_THREAD = 2  # every thread is at another place, and goes back to where it was
 
 Piece: TypeAlias = tuple[str, int]  # a shard and the number of a piece in it
 
@@ -38,16 +39,17 @@ class PiecedFile(Protocol):
 class PieceCache:
     """The pieces that were read last; threads that want the same one at the same time read it once.
 
-    A copy for another process is empty.
+    It keeps so many per thread that reads, and some at least. A copy for another process is empty.
     """
 
-    def __init__(self) -> None:
-        self._most = max(LEAST_PIECES_KEPT, PIECES_KEPT_PER_CORE * (os.cpu_count() or 1))
+    def __init__(self, least: int = LEAST_PIECES_KEPT) -> None:
+        self._least = least
+        self._threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._kept: OrderedDict[Piece, Future[NDArray[np.generic]]] = OrderedDict()
 
-    def __reduce__(self) -> tuple[type[PieceCache], tuple[()]]:
-        return PieceCache, ()
+    def __reduce__(self) -> tuple[type[PieceCache], tuple[int]]:
+        return PieceCache, (LEAST_KEPT_IN_A_COPY,)
 
     def get(self, piece: Piece, read: Callable[[], NDArray[np.generic]]) -> NDArray[np.generic]:
         """Return a piece; read it if it is not kept."""
@@ -55,7 +57,9 @@ class PieceCache:
             known = self._kept.get(piece)
             future = self._kept.setdefault(piece, Future())
             self._kept.move_to_end(piece)
-            if len(self._kept) > self._most:
+            self._threads.add(threading.current_thread())
+            most = max(self._least, PIECES_KEPT_PER_THREAD * len(self._threads))
+            while len(self._kept) > most:
                 self._kept.popitem(last=False)
         if known is None:
             try:
