@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bench.tiny_sets import tiny, write_vectors
+from unhub.bench.bench_page import tables_of, write_page
 from unhub.bench.bench_run import bench_run
 from unhub.bench.bench_table import BenchTable, bench_table, joined, line_of, lines_of, value_of
 from unhub.bench.off_protocol import off_protocol
@@ -183,8 +184,8 @@ def test_a_line_of_a_part_of_the_official_split_is_marked_and_says_nothing_of_th
     ("figure", "given", "ways"),
     [
         ({}, {}, ()),
-        ({}, {"paper": "", "choice": {"part": "val"}}, ("the paper chooses the settings",)),
-        ({}, {"choice": None}, ("the paper chooses the settings",)),
+        ({}, {"paper": "", "choice": {"part": "val"}}, ("not the chosen settings",)),
+        ({}, {"choice": None}, ("not the chosen settings",)),
         ({"method": "nnn:k=16,alpha=0.75"}, {"paper": "", "choice": None}, ()),
         ({"split": ""}, {}, ("the paper's split is not known",)),
         ({"method": "raw", "bank": ""}, {"method": "raw", "bank": "", "spec": "raw", "paper": ""}, ()),
@@ -320,6 +321,18 @@ def test_an_empty_table_says_what_is_missing() -> None:
     assert "In brackets" not in notes
     assert "What has been run: nothing." in notes
     assert "flickr30k karpathy has not been run: unhub bench run flickr30k --split karpathy --paper nnn --data" in notes
+
+
+def test_a_page_has_the_table_without_the_columns_that_are_the_same_in_every_row(tmp_path: Path) -> None:
+    data = replace(tiny(), name="flickr30k", split="karpathy")
+    vectors = write_vectors(tmp_path / "CLIP", tiny())
+    run = bench_run(data, tmp_path, embeddings=vectors, paper="nnn", methods="nnn:k=5", directions="t2i", threads=1)
+    write_page(run, tmp_path / "bench.html", tables_of(run, tmp_path))
+    page = (tmp_path / "bench.html").read_text(encoding="utf-8")
+    assert "data set: flickr30k karpathy; model: CLIP; direction: t2i; measured on: karpathy 40 x 20." in page
+    assert ">settings<" in page and ">published inside<" in page
+    assert ">model<" not in page
+    assert "(not the chosen settings)" in page
 
 
 def test_a_table_of_what_has_not_been_run_says_what_has(tmp_path: Path) -> None:

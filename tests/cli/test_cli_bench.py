@@ -58,6 +58,7 @@ def test_a_page_shows_the_run(folder: Path) -> None:
     page = (folder / "bench.html").read_text(encoding="utf-8")
     assert "Direction t2i" in page
     assert "nnn:<wbr>k=5,<wbr>alpha=0.5" in page
+    assert "24 queries x 12 items." in page and "12 queries x 24 items." in page
     (folder / "letter.html").write_text("dear reader")
     assert "letter.html exists" in fail(folder, *command, "--report", "letter.html")
     assert (folder / "letter.html").read_text() == "dear reader"

@@ -11,9 +11,12 @@ from unhub.bench.bench_run import IN_BRACKETS, BenchRun
 from unhub.bench.bench_table import BenchTable, bench_table
 from unhub.bench.published import published
 from unhub.files.container import check_replaceable
+from unhub.html_tables import Table
 from unhub.reports.markup import Child, Markup, breakable, join, table, tag
 from unhub.reports.report import PAGE_MARK, check_page_name
 from unhub.reports.report_page import page_of, section
+
+ABOUT_RUN = {"data set", "model", "direction", "measured on"}  # columns of a paper's table that a run often fills alike
 
 
 def check_page(path: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -60,8 +63,20 @@ def _direction(run: BenchRun, direction: str) -> Markup:
 
 
 def _published(one: BenchTable) -> Markup:
+    same, cells = _apart(*one.cells())
+    about = [tag("p", f"{same}.")] if same else []
     notes = (tag("p", note, kind="note") for note in one.notes)
-    return section(f"{one.paper}:{one.table}", _card(*one.cells()), *notes)
+    return section(f"{one.paper}:{one.table}", *about, _card(*cells), *notes)
+
+
+def _apart(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, Table]:
+    """Return what is the same in every row, as text, and the table of the other columns, which is then not too wide."""
+    same = {
+        head: column[0] for head, *column in zip(heads, *rows, strict=True) if head in ABOUT_RUN and len({*column}) == 1
+    }
+    others = [place for place, head in enumerate(heads) if head not in same]
+    cells = [heads[place] for place in others], [[row[place] for place in others] for row in rows]
+    return "; ".join(f"{head}: {value}" for head, value in same.items()), cells
 
 
 def _card(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
@@ -74,7 +89,8 @@ def _cell(cell: str) -> Child:
     for bracket in ("[", "("):
         value, found, rest = cell.partition(f" {bracket}")
         if found:
-            return join(value, tag("span", f"{bracket}{rest}", kind="range"))
+            parts = f"{bracket}{rest}".split("; ")
+            return join(value, *(tag("span", part, kind="range") for part in parts))
     return cell
 
 

@@ -91,7 +91,7 @@ def other_settings(figure: Figure, case: Mapping[str, Any], content: Mapping[str
         return f"the paper has {of_model[0].partition(':')[2]} for similarities on another scale"
     if ":" not in figure.method and len(tried) != 1:
         chosen = case["paper"] == figure.paper and case.get("choice")
-        return "" if chosen else "the paper chooses the settings"
+        return "" if chosen else "not the chosen settings"
     own = parse(tried[0]).values if len(tried) == 1 else {}
     wanted = {**_values(name), **own, **_given(figure.method)}
     used = _values(case["spec"])
