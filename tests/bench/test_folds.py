@@ -69,6 +69,16 @@ def test_a_case_is_the_mean_of_runs_of_each_fold_by_itself(tmp_path: Path, vecto
     assert any("mean over 3 test parts;" in note for note in found.notes)
 
 
+def test_the_counts_of_a_mean_are_those_of_the_smallest_fold(tmp_path: Path, vectors: Path) -> None:
+    ready = tmp_path / "mine"
+    shutil.copytree(vectors, ready)
+    ids = folded().parts["test-2"].items.ids[:-1]
+    np.save(ready / "test-2-items.npy", np.load(ready / "test-2-items.npy")[:-1])
+    (ready / "test-2-items-ids.txt").write_text("\n".join(ids))
+    raw = run(tmp_path / "work", ready, methods="cent", banks="train", directions="t2i").raw("t2i")
+    assert (raw["asked"], raw["queries"], raw["items"]) == (40, 38, 19)
+
+
 def test_ends_of_independent_intervals_are_as_far_as_the_root_of_their_squares() -> None:
     several: list[dict[str, float | None]] = [
         {"value": 10.0, "low": 7.0, "high": 11.0},

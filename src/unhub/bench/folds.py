@@ -16,6 +16,7 @@ from unhub.compute.workers import Progress
 from unhub.datasets.dataset import DataSet, Part, Side
 
 AVERAGED = ("hubness", "distances")  # numbers by name
+COUNTED = ("asked", "queries", "items", "bank_queries", "bank_items")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +101,11 @@ def _inputs_of(cases: Sequence[Mapping[str, Any]]) -> str:
 def mean_case(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean of one case over the folds; they share no query, so their intervals are independent."""
     averages = {name: _mean_numbers([case[name] for case in cases]) for name in AVERAGED if cases[0].get(name)}
+    # The smallest, so that a fold of which a part is missing is seen.
+    counts = {name: min(case[name] for case in cases) for name in COUNTED if cases[0].get(name) is not None}
     return {
         **cases[0],
+        **counts,
         "inputs": _inputs_of(cases),
         "values": _means([case["values"] for case in cases]),
         "gains": _means([case["gains"] for case in cases]),
