@@ -122,6 +122,20 @@ def test_replace_follows_vectors_that_changed(folder: Path) -> None:
     assert_saved(folder, unhub.replace(before, changed, FITTED, items=now()))
 
 
+def test_what_changes_nothing_makes_no_new_version(folder: Path) -> None:
+    unhub.keep(unhub.load(folder / "part.unhub"), folder / "kept")
+    command = ("replace", "--correction", "kept", "--items", "part.npy", "--bank", "fitted.npy", "-o", "kept")
+    told = "Replaced 0 items. Nothing was written to kept, and its active version stays.\n"
+    assert succeed(folder, *command) == told
+    assert json.loads(succeed(folder, *command, "--json")) == {
+        "path": None,
+        **read_manifest(folder / "kept" / "v1.unhub"),
+    }
+    assert unhub.history(folder / "kept").active == "v1"
+    succeed(folder, *command, "--items", "now.npy")
+    assert unhub.history(folder / "kept").active == "v2"
+
+
 def test_the_bank_is_given_in_parts_or_as_the_folder_it_came_from(folder: Path) -> None:
     merged = unhub.merge(unhub.load(folder / "part.unhub"), ITEMS[:30], MORE)
     unhub.save(merged, folder / "part.unhub")

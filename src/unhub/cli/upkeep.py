@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 import typer
 
-from unhub.cli.display import progress
+from unhub.cli.display import echo_json, progress
 from unhub.cli.errors import argument
-from unhub.cli.folding import save
+from unhub.cli.folding import save, tell
 from unhub.cli.inputs import (
     address_in,
     check_outputs,
@@ -20,6 +20,7 @@ from unhub.cli.inputs import (
     read_followed,
     read_optional,
     read_or_open,
+    takes_versions,
 )
 from unhub.cli.options import (
     VECTORS,
@@ -122,8 +123,9 @@ def extend(
             on=on,
             progress=advance,
         )
-    added = counted(len(changed.ids) - len(fitted.ids), "item", "items")
-    save(changed, output, quiet, as_json, f"Extended by {added}.")
+    added = len(changed.ids) - len(fitted.ids)
+    why = f"Extended by {counted(added, 'item', 'items')}."
+    _save_change(changed, output, quiet, as_json, why, None if added else correction)
 
 
 @contextmanager
@@ -193,8 +195,9 @@ def replace(
             on=on,
             progress=advance,
         )
-    replaced = counted(int((after.item_hashes != fitted.item_hashes).sum()), "item", "items")
-    save(after, output, quiet, as_json, f"Replaced {replaced}.")
+    replaced = int((after.item_hashes != fitted.item_hashes).sum())
+    why = f"Replaced {counted(replaced, 'item', 'items')}."
+    _save_change(after, output, quiet, as_json, why, None if replaced else correction)
 
 
 def merge(
@@ -280,3 +283,17 @@ def _opened(correction: Path, output: Path, overwrite: bool, *inputs: Path | Non
     check_outputs([("--output", output)], overwrite, *inputs, versions=True)
     with argument("--correction"):
         return files.load(correction, "correction")
+
+
+def _save_change(
+    changed: Correction, output: Path, quiet: bool, as_json: bool, why: str, unchanged: Path | None
+) -> None:
+    """Save a changed correction. unchanged: where the correction is, if it stayed as it is: that is no new version."""
+    from unhub import files
+
+    if unchanged is None or not takes_versions(output):
+        save(changed, output, quiet, as_json, why)
+    elif as_json:
+        echo_json({"path": None, **files.read_any_manifest(unchanged)})
+    elif not quiet:
+        tell(f"{why} Nothing was written to {output}, and its active version stays.")
