@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unhub
-from tests.command import BANK, ITEMS, NAMES, fail, succeed, write_fitted, write_inputs
+from tests.command import BANK, ITEMS, NAMES, fail, here, succeed, write_fitted, write_inputs
 from unhub.atomic import hold_folder
 from unhub.files.version_folders import MOST_VERSIONS, AboutVersion, forget_version, write_about
 from unhub.service.kept.versions import KeptVersions
@@ -205,7 +205,9 @@ def test_the_command_lists_keeps_and_goes_back(tmp_path: Path) -> None:
     succeed(tmp_path, *replaced, "--bank", "bank.npy", "-o", "kept")
     assert unhub.history(tmp_path / "kept").versions[-1].why == "Replaced 2 items."
     tuned = ("tune", *fit[1:7], "--methods", "is", "--allow-raw", "-o", "kept", "--json")
-    reason = json.loads(succeed(tmp_path, *tuned))["reason"]
+    done = here(tmp_path, *tuned)
+    assert done.stderr.endswith("39 items; 0 are gone, 1 is new\n")
+    reason = json.loads(done.stdout)["reason"]
     assert unhub.history(tmp_path / "kept").versions[-1].why == f"Tuned: {reason}"
     for _ in range(2):
         succeed(tmp_path, "history", "kept", "--rollback", "--quiet")
@@ -217,6 +219,27 @@ def test_the_command_lists_keeps_and_goes_back(tmp_path: Path) -> None:
     assert len(json.loads(succeed(tmp_path, *search, "queries.npy", "--json"))) == 3
     succeed(tmp_path, "history", "kept", "--activate", "v1")
     assert unhub.load(tmp_path / "kept").spec.startswith("nnn")
+
+
+@pytest.mark.parametrize("command", [("fit",), ("tune", "--methods", "is", "--allow-raw")])
+def test_a_version_of_other_items_is_noted(tmp_path: Path, command: tuple[str, ...]) -> None:
+    unhub.keep(unhub.fit(write_items(tmp_path), BANK), tmp_path / "kept")
+    options = ("--item-ids", "now.txt", "--items", "items.npy", "--bank", "bank.npy", "-o", "kept")
+    (tmp_path / "now.txt").write_text("\n".join([*NAMES[:-1], "a new one"]))
+    done = here(tmp_path, *command, *options)
+    note = "unhub: note: the version that was active in kept has 40 items; 1 is gone, 1 is new\n"
+    assert (done.returncode, done.stderr) == (0, note)
+    assert succeed(tmp_path, *command, *options)  # of the same items there is nothing to say
+    (tmp_path / "now.txt").write_text("\n".join(map(str, range(40))))
+    assert here(tmp_path, *command, *options, "--quiet").stderr == ""
+    (tmp_path / "now.txt").write_text("\n".join(NAMES))
+    assert here(tmp_path, *command, *options).stderr.endswith("40 items; 40 are gone, 40 are new\n")
+
+
+def write_items(folder: Path) -> unhub.Vectors:
+    """Write the inputs of a fit, and return the items under their names."""
+    write_inputs(folder)
+    return unhub.Vectors(np.array(NAMES), ITEMS)
 
 
 @pytest.mark.parametrize(

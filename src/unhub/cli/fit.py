@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from unhub.cli.display import progress, show_forecast
-from unhub.cli.folding import save
+from unhub.cli.folding import note_other_items, save
 from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional, read_optional_bank
 from unhub.cli.options import (
     BankItems,
@@ -112,6 +112,7 @@ def fit(
             seed=seed,
             progress=advance,
         )
+    note_other_items(correction, output, quiet)
     save(correction, output, quiet, as_json, f"Fitted: {correction.spec}.")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from unhub.cli.display import echo, echo_json, facts, table, wrapped
 from unhub.cli.errors import argument
 from unhub.cli.inputs import takes_versions
-from unhub.evaluation.tables import widths_of
+from unhub.evaluation.tables import counted, widths_of
 from unhub.html_tables import Table, visible
 
 if TYPE_CHECKING:
@@ -75,6 +75,25 @@ def write_correction(correction: Correction, path: Path, why: str) -> tuple[Path
     with argument("--output", "folder"):
         file = keep(correction, path, why=why).versions[-1].path
     return file, files.read_manifest(file)
+
+
+def note_other_items(correction: Correction, path: Path, quiet: bool) -> None:
+    """Say on stderr if the active version of a folder of versions, which this one is to follow, is of other items."""
+    if quiet or not takes_versions(path):
+        return
+    from unhub import files
+    from unhub.arrays import are_among
+
+    try:
+        ids = files.load(path, "correction").ids
+    except (OSError, ValueError):
+        return  # none is active, or it is damaged, and a new version is the way out
+    common = int(are_among(correction.ids, ids).sum()) if ids.dtype.kind == correction.ids.dtype.kind else 0
+    gone, new = len(ids) - common, len(correction.ids) - common
+    if gone or new:
+        changes = f"{counted(gone, 'is', 'are')} gone, {counted(new, 'is', 'are')} new"
+        held = counted(len(ids), "item", "items")
+        echo(f"unhub: note: the version that was active in {path} has {held}; {changes}", err=True)
 
 
 def tell(*sentences: str) -> None:

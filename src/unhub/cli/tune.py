@@ -10,7 +10,7 @@ import typer
 
 from unhub.cli.display import progress
 from unhub.cli.errors import NO, argument
-from unhub.cli.folding import show, tell, write_correction
+from unhub.cli.folding import note_other_items, show, tell, write_correction
 from unhub.cli.inputs import check_outputs, read_bank, read_named, read_optional
 from unhub.cli.options import (
     Bank,
@@ -116,7 +116,10 @@ def tune(
     if tuning.out_of_time:  # and not a mistake: a faster machine would have had the time
         raise TimeoutError(f"--time: {tuning.reason} Nothing was written to {output}.")
     wanted = allow_raw or bool(tuning.gains)
-    written = write_correction(tuning.best, output, f"Tuned: {tuning.reason}")[0] if wanted else None
+    written = None
+    if wanted:
+        note_other_items(tuning.best, output, quiet)
+        written = write_correction(tuning.best, output, f"Tuned: {tuning.reason}")[0]
     if as_json:
         typer.echo(json.dumps({"path": None if written is None else str(written), **tuning.to_dict()}, indent=2))
     elif not quiet:
