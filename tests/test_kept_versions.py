@@ -171,6 +171,15 @@ def test_only_the_own_files_of_a_version_are_dropped(folder: Path) -> None:
     assert {path.name for path in folder.glob("v1*")} == {"v1.ckpt", "v1.unhub.md"}
 
 
+def test_a_long_reason_is_cut_where_it_is_shown(tmp_path: Path) -> None:
+    why = f"Tuned: {'is was chosen. ' * 30}"
+    kept = unhub.keep(fitted(0), tmp_path / "kept", why=why)
+    assert kept.versions[0].why == why
+    cell = kept.cells()[0][-1]
+    assert cell.startswith("Tuned: is was chosen.") and cell.endswith(" …") and len(cell) <= 80
+    assert unhub.keep(fitted(0), tmp_path / "kept", why="Replaced 2 items.").cells()[1][-1] == "Replaced 2 items."
+
+
 # On the command line.
 
 

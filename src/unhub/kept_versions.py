@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 
 from unhub.atomic import hold_folder
 from unhub.correction import Correction, check_correction
@@ -36,6 +37,7 @@ from unhub.html_tables import Table
 
 HEADS = ("version", "made", "method", "items", "bank", "hash", "why")
 DIGITS_SHOWN = 12
+WHY_SHOWN = 80  # characters; the reason of a tuning has hundreds
 NAMES_SHOWN = 5  # of the versions there are, where one is unknown
 
 
@@ -83,7 +85,7 @@ class History(Tabled):
         return f"{self.active} is active. {self.back or 'Nothing'} was active before it."
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return a row for each version, for people; * marks the active one."""
+        """Return a row for each version, for people; * marks the active one, and a long reason is cut."""
         return [
             (
                 f"{one.name}{' *' * (one.name == self.active)}",
@@ -92,7 +94,7 @@ class History(Tabled):
                 f"{one.items:,}",
                 "" if one.bank is None else f"{one.bank:,}",
                 one.digest[:DIGITS_SHOWN],
-                one.problem or one.why,
+                one.problem or shorten(one.why, WHY_SHOWN, placeholder=" …"),
             )
             for one in self.versions
         ]
