@@ -75,6 +75,22 @@ def test_a_line_is_read_as_it_was_written_and_has_plain_columns(tmp_path: Path) 
     assert table["skewness"].tolist() == pytest.approx([now.skewness.value])
 
 
+def test_a_line_whose_drift_is_no_number_is_read_without_it(tmp_path: Path) -> None:
+    history, text = (
+        tmp_path / "history.jsonl",
+        '{"shift": NaN, "shift_limit": 0.1, "nearness": NaN, "nearness_limit": 1.4}',
+    )
+    first = unhub.watch(day_log({"2026-03-01": ONE}), items=ITEMS, history=history)
+    history.write_text(history.read_text().replace('"drift": null', f'"drift": {text}'))
+    assert "NaN" in history.read_text()
+    found = unhub.watch(day_log({"2026-03-02": TWO}), items=ITEMS, history=history)
+    assert found.periods[0] == first.current
+    assert found.notes[0].startswith(f"{history}:1: its drift is not a number")
+    history.write_text(history.read_text().replace('"skewness": ', '"skewness": NaN, "was": ', 1))
+    with pytest.raises(ValueError, match=r"history\.jsonl:1: .*the number NaN is not finite"):
+        unhub.watch(day_log({"2026-03-02": TWO}), items=ITEMS, history=history)
+
+
 def test_a_second_writer_waits_for_the_first_and_no_line_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,32 @@ def test_queries_that_drift_from_the_bank_are_told() -> None:
         unhub.watch(unhub.QueryLog.of(vectors=asked, returned=lists), items=ITEMS, bank=bank[:, :5])
 
 
+def test_vectors_of_zeros_are_left_out_of_drift_and_noted(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    bank, asked = random.normal(size=(500, 8)), random.normal(size=(123, 8))
+    texts, lists, history = [f"query {row}" for row in range(123)], drawn(123, EVEN, 0), tmp_path / "history.jsonl"
+    sound = unhub.QueryLog.of(texts=texts[3:], vectors=asked[3:], returned=lists[3:])
+    wanted = unhub.watch(sound, items=ITEMS, bank=bank).current.drift
+    asked[:3] = 0
+    log = unhub.QueryLog.of(texts=texts, vectors=asked, returned=lists)
+    found = unhub.watch(log, items=ITEMS, bank=bank, history=history)
+    assert found.current.queries == 123
+    assert found.current.drift == wanted
+    assert found.notes == (
+        "Compared with the bank without 3 of 123 different queries, whose vectors cannot be compared (zeros, or not "
+        "finite).",
+    )
+    assert unhub.watch(log, items=ITEMS, history=history).new == ()  # the line can be read
+    asked[:80] = 0
+    few = unhub.watch(log, items=ITEMS, bank=bank)
+    assert few.current.drift is None
+    assert "too few are left, 50 are needed" in few.notes[0]
+    assert unhub.watch(log, items=ITEMS, bank=bank, similarity="dot").current.drift is not None  # zeros are vectors
+    bank[7] = 0
+    with pytest.raises(ValueError, match=r"bank has 1 vectors that cannot be compared \(zeros, or not finite\)"):
+        unhub.watch(log, items=ITEMS, bank=bank)
+
+
 def test_days_that_the_history_knows_are_compared_with_the_bank_of_today(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     bank, asked = random.normal(size=(500, 8)), random.normal(size=(120, 8))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unhub.arrays import Kind, random_positions
+from unhub.arrays import Float32, Float64, Kind, random_positions
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, nearness, shift
 from unhub.compute.workers import Progress
+from unhub.data.fingerprint import LONGEST_SQUARE
 from unhub.data.query_log import QueryLog
 from unhub.data.runs import Answers
 from unhub.data.vectors import Vectors, take
@@ -17,6 +20,13 @@ from unhub.watching.periods import FEWEST_QUERIES, Drift
 
 MOST_QUERIES = 5000  # of a period that are compared, drawn at random
 MOST_BANK_QUERIES = 20_000
+
+
+class Compared(NamedTuple):
+    """How far a period is from the bank, None where that cannot be said; and what was left out, in sentences."""
+
+    drift: Drift | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,22 +43,52 @@ class BankSample:
         """Draw from a bank, if it is large."""
         if len(bank) > MOST_BANK_QUERIES:
             bank = bank.gather(random_positions(len(bank), MOST_BANK_QUERIES, seed))
+        usable = _usable(bank, similarity)
+        if len(usable) < len(bank):
+            why = "zeros" if similarity == "cosine" else "too large"
+            problem = f"has {len(bank) - len(usable):,} vectors that cannot be compared ({why}, or not finite)"
+            raise ArgumentError("bank", problem, "remove them")
         return BankSample(bank, similarity, seed, threads)
 
-    def drift(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> Drift | None:
-        """Return how far the different queries of a log are from the bank; None if they are too few to say."""
+    def compared(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> Compared:
+        """Return how far the different queries of a log are from the bank; no drift if they are too few to say."""
         if log.vectors is None:
             remedy = "log them, or leave the bank out"
             raise ArgumentError("bank", "has nothing to be compared with: the log holds no vectors", remedy)
         if len(answers) < FEWEST_QUERIES:
-            return None
+            return Compared(None)
         if log.vectors.shape[1] != self.bank.dimensions:
             problem = f"has {self.bank.dimensions} dimensions, the logged vectors have {log.vectors.shape[1]}"
             raise ArgumentError("bank", problem, "give the bank of the encoder that embeds the queries")
-        rows = np.sort(answers.rows)
-        if len(rows) > MOST_QUERIES:
-            rows = rows[random_positions(len(rows), MOST_QUERIES, self.seed)]
-        asked = Vectors(rows, take(log.vectors, rows))
+        every = Vectors(np.arange(len(log)), log.vectors).gather(np.sort(answers.rows))
+        asked = _usable(every, self.similarity)
+        notes = _left_out(len(every) - len(asked), len(every), self.similarity)
+        if len(asked) < FEWEST_QUERIES:
+            return Compared(None, notes)
+        if len(asked) > MOST_QUERIES:
+            asked = asked.gather(random_positions(len(asked), MOST_QUERIES, self.seed))
+        asked = Vectors(asked.ids, take(asked.rows, np.arange(len(asked))))
         moved = shift(self.bank, asked, self.similarity)
         near = nearness(self.bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
-        return Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO)
+        return Compared(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes)
+
+
+def _usable(vectors: Vectors, kind: Kind) -> Vectors:
+    """Return the vectors that can be compared: of finite numbers, and with a direction or not too long to multiply."""
+    kept = np.concatenate([_are_usable(block, kind) for _, block in vectors.blocks()])
+    return vectors if kept.all() else vectors.gather(np.flatnonzero(kept))
+
+
+def _are_usable(block: Float32, kind: Kind) -> NDArray[np.bool_]:
+    squares: Float64 = np.einsum("ij,ij->i", block, block, dtype=np.float64)
+    return np.isfinite(squares) & (squares > 0) if kind == "cosine" else squares <= LONGEST_SQUARE
+
+
+def _left_out(bad: int, count: int, kind: Kind) -> tuple[str, ...]:
+    """Say how many queries cannot be compared with the bank, if any."""
+    if not bad:
+        return ()
+    why = "zeros" if kind == "cosine" else "too large"
+    few = f"; too few are left, {FEWEST_QUERIES} are needed" if count - bad < FEWEST_QUERIES else ""
+    which = f"{bad:,} of {count:,} different queries"
+    return (f"Compared with the bank without {which}, whose vectors cannot be compared ({why}, or not finite){few}.",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from unhub.watching.samples import WATCHED
 
 FORMAT = 1
 PARTS = ("low", "high", "chance")  # of a range, beside its value
+NAN_DRIFT = re.compile(r'"drift": \{[^{}]*\bNaN\b[^{}]*\}')  # what vectors of zeros once left
 
 
 class LineHead(TypedDict):
@@ -27,9 +29,13 @@ class LineHead(TypedDict):
 
 @dataclass(frozen=True)
 class WatchHistory:
-    """The lines of a history, in the order of the file. A later line of a day stands in place of an earlier one."""
+    """The lines of a history, in the order of the file. A later line of a day stands in place of an earlier one.
+
+    notes: what of a line cannot be used, in sentences.
+    """
 
     lines: tuple[Period, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def periods(self) -> tuple[Period, ...]:
@@ -49,11 +55,11 @@ class WatchHistory:
 
     def grown(self, new: Sequence[Period]) -> WatchHistory:
         """Return the history with more lines."""
-        return WatchHistory((*self.lines, *new))
+        return replace(self, lines=(*self.lines, *new))
 
     def compared(self, drifts: Mapping[str, Drift]) -> WatchHistory:
         """Return the history with these drifts, by the content of the periods; they are not kept."""
-        return WatchHistory(tuple(replace(one, drift=drifts.get(one.content, one.drift)) for one in self.lines))
+        return replace(self, lines=tuple(replace(one, drift=drifts.get(one.content, one.drift)) for one in self.lines))
 
 
 def read_history(path: str | os.PathLike[str]) -> WatchHistory:
@@ -65,7 +71,9 @@ def read_history(path: str | os.PathLike[str]) -> WatchHistory:
         lines = read_lines(target)
     except UnicodeDecodeError as error:
         raise ValueError(f"{target}: is not a history of `unhub watch` ({error})") from None
-    return WatchHistory(tuple(_parsed(target, number, line) for number, line in enumerate(lines, start=1) if line))
+    notes: list[str] = []
+    found = tuple(_parsed(target, number, line, notes) for number, line in enumerate(lines, start=1) if line)
+    return WatchHistory(found, tuple(notes))
 
 
 def append(path: str | os.PathLike[str], new: Sequence[Period]) -> None:
@@ -73,7 +81,7 @@ def append(path: str | os.PathLike[str], new: Sequence[Period]) -> None:
     target = check_target(path)
     before = target.read_bytes() if target.exists() else b""
     ended = before if not before or before.endswith(b"\n") else before + b"\n"
-    lines = "".join(json.dumps(_flat(one)) + "\n" for one in new)
+    lines = "".join(json.dumps(_flat(one), allow_nan=False) + "\n" for one in new)
     with replacing(path) as temporary:
         temporary.write_bytes(ended + lines.encode())
 
@@ -95,9 +103,16 @@ def _nested(told: dict[str, object]) -> dict[str, object]:
     return told | {name: {part: told[key] for part, key in keys.items() if key in told} for name, keys in parts.items()}
 
 
-def _parsed(path: Path, number: int, line: str) -> Period:
+def _parsed(path: Path, number: int, line: str, notes: list[str]) -> Period:
+    """Return the period of a line; add a note for what it holds that cannot be used."""
     try:
-        told = parse_json(line)
+        sound = NAN_DRIFT.sub('"drift": null', line)
+        if sound != line:
+            notes.append(
+                f"{path}:{number}: its drift is not a number, as an earlier unhub wrote it for vectors of zeros; it is "
+                'left out. Write "drift": null there to end this note.'
+            )
+        told = parse_json(sound)
         head: LineHead = as_declared(told, LineHead, "it")
         if head["unhub_watch"] > FORMAT:
             newer = f"(format {head['unhub_watch']}, this one reads up to {FORMAT})"

@@ -99,7 +99,7 @@ def watch(
             append(history, new)
     after = before.compared(drifts).grown(new)
     unknown = () if gallery is not None else (NUMBER_UNKNOWN.format(items=after.periods[-1].items),)
-    found = Watch(after.periods, new, limits, (*log.notes, *unknown, *notes))
+    found = Watch(after.periods, new, limits, (*log.notes, *unknown, *before.notes, *notes))
     if prometheus is not None:
         _write(prometheus, prometheus_text(found))
     if path is not None:
@@ -135,7 +135,8 @@ def _new_periods(
         notes += [f"{where}{note}" for note in answers.notes]
         content = content_of(answers)
         measuring, comparing = steps.next(), steps.next()
-        drift = None if past is None else past.drift(part, answers, comparing)
+        drift, left_out = (None, ()) if past is None else past.compared(part, answers, comparing)
+        notes += [f"{where}{note}" for note in left_out]
         if before.knows(name, content):
             if drift is not None:
                 drifts[content] = drift
