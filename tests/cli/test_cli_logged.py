@@ -45,6 +45,21 @@ def test_hubs_of_a_log_need_no_vectors(folder: Path) -> None:
     assert "Chance alone leaves 85.7% of the items out with this few queries" in told
 
 
+def test_texts_in_rows_are_those_of_all_items_of_a_log(folder: Path) -> None:
+    (folder / "said.txt").write_text("".join(f"said {row}\n" for row in range(40)))
+    hubs = ("hubs", "--hits", "log.jsonl", "--item-texts", "said.txt", "--json")
+    out = json.loads(succeed(folder, *hubs, "--item-ids", "names.txt"))
+    assert [one["id"] for one in out["hubs"]] == [f"[red] {row}.jpg" for row in (39, 0, 1, 2)]
+    assert out["item_texts"] == ["said 39", "said 0", "said 1", "said 2"]
+    (folder / "said.txt").write_text("".join(f"said {row}\n" for row in range(4)))  # as many as were returned
+    words = "said.txt: holds 4 texts, 40 are needed, one per row"
+    assert words in fail(folder, *hubs, "--item-ids", "names.txt")
+    assert fail(folder, *hubs, "--items-count", "40") == (
+        "--item-texts: said.txt: has one text per row, and a log does not say which item that is; "
+        "with --hits give --item-ids, or a .csv with id and text"
+    )
+
+
 def test_what_search_wrote_is_counted_against_its_correction(folder: Path) -> None:
     write_fitted(folder)
     search = ("search", "--items", "items.npy", "--item-ids", "names.txt", "--correction", "fitted.unhub")

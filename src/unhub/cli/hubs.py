@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -109,7 +110,10 @@ def hubs(
         refuse_log_options(column, time_unit.value, skip_bad, "it goes with --hits")
         gallery, asked = read_named(items, item_ids), read_named(queries, query_ids, "--queries", "--query-ids")
         of_items, of_queries = gallery.ids, asked.ids
-    said = _texts(item_texts, of_items, "--item-texts")
+    if hits is None:
+        said = _texts(item_texts, of_items, "--item-texts")
+    else:
+        said = _texts_of_returned(item_texts, of_items, everything)
     meant = _texts(query_texts, of_queries, "--query-texts")
     if hits is not None and meant is None:
         meant = _logged_texts(log, of_queries)
@@ -172,6 +176,25 @@ def _texts(path: Path | None, ids: Ids, option: str) -> list[str] | None:
 
     with argument(option):
         return None if path is None else [" ".join(text.split()) for text in files.read_texts(path).of(ids)]
+
+
+def _texts_of_returned(path: Path | None, ids: Ids, everything: Ids | int | None) -> list[str] | None:
+    """Return the texts of items that a log returned; those of a file without ids are of all items."""
+    from unhub import files
+
+    if path is None:
+        return None
+    with argument("--item-texts"):
+        texts = files.read_texts(path)
+        if texts.ids is None:
+            if everything is None or isinstance(everything, int):
+                raise ValueError(
+                    f"{path}: has one text per row, and a log does not say which item that is; "
+                    "with --hits give --item-ids, or a .csv with id and text"
+                )
+            texts.of(everything)  # there must be as many
+            texts = dataclasses.replace(texts, ids=everything)
+        return [" ".join(text.split()) for text in texts.of(ids)]
 
 
 def _figures(found: Hubs) -> tuple[list[str], list[list[str]]]:
