@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -377,6 +378,42 @@ def test_a_killed_writer_leaves_the_old_state_or_the_new(tmp_path: Path) -> None
         assert set(weights_by_row(bank)) == {0, 1}
         assert len(state(bank)) == 5  # nothing is left of what was not finished
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])  # at each of the four files of the first change
+def test_a_killed_first_writer_leaves_nothing_that_is_in_the_way_or_that_is_not_forgotten(
+    tmp_path: Path, moment: int
+) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0)), tmp_path / "bank"
+    child = [sys.executable, "-c", KILLED, str(log), str(bank), str(moment)]
+    killed = subprocess.run(child, env={**os.environ, "UNHUB_NO_NUMBA": "1"})
+    assert killed.returncode == -signal.SIGKILL
+    left = state(bank)
+    assert left and "bank.json" not in left
+    copy = shutil.copytree(bank, tmp_path / "copy")
+    dry = unhub.forget_queries(["q0-0"], bank=copy, dry_run=True)
+    assert "no bank yet: all of that goes" in dry.notes[0] and state(copy) == left
+    unhub.forget_queries(["q0-0"], bank=copy)
+    assert not state(copy)
+    assert unhub.add_log(log, bank).queries == 1
+    assert len(state(bank)) == 4
+
+
+def test_files_of_others_that_are_called_as_those_of_a_bank_stay(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0)), tmp_path / "bank"
+    bank.mkdir()
+    (bank / "000001.npz").write_bytes(b"mine")
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="holds files that are not of a bank folder"):
+            unhub.add_log(log, bank)
+        with pytest.raises(ArgumentError, match="is not a bank folder"):
+            unhub.forget_queries(["q0-0"], bank=bank)
+        assert state(bank) == {"000001.npz": b"mine"}
+    (bank / ".lock").touch()
+    (bank / "notes.txt").touch()
+    with pytest.raises(ArgumentError, match="holds files that are not of a bank folder"):
+        unhub.add_log(log, bank)
+    assert len(state(bank)) == 2
 
 
 def test_a_bank_folder_is_a_bank_wherever_one_is_taken(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.arrays import Float32, Float64
-from unhub.atomic import replacing, strays
+from unhub.atomic import LOCK, replacing, strays
 from unhub.data.vectors import Stacked, Vectors
 from unhub.files.declared import Count, Natural, as_declared, parse_json
 from unhub.files.embedded import Encoded
@@ -27,6 +27,7 @@ from unhub.files.numpy_files import FoundRows, map_npy, no_ids
 
 BANK_FORMAT = 1
 ABOUT_BANK = "bank.json"
+FIRST_FILES = ("000001.npz", "000002.rows.npy", "000002.weights.npy")  # before bank.json makes them count
 OWN_FILE = re.compile(r"[0-9]{6,}\.(npz|rows\.npy|weights\.npy)")
 NO_TIME = np.iinfo(np.int64).min  # as numpy's NaT
 KEY_BYTES = 16
@@ -95,6 +96,20 @@ class BankSegment:
 def is_bank_folder(path: Path) -> bool:
     """Return whether a folder is a bank folder."""
     return (path / ABOUT_BANK).is_file()
+
+
+def begun_files(folder: Path) -> list[Path]:
+    """Return what a first `log add` that was cut off left in a folder: none in a bank folder, or beside other files.
+
+    The lock tells them from files of somebody else that are called the same: a folder of those is never held.
+    """
+    if is_bank_folder(folder) or not (folder / LOCK).is_file():
+        return []
+    seen = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    if not seen <= {*FIRST_FILES}:
+        return []
+    left = (stray for name in (ABOUT_BANK, *FIRST_FILES) for stray in strays(folder / name))
+    return [*(folder / name for name in sorted(seen)), *left]
 
 
 def read_bank_folder(path: Path) -> FoundRows:

@@ -24,6 +24,7 @@ from unhub.files.bank_folders import (
     BankManifest,
     BankSegment,
     BankSettings,
+    begun_files,
     is_bank_folder,
     read_bank_manifest,
 )
@@ -190,14 +191,16 @@ def _files_of(log: LogLike, grows: bool) -> list[LogFile]:
 
 @contextmanager
 def holding(folder: Path) -> Iterator[None]:
-    """Hold a bank folder, so that nobody else writes to it."""
+    """Hold a bank folder, so that nobody else writes to it; what a first writer that was cut off left is removed."""
     if folder.exists() and not folder.is_dir():
         raise ArgumentError("bank", f"{folder} is a file", "name a folder")
     others = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
-    if others and not is_bank_folder(folder):
+    if others and not is_bank_folder(folder) and not begun_files(folder):
         raise ArgumentError("bank", f"{folder} holds files that are not of a bank folder", "name a new folder")
     lock = hold_folder(folder, "bank", "another writer")
     try:
+        for path in begun_files(folder):
+            path.unlink()
         yield
     finally:
         os.close(lock)

@@ -10,6 +10,7 @@ from pathlib import Path
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.data.vectors import Rows, VectorsLike, as_vectors
 from unhub.errors import ArgumentError, LogFileError, reading_log
+from unhub.files.bank_folders import begun_files
 from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
@@ -22,6 +23,10 @@ from unhub.logs.forgotten_banks import BankRefits, ItemPool, LosingBank
 from unhub.logs.forgotten_rows import ForgottenRows
 from unhub.logs.losing_folder import LosingFolder
 
+BEGUN = (
+    "{} holds what a first `unhub log add` left that was cut off, and no bank yet: all of that goes. The ids and users "
+    "are not noted there, so forget them in the log too before it is added."
+)
 COMPLETED = "An earlier command that was cut off is completed now; it may have removed queries of these ids already."
 
 
@@ -111,8 +116,9 @@ def forget_queries(
             else:
                 completed |= finish(folder)
         left = [path for folder in places.version_folders for path in leftovers(folder, places.is_of_service(folder))]
+        begun = [] if places.bank is None else begun_files(places.bank)
         wanted = _to_forget(places, ids, people, reading)
-        losing = None if places.bank is None else LosingFolder.read(places.bank, wanted)
+        losing = None if places.counted_bank is None else LosingFolder.read(places.counted_bank, wanted)
         with reading_log():
             found = [find_lines(file, wanted, reading) for file in places.files]
         if reading.bad.count and not skip_bad:
@@ -141,7 +147,7 @@ def forget_queries(
         marks = None if kept_in is None else find_marks(kept_in, rows.are_among)
         saved = saved_corrections(places.saved, left)
         lines = [one for one in found if len(one)]
-        plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, left)
+        plan = ForgettingPlan.of(losing, lines, own, marks, saved, refits, [*begun, *left])
         banked = set() if losing is None else {*losing.gone_ids}
         unplaced = len(ids - banked - {one for lines in found for one in lines.placed})
         with_ids = [] if losing is None else losing.named()
@@ -157,7 +163,8 @@ def forget_queries(
     missing = tuple(sorted(ids - banked - {one for lines in found for one in lines.ids}))
     refitted = tuple(str(one.saved.path) for one in plan.refitted)
     dropped = {str(path): why for path, why in plan.dropped.items()}
-    notes = [*([COMPLETED] if completed else []), *_notes(reading, found, others, bool(people))]
+    told = [*([COMPLETED] if completed else []), *([BEGUN.format(places.bank)] if begun else [])]
+    notes = [*told, *_notes(reading, found, others, bool(people))]
     return Forgotten(
         len(ids),
         () if completed else missing,
@@ -181,8 +188,8 @@ def _to_forget(places: ForgettingPlaces, ids: frozenset[str], users: frozenset[s
     first = LogReading(reading.columns, skip_bad=True)  # bad lines are told when everything is looked for
     with reading_log():
         found = {one for file in places.files for one in find_lines(file, theirs, first).ids}
-    if places.bank is not None:
-        found |= {*LosingFolder.read(places.bank, theirs).gone_ids} - {""}
+    if places.counted_bank is not None:
+        found |= {*LosingFolder.read(places.counted_bank, theirs).gone_ids} - {""}
     return ToForget(ids, users, frozenset(found))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unhub.atomic import hold_folder
 from unhub.errors import ArgumentError
-from unhub.files.bank_folders import is_bank_folder
+from unhub.files.bank_folders import begun_files, is_bank_folder
 from unhub.files.joint_change import planned_in
 from unhub.files.kept_state import MARKS, QUERIES
 from unhub.files.logs import LogFile, log_files
@@ -30,7 +30,7 @@ class ForgettingPlaces:
     def __post_init__(self) -> None:
         if not (self.bank or self.logs or self.corrections or self.state):
             raise ArgumentError("bank", "is missing, and so are logs, corrections and state", "say where to forget")
-        if self.bank is not None and not is_bank_folder(self.bank):
+        if self.bank is not None and not is_bank_folder(self.bank) and not begun_files(self.bank):
             raise ArgumentError("bank", f"{self.bank} is not a bank folder", "name one that `unhub log add` made")
         for name, paths in (("logs", self.logs), ("corrections", self.corrections)):
             for path in paths:
@@ -38,6 +38,11 @@ class ForgettingPlaces:
                     raise ArgumentError(name, f"{path} does not exist")
         if self.state is not None and not (self.state / CORRECTIONS).is_dir():
             raise ArgumentError("state", f"{self.state} is not a folder of `unhub serve --state`")
+
+    @property
+    def counted_bank(self) -> Path | None:
+        """The bank folder, if it is one: what a first `log add` that was cut off left is none yet."""
+        return None if self.bank is None or not is_bank_folder(self.bank) else self.bank
 
     @property
     def log_folders(self) -> list[Path]:
