@@ -144,6 +144,25 @@ def test_queries_that_drift_from_the_bank_are_told() -> None:
         unhub.watch(unhub.QueryLog.of(vectors=asked, returned=lists), items=ITEMS, bank=bank[:, :5])
 
 
+def test_a_day_that_was_added_to_the_bank_is_not_compared_with_itself() -> None:
+    random = np.random.default_rng(0)
+    bank, asked = random.normal(size=(500, 8)), random.normal(size=(120, 8)) * [3, 3, 1, 1, 1, 1, 1, 1]
+    log = unhub.QueryLog.of(vectors=asked, returned=drawn(120, EVEN, 0))
+    before = unhub.watch(log, items=ITEMS, bank=bank)
+    after = unhub.watch(log, items=ITEMS, bank=np.vstack([bank, asked]))
+    assert after.current.drift == before.current.drift
+    assert (before.notes, after.notes) == (
+        (),
+        ("Compared with the bank without 120 of its 620 queries, which are of this period too.",),
+    )
+    alone = unhub.watch(log, items=ITEMS, bank=asked)
+    assert alone.current.drift is None
+    assert (
+        "without 120 of its 120 queries, which are of this period too; too few are left, 50 are needed"
+        in alone.notes[0]
+    )
+
+
 def test_vectors_of_zeros_are_left_out_of_drift_and_noted(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     bank, asked = random.normal(size=(500, 8)), random.normal(size=(123, 8))
@@ -192,7 +211,7 @@ def test_the_log_of_a_service_is_watched_with_its_vectors(tmp_path: Path) -> Non
     for row, returned in zip([*rows, rows[0]], [*drawn(60, EVEN, 0), [9, 8, 7]], strict=True):
         writer.append(row[None], returned, "v1")
     writer.close()
-    found = unhub.watch(tmp_path / "log", items=ITEMS, bank=rows)
+    found = unhub.watch(tmp_path / "log", items=ITEMS, bank=random.normal(size=(60, 4)))
     assert (found.current.logged, found.current.queries, found.current.told_by) == (61, 60, "vector")
     assert found.current.drift is not None
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Float64, Kind, random_positions
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, nearness, shift
 from unhub.compute.workers import Progress
-from unhub.data.fingerprint import LONGEST_SQUARE
+from unhub.data.fingerprint import LONGEST_SQUARE, Hashes, among, inspect
 from unhub.data.query_log import QueryLog
 from unhub.data.runs import Answers
 from unhub.data.vectors import Vectors, take
@@ -31,9 +31,10 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BankSample:
-    """The bank queries that periods are compared with, and how vectors are compared."""
+    """The bank queries that periods are compared with, their hashes, and how vectors are compared."""
 
     bank: Vectors
+    hashes: Hashes
     similarity: Kind
     seed: int = 0
     threads: int | None = None
@@ -48,10 +49,13 @@ class BankSample:
             why = "zeros" if similarity == "cosine" else "too large"
             problem = f"has {len(bank) - len(usable):,} vectors that cannot be compared ({why}, or not finite)"
             raise ArgumentError("bank", problem, "remove them")
-        return BankSample(bank, similarity, seed, threads)
+        return BankSample(bank, inspect(bank, "bank", similarity).hashes, similarity, seed, threads)
 
     def compared(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> Compared:
-        """Return how far the different queries of a log are from the bank; no drift if they are too few to say."""
+        """Return how far the different queries of a log are from the bank; no drift if they are too few to say.
+
+        A bank that the log was added to would be like it, so the queries of the log are left out of the bank.
+        """
         if log.vectors is None:
             remedy = "log them, or leave the bank out"
             raise ArgumentError("bank", "has nothing to be compared with: the log holds no vectors", remedy)
@@ -65,11 +69,16 @@ class BankSample:
         notes = _left_out(len(every) - len(asked), len(every), self.similarity)
         if len(asked) < FEWEST_QUERIES:
             return Compared(None, notes)
+        own = among(self.hashes, inspect(asked, "log", self.similarity).hashes)
+        bank = self.bank.gather(np.flatnonzero(~own)) if own.any() else self.bank
+        notes += _in_both(int(own.sum()), len(own))
+        if own.any() and len(bank) < FEWEST_QUERIES:
+            return Compared(None, notes)
         if len(asked) > MOST_QUERIES:
             asked = asked.gather(random_positions(len(asked), MOST_QUERIES, self.seed))
         asked = Vectors(asked.ids, take(asked.rows, np.arange(len(asked))))
-        moved = shift(self.bank, asked, self.similarity)
-        near = nearness(self.bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
+        moved = shift(bank, asked, self.similarity)
+        near = nearness(bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
         return Compared(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes)
 
 
@@ -92,3 +101,11 @@ def _left_out(bad: int, count: int, kind: Kind) -> tuple[str, ...]:
     few = f"; too few are left, {FEWEST_QUERIES} are needed" if count - bad < FEWEST_QUERIES else ""
     which = f"{bad:,} of {count:,} different queries"
     return (f"Compared with the bank without {which}, whose vectors cannot be compared ({why}, or not finite){few}.",)
+
+
+def _in_both(own: int, count: int) -> tuple[str, ...]:
+    """Say how many bank queries are queries of the log too, if any."""
+    if not own:
+        return ()
+    few = f"; too few are left, {FEWEST_QUERIES} are needed" if count - own < FEWEST_QUERIES else ""
+    return (f"Compared with the bank without {own:,} of its {count:,} queries, which are of this period too{few}.",)
