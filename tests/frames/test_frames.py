@@ -104,6 +104,22 @@ def test_a_frame_of_numbers_alone_is_a_matrix(make: Callable[[Any], Any]) -> Non
     assert_holds(make(ROWS), list(range(13)))
 
 
+@pytest.mark.parametrize("kind", ["convert_dtypes", "Float32", "float[pyarrow]"])
+def test_nullable_columns_of_pandas_are_a_matrix_unless_a_value_is_empty(kind: str) -> None:
+    numbers = pd.DataFrame(ROWS, columns=[*"abcd"])
+    frame = numbers.convert_dtypes() if kind == "convert_dtypes" else numbers.astype(kind)
+    assert_holds(frame, list(range(13)))
+    assert np.asarray(as_vectors(frame, "items").rows).dtype == np.float32
+    for names in (NAMES, NUMBERS):
+        named = frame.assign(sku=names).convert_dtypes()
+        found = unhub.Vectors.from_frame(named, id="sku")
+        assert found.ids.tolist() == names
+        assert_array_equal(np.asarray(found.rows), ROWS)
+    frame.iloc[3, 2] = None
+    with pytest.raises(ArgumentError, match=r"^items cannot be read: row 3 of the column `c` is empty$"):
+        as_vectors(frame, "items")
+
+
 @pytest.mark.parametrize("labels", [NAMES, [*range(7, 20)], [*range(12, -1, -1)]], ids=["texts", "others", "order"])
 @pytest.mark.parametrize("named", [None, "id", "sku"])
 def test_the_labels_of_an_index_are_the_ids(labels: list[Any], named: str | None) -> None:

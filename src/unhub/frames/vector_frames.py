@@ -67,13 +67,31 @@ def _matrix(value: Any, name: str, columns: NamedColumns) -> tuple[list[NDArray[
             name, problem, f"name the ids, as in {how}, drop the columns, or make them floating numbers"
         )
     if not has_ids:
-        whole = len(places) == len(frame.names)
-        return [np.asarray(value) if whole else _side_by_side(frame, places)], _index_ids(value, name)
-    return [_side_by_side(frame, places)], _ids_of(frame, str(id_column), name)
+        plain = all(_nullable(frame.read(place)) is None for place in range(len(frame.names)))
+        whole = plain and len(places) == len(frame.names)
+        return [np.asarray(value) if whole else _side_by_side(frame, places, name)], _index_ids(value, name)
+    return [_side_by_side(frame, places, name)], _ids_of(frame, str(id_column), name)
 
 
-def _side_by_side(frame: Frame, places: Sequence[int]) -> NDArray[np.generic]:
-    return np.column_stack([np.asarray(frame.read(place)) for place in places])
+def _side_by_side(frame: Frame, places: Sequence[int], name: str) -> NDArray[np.generic]:
+    return np.column_stack([_numbers_of(frame.read(place), name, frame.names[place]) for place in places])
+
+
+def _numbers_of(column: Any, name: str, label: str) -> NDArray[np.generic]:
+    """Return a column of numbers as an array; an empty value of a nullable type of pandas is an error."""
+    kind = _nullable(column)
+    if kind is None:
+        return np.asarray(column)
+    empty = column.isna().to_numpy()
+    if empty.any():
+        raise ArgumentError(name, f"cannot be read: row {int(np.argmax(empty))} of the column `{label}` is empty")
+    found: NDArray[np.generic] = column.to_numpy(kind)
+    return found
+
+
+def _nullable(column: Any) -> np.dtype[Any] | None:
+    """Return numpy's type for a nullable one of pandas, which numpy would read as objects; None for any other."""
+    return getattr(getattr(column, "dtype", None), "numpy_dtype", None)
 
 
 def _ids_of(frame: Frame, column: str, name: str) -> Any:
