@@ -88,6 +88,21 @@ def test_what_was_cut_short_is_no_version_and_its_number_is_not_given_again(fold
     assert unhub.keep(fitted(3), folder).active == "v5"
 
 
+def test_a_first_version_that_was_cut_short_is_not_in_the_way(tmp_path: Path) -> None:
+    place = tmp_path / "versions"
+    place.mkdir()
+    unhub.save(fitted(3), place / "v1.unhub")
+    with pytest.raises(ValueError, match="is a folder of other things"):
+        unhub.keep(fitted(3), place)  # nobody held it: somebody's own file
+    os.close(hold_folder(place, "folder"))  # a writer was killed before it wrote v1.json
+    (place / "notes.txt").touch()
+    with pytest.raises(ValueError, match="is a folder of other things"):
+        unhub.keep(fitted(3), place)
+    (place / "notes.txt").unlink()
+    assert unhub.keep(fitted(3), place).active == "v2"
+    assert [one.name for one in unhub.history(place).versions] == ["v2"]
+
+
 def test_the_oldest_are_dropped_but_never_the_active_one_or_the_way_back(tmp_path: Path) -> None:
     place, one = tmp_path / "versions", fitted(0)
     unhub.keep(one, place)

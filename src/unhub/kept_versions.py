@@ -23,6 +23,7 @@ from unhub.files.version_folders import (
     droppable,
     followed,
     forget_version,
+    is_begun,
     is_version_folder,
     last_number,
     names_in,
@@ -119,10 +120,11 @@ def keep(correction: Correction, folder: str | os.PathLike[str], *, why: str = "
     place = Path(folder)
     if place.exists():
         others = place.is_dir() and any(not path.name.startswith(".") for path in place.iterdir())
-        if not place.is_dir() or (others and not is_version_folder(place)):
+        counts = is_version_folder(place)
+        if not place.is_dir() or (others and not counts and not is_begun(place)):
             problem = f"{place} is {'a folder of other things' if others else 'a file'}"
             raise ArgumentError("folder", problem, "name a new folder, or one of versions")
-        if others:
+        if counts:
             place = version_place(place)
             check_versions(place)
     with _holding(place):

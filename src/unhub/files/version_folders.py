@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ ACTIVE = "active.json"
 CORRECTIONS = "corrections"  # the folder of versions in the state of a service
 ABOUT_ENDING, SAVED_ENDING = ".json", ".unhub"
 BANK_ENDING, WEIGHTS_ENDING = ".bank.npy", ".weights.npy"  # of the bank of a refit
+SAVED_NAME = re.compile(rf"v[0-9]+{re.escape(SAVED_ENDING)}")
 ENDINGS = (ABOUT_ENDING, SAVED_ENDING, BANK_ENDING, WEIGHTS_ENDING)  # of all files of a version
 
 
@@ -63,6 +65,15 @@ def active_file(folder: Path) -> Path:
 def is_version_folder(path: Path) -> bool:
     """Return whether a folder holds versions, or is the state of a service."""
     return path.is_dir() and any(bool(names_in(one)) for one in (path, path / CORRECTIONS))
+
+
+def is_begun(path: Path) -> bool:
+    """Return whether a folder holds nothing but corrections of versions that a killed writer did not finish.
+
+    The lock tells them from files of somebody else that are called the same: a folder of those is never held.
+    """
+    seen = (one.name for one in path.iterdir() if not one.name.startswith("."))
+    return (path / LOCK).is_file() and all(SAVED_NAME.fullmatch(name) for name in seen)
 
 
 def service_state(folder: Path) -> Path | None:
