@@ -61,6 +61,20 @@ def test_unknown_ids_are_left_out_and_noted() -> None:
         Answers.of(LOG, 3)
 
 
+def test_ids_in_one_text_are_noted() -> None:
+    log = unhub.QueryLog.of(returned=[["a.jpg,b.jpg"], ["c.jpg,d.jpg"], ["a.jpg"], []])
+    note = Answers.of(log, 9).notes[0]
+    assert note == (
+        "Every query returned one item, and most ids hold a comma, such as 'a.jpg,b.jpg'. If these are several ids, "
+        "log them as a list, in .csv separated by spaces."
+    )
+    with pytest.raises(ValueError, match=r"hits returns none of the 2 items; .*; log them as a list"):
+        Answers.of(log, np.array(["b.jpg", "d.jpg"]))
+    known = Answers.of(log, np.array(["a.jpg,b.jpg", "c.jpg,d.jpg", "a.jpg"]))
+    assert not any("comma" in one for one in known.notes)
+    assert not any("comma" in one for one in Answers.of(unhub.QueryLog.of(returned=[["a,b", "c,d"]]), 9).notes)
+
+
 def test_ids_of_numbers_and_of_texts_meet() -> None:
     log = unhub.QueryLog.of(query_ids=[0, 1], returned=[[7, 8], [8, 9]])
     assert Answers.of(log, np.array(["7", "8", "9", "10"])).times.tolist() == [1, 2, 1]

@@ -125,7 +125,7 @@ def test_a_correction_names_the_items_and_other_ids_are_noted() -> None:
     log = unhub.QueryLog.of(returned=[["i1", "i2"], ["i3", "gone"]])
     found = unhub.watch(log, correction=correction)
     assert (found.current.items, found.current.returned) == (20, 3)
-    assert "1 answers name an id that are not among the 20 items" in found.notes[0]
+    assert "1 answer names an id that is not among the 20 items" in found.notes[0]
 
 
 def test_queries_that_drift_from_the_bank_are_told() -> None:

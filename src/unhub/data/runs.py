@@ -17,6 +17,8 @@ from unhub.data.relevance import as_names, as_numbers, matching, places_of
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
 
+AS_LIST = "log them as a list, in .csv separated by spaces"
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -171,9 +173,13 @@ class Answers(Ragged):
                 notes.append(_unknown(names[~there], int((~there[of_items]).sum()), len(gallery)))
             if not there.any():
                 problem = f"returns none of the {len(gallery):,} items; it has {names[0].item()!r}, the items have "
-                raise ArgumentError("hits", f"{problem}{gallery[0].item()!r}", "give the items that were searched")
+                remedy = AS_LIST if _look_joined(whole) else "give the items that were searched"
+                raise ArgumentError("hits", f"{problem}{gallery[0].item()!r}", remedy)
             lists, of_items = lists.keep(there[of_items]), (np.cumsum(there) - 1)[of_items[there[of_items]]]
             names = names[there]
+        elif _look_joined(whole):
+            most = f"Every query returned one item, and most ids hold a comma, such as {whole.ids[0].item()!r}"
+            notes.append(f"{most}. If these are several ids, {AS_LIST}.")
         count = len(gallery) if isinstance(gallery, np.ndarray) else gallery
         if count is not None and count < len(names):
             problem = f"is {count:,}, but {len(names):,} different items were returned"
@@ -217,6 +223,13 @@ def returned_in(log: QueryLog) -> IdLists:
     return log.returned
 
 
+def _look_joined(lists: IdLists) -> bool:
+    """Return whether what should be lists of ids looks like texts of several ids, separated by commas."""
+    if lists.ids.dtype.kind != "U" or not len(lists.ids) or lists.counts.max() > 1:
+        return False
+    return bool((np.char.find(lists.ids, ",") >= 0).mean() > 0.5)
+
+
 def _different(log: QueryLog) -> tuple[NDArray[np.int64], str]:
     """Return a number for each query of a log, the same for equal queries, and what tells them apart."""
     if log.texts is not None:
@@ -257,5 +270,6 @@ def _as_one_kind(names: Ids, ids: Ids) -> tuple[Ids, Ids]:
 
 
 def _unknown(names: Ids, times: int, items: int) -> str:
-    what = f"{times:,} answers name {len(names):,} ids" if len(names) > 1 else f"{times:,} answers name an id"
-    return f"{what} that are not among the {items:,} items, such as {names[0].item()!r}; they are left out."
+    answers = "1 answer names" if times == 1 else f"{times:,} answers name"
+    ids = "an id that is" if len(names) == 1 else f"{len(names):,} ids that are"
+    return f"{answers} {ids} not among the {items:,} items, such as {names[0].item()!r}; they are left out."
