@@ -227,7 +227,7 @@ def _look_joined(lists: IdLists) -> bool:
     """Return whether what should be lists of ids looks like texts of several ids, separated by commas."""
     if lists.ids.dtype.kind != "U" or not len(lists.ids) or lists.counts.max() > 1:
         return False
-    return bool((np.char.find(lists.ids, ",") >= 0).mean() > 0.5)
+    return bool((np.char.find(cast("NDArray[np.str_]", lists.ids), ",") >= 0).mean() > 0.5)
 
 
 def _different(log: QueryLog) -> tuple[NDArray[np.int64], str]:
