@@ -62,6 +62,16 @@ def test_a_log_without_times_is_one_line_however_often_it_is_watched(tmp_path: P
     assert lines[0]["period"] == lines[0]["watched"]
 
 
+def test_a_log_without_times_beside_days_is_noted(tmp_path: Path) -> None:
+    history, undated = tmp_path / "history.jsonl", unhub.QueryLog.of(returned=TWO)
+    unhub.watch(day_log({"2026-03-01": ONE}), items=ITEMS, history=history)
+    (note,) = unhub.watch(undated, items=ITEMS, history=history).notes
+    assert note.startswith("The log names no times, so that all of it is one period, that of now, beside the days")
+    assert "name their column: time=NAME (--column), and remove the last line of the history" in note
+    assert unhub.watch(undated, items=ITEMS, history=history).notes == ()  # nothing was added
+    assert unhub.watch(undated, items=ITEMS, history=tmp_path / "other.jsonl").notes == ()
+
+
 def test_a_line_is_read_as_it_was_written_and_has_plain_columns(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     found = unhub.watch(day_log({"2026-03-01": drawn(150, EVEN, 1)}), items=ITEMS, history=history)

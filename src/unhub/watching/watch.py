@@ -31,6 +31,10 @@ from unhub.watching.watch_page import page_of_watch, picture_of
 from unhub.watching.watched import AlarmLimits, Watch
 
 PAGE_SUFFIXES = (".html", ".htm")
+NO_TIMES = (
+    "The log names no times, so that all of it is one period, that of now, beside the days of the history. If it "
+    "has times, name their column: time=NAME (--column), and remove the last line of the history."
+)
 NOTHING_NEW = "The log holds no query yet: the history stays as it is."
 
 
@@ -147,6 +151,8 @@ def _new_periods(
                 "as it is. Give all of a day at once."
             )
             continue
+        if name is None and any(one.dated for one in before.lines):
+            notes.append(NO_TIMES)
         figures = sampled(answers, seed=seed, progress=measuring)
         new.append(period_of(name, content, answers, figures, drift))
     return tuple(new), drifts, tuple(notes)
