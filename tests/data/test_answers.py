@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unhub
+from unhub.data.query_log import as_objects, join_logs
 from unhub.data.runs import Answers
 from unhub.files import read_hits, read_run
 
@@ -139,6 +141,31 @@ def test_a_user_of_a_log_is_read_and_what_is_no_id_is_nobody(tmp_path: Path) -> 
     assert log.users is not None
     assert log.users.tolist() == ["7", "", ""]
     assert log.gather(np.array([0])).users == ["7"]
+    assert log.says_who.tolist() == [True, False, False]
+    assert "log.jsonl: lines whose user is no id, such as {'name': 'x'}: 1. Who asked there is unk" in log.notes[0]
+    with pytest.raises(ValueError, match=r"log.jsonl:2: the line has the id \{'name': 'x'\}"):
+        unhub.read_log(tmp_path / "log.jsonl", user="user")
+
+
+def test_whole_floats_are_users_as_pandas_writes_integers_beside_missing_ones(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"query": list("abc"), "user": [7, None, 8]})
+    frame.to_parquet(tmp_path / "log.parquet")
+    (tmp_path / "log.jsonl").write_text(
+        '{"query": "a", "user": 7.0}\n{"query": "b", "user": NaN}\n{"query": "c", "user": 8.0}\n'
+    )
+    for log in (frame, tmp_path / "log.parquet", tmp_path / "log.jsonl"):
+        read = unhub.read_log(log)
+        assert read.users is not None
+        assert (read.users.tolist(), read.told_users, read.notes) == (["7", "", "8"], None, ())
+    odd = unhub.read_log(pd.DataFrame({"query": ["a", "b"], "user": [7.5, 2.0**53]}))
+    assert "lines whose user is no id, such as 7.5: 2." in odd.notes[0]
+
+
+def test_of_logs_joined_it_is_known_which_say_who_asked() -> None:
+    said = unhub.QueryLog(texts=as_objects(["a", "b"]), users=np.array(["ann", ""]))
+    joined = join_logs([said, unhub.QueryLog(texts=as_objects(["c"])), said])
+    assert joined.says_who.tolist() == [True, True, False, True, True]
+    assert join_logs([said, said]).told_users is None
 
 
 def test_hits_of_a_search_have_the_hubness_of_the_search() -> None:

@@ -179,6 +179,18 @@ def test_all_queries_of_a_user_go_and_those_of_others_stay(tmp_path: Path) -> No
     assert unhub.forget_queries(users=[17], bank=bank, dry_run=True).removed == {str(bank): 3}
 
 
+def test_users_that_are_floats_are_found_and_those_that_are_no_ids_are_doubted(tmp_path: Path) -> None:
+    log, bank = tmp_path / "a.jsonl", tmp_path / "bank"
+    lines = [of_user(0, "1", 7.0), of_user(1, "2", {"id": 7}), of_user(2, "3", None), asked(3, "1"), asked(4, "4")]
+    added = unhub.add_log(write(log, *lines), bank)
+    assert "lines whose user is no id, such as {'id': 7}: 1. Who asked" in added.notes[0]
+    done = unhub.forget_queries(users=[7], bank=bank, logs=[log])
+    assert done.removed == {str(bank): 2, str(log): 2}  # a line without the key goes by its id, in both
+    assert done.unsure == {str(bank): (0, 0, 2), str(log): (0, 0, 1)}  # what is null is nobody's
+    late = write(tmp_path / "b.jsonl", of_user(5, "1", "", 1), asked(5, "1", 2), of_user(5, "1", {}, 3))
+    assert unhub.add_log(late, bank).forgotten == 2
+
+
 def test_where_nobody_says_who_asked_a_user_is_not_surely_forgotten(tmp_path: Path) -> None:
     log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
     unhub.add_log(write(log, asked(0, "x"), asked(1, "y")), bank)

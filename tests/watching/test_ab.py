@@ -94,6 +94,12 @@ def test_an_unequal_split_is_a_warning() -> None:
     assert not any("WARNING" in note for note in meant.notes)
 
 
+def test_it_is_noted_if_only_some_queries_name_a_user() -> None:
+    log = clicked_log({"raw": (60, 20), "new": (60, 20)})
+    users = np.array(["", *(f"u{row}" for row in range(119))])
+    assert "1 of 120 queries name no user, so all count as indep" in unhub.ab_test(replace(log, users=users)).notes[0]
+
+
 def test_users_in_several_variants_are_noted_and_the_split_is_of_queries() -> None:
     log = clicked_log({"raw": (60, 30), "new": (60, 30)})
     found = unhub.ab_test(replace(log, users=np.array([f"u{row % 60}" for row in range(120)])), items=4)

@@ -75,7 +75,8 @@ class QueryLog:
     query_ids: (n,); one may occur twice. times: (n,) datetime64[us], UTC. texts: (n,). vectors: rows (n, d), in memory
     or mapped. returned: the ids of the items that were returned, best first. clicked: those that were clicked, with
     their places. variants: (n,), which side of an A/B test answered; "" where the log does not say. users: (n,), who
-    asked; "" likewise.
+    asked; "" for nobody, or where the log does not say. told_users: (n,), whether it says so, be it nobody; None if it
+    says so of all, or of none.
 
     notes: what was left out when the log was read, in sentences.
     """
@@ -88,6 +89,7 @@ class QueryLog:
     clicked: Clicks | None = None
     variants: NDArray[np.str_] | None = None
     users: NDArray[np.str_] | None = None
+    told_users: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -132,6 +134,13 @@ class QueryLog:
     def __repr__(self) -> str:
         return f"<QueryLog: {len(self)} queries with {', '.join(self._held())}>"
 
+    @property
+    def says_who(self) -> NDArray[np.bool_]:
+        """(n,), whether the log says who asked each query, be it nobody."""
+        if self.users is None:
+            return np.zeros(len(self), bool)
+        return np.ones(len(self), bool) if self.told_users is None else self.told_users
+
     def gather(self, rows: Positions) -> QueryLog:
         """Return these queries, in this order."""
         picked: dict[str, object] = {name: _rows(value, rows) for name, value in self._held().items()}
@@ -161,7 +170,7 @@ class QueryLog:
         return {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
 
 
-COLUMNS = ("query_ids", "times", "texts", "vectors", "returned", "clicked", "variants", "users")
+COLUMNS = ("query_ids", "times", "texts", "vectors", "returned", "clicked", "variants", "users", "told_users")
 
 
 def join_logs(parts: Sequence[QueryLog]) -> QueryLog:
@@ -186,6 +195,7 @@ def join_logs(parts: Sequence[QueryLog]) -> QueryLog:
         _joined_lists(Clicks, [part.clicked for part in parts], sizes),
         _joined_names([part.variants for part in parts], sizes),
         _joined_names([part.users for part in parts], sizes),
+        _joined_told(parts),
         tuple(note for part in parts for note in part.notes),
     )
 
@@ -255,6 +265,11 @@ def _joined_names(parts: Sequence[NDArray[np.str_] | None], sizes: Sequence[int]
     return np.concatenate(
         [np.zeros(size, "U1") if part is None else part for part, size in zip(parts, sizes, strict=True)]
     )
+
+
+def _joined_told(parts: Sequence[QueryLog]) -> NDArray[np.bool_] | None:
+    told = np.concatenate([part.says_who for part in parts])
+    return None if told.all() or not told.any() else told
 
 
 NO_QUERIES = QueryLog(query_ids=np.empty(0, np.int64))  # a log without a query yet

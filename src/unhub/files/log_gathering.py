@@ -118,6 +118,7 @@ class Gathering:
         self._width: int | None = None
         self._unit: str | None = None
         self._seen: set[str] = set()
+        self.unread_users: list[object] = []  # what the lines say instead of an id
         self._clear()
 
     def __len__(self) -> int:
@@ -133,7 +134,7 @@ class Gathering:
         self._clicked: list[list[str]] = []
         self._positions: list[list[int]] = []
         self._variants: list[str] = []
-        self._users: list[str] = []
+        self._users: list[str | None] = []
 
     def add(self, line: Mapping[str, object]) -> None:
         """Take one line, whole or not at all; Wrong says what is not as it should be."""
@@ -155,7 +156,7 @@ class Gathering:
         variant = values.get("variant", "")
         if isinstance(variant, float | list | dict):
             raise Wrong(f"has the variant {variant!r}; a text is required")
-        user = as_user(values.get("user", ""), self.columns.user is not None)
+        user = as_user(line[keys["user"]], self.columns.user is not None) if "user" in keys else None
         self._always = always
         self._seen |= {*keys}
         self._count += 1
@@ -174,10 +175,13 @@ class Gathering:
         self._positions.append(positions)
         self._variants.append(str(variant))
         self._users.append(user)
+        if user is None and "user" in keys:
+            self.unread_users.append(line[keys["user"]])
 
     def take(self) -> QueryLog:
         """Return what was collected since the last call."""
         always = self._always or set()
+        told = np.array([one is not None for one in self._users], bool)
         log = QueryLog(
             as_plain(self._ids) if "query_id" in always else None,
             np.array(self._times, np.int64).view("datetime64[us]") if "time" in always else None,
@@ -188,7 +192,8 @@ class Gathering:
             if "clicked" in self._seen
             else None,
             np.array(self._variants, np.str_) if "variant" in self._seen else None,
-            as_texts(self._users) if "user" in self._seen else None,
+            as_texts([one or "" for one in self._users]) if "user" in self._seen else None,
+            told if "user" in self._seen and not told.all() else None,
         )
         self._clear()
         return log

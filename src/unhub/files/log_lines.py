@@ -14,7 +14,7 @@ import numpy as np
 from unhub.errors import EmptyLogError
 from unhub.files.log_bytes import LIVE, byte_count, form_of, unpacked
 from unhub.files.log_gathering import LogColumns
-from unhub.files.log_values import Wrong
+from unhub.files.log_values import Wrong, shortened
 from unhub.files.parquet import opened
 
 if TYPE_CHECKING:
@@ -54,11 +54,20 @@ class Span(NamedTuple):
 
 @dataclass
 class BadLines:
-    """The lines that could not be read: how many, and the first of each kind by name; and torn ends of files."""
+    """The lines that could not be read: how many, and the first of each kind by name; and torn ends of files.
+
+    strangers: by file, how many lines name a user that is no id, and the first of these.
+    """
 
     count: int = 0
     first: dict[str, str] = field(default_factory=dict)  # by what is wrong with them
     torn: list[str] = field(default_factory=list)
+    strangers: dict[str, tuple[int, object]] = field(default_factory=dict)
+
+    def add_stranger(self, path: Path, user: object) -> None:
+        """Note a line whose user is no id."""
+        count, first = self.strangers.get(str(path), (0, user))
+        self.strangers[str(path)] = count + 1, first
 
     def add(self, path: Path, line: LogLine, why: Wrong) -> None:
         """Note a line that cannot be read."""
@@ -82,7 +91,17 @@ class BadLines:
     def notes(self) -> tuple[str, ...]:
         """What was left out, in sentences."""
         bad = (f"{self.count:,} bad line{'s' if self.count > 1 else ''} left out: {self.told}.",) if self.count else ()
-        return (*bad, *(f"The last line of {path} is cut off; it was left out." for path in self.torn))
+        torn = (f"The last line of {path} is cut off; it was left out." for path in self.torn)
+        return (*bad, *torn, *self.stranger_notes)
+
+    @property
+    def stranger_notes(self) -> tuple[str, ...]:
+        """Where users are no ids, in sentences."""
+        return tuple(
+            f"{path}: lines whose user is no id, such as {shortened(first)}: {count:,}. Who asked there is unknown; if "
+            "another column says it, name it: user=NAME (--column)."
+            for path, (count, first) in self.strangers.items()
+        )
 
 
 def whole_span(path: Path) -> Span:

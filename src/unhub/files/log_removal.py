@@ -67,6 +67,7 @@ class FoundLines:
     users: set[str] = field(default_factory=set)
     named: bool = False  # whether any line has an id
     tells_users: bool = False  # whether any line says who asked
+    strangers: int = 0  # how many of the lines that stay have a user that is no id
 
     def __len__(self) -> int:
         return len(self.places)
@@ -131,11 +132,11 @@ def _look(found: FoundLines, place: int, line: LogLine, wanted: ToForget, column
     keys = columns.found_in(line.content)
     query_id, user = _id_of(line.content, keys), None
     if wanted.users and "user" in keys:
-        asked_by = line.content[keys["user"]]
-        user = "" if asked_by is None else as_user(asked_by, columns.user is not None)
+        user = as_user(line.content[keys["user"]], columns.user is not None)
     found.named |= query_id != ""
     found.tells_users |= user is not None
     if not wanted.takes(query_id, user):
+        found.strangers += bool(wanted.users) and user is None and "user" in keys
         return
     if query_id:
         found.ids[query_id] += 1

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import isnan
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
@@ -30,6 +31,7 @@ MICROSECONDS: Mapping[str, tuple[int, int]] = {
 BEYOND: Mapping[str, float] = {"s": 1e11, "ms": 1e14, "us": 1e17}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = 253_402_300_800_000_000  # the year 10000, in microseconds
+EXACT_FLOATS = 1 << 53  # from here on a float stands for several integers
 LARGEST = LAST_TIME * 1_000  # of numbers that are times in any unit
 
 
@@ -46,11 +48,24 @@ def as_id(value: object) -> str:
     raise Wrong(f"has the id {shortened(value)}; an integer or a string that is not empty is required")
 
 
-def as_user(value: object, told: bool) -> str:
-    """Return who asked; of a column that nobody told, what is no id counts as unknown."""
-    if value == "" or (isinstance(value, dict | list | float) and not told):
+def as_user(value: object, told: bool) -> str | None:
+    """Return who asked: "" for nobody; None for what is no id, where nobody told that the column is of users.
+
+    A whole float is an integer: pandas makes floats of all integers of a column as soon as one is missing.
+    """
+    if value is None or (isinstance(value, str) and value == ""):
         return ""
-    return as_id(value)
+    if isinstance(value, float):
+        if isnan(value):
+            return ""
+        if value.is_integer() and abs(value) < EXACT_FLOATS:
+            value = int(value)
+    try:
+        return as_id(value)
+    except Wrong:
+        if told:
+            raise
+        return None
 
 
 def as_id_list(value: object) -> list[str]:

@@ -167,6 +167,8 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
         reading.bad.torn.append(str(path))
     elif waiting is not None:
         reading.bad.add(path, *waiting)
+    for user in gathering.unread_users:
+        reading.bad.add_stranger(path, user)
     if len(gathering):
         yield gathering.take()
     if name := gathering.missing():
@@ -197,6 +199,8 @@ def _segment_pieces(file: LogFile, reading: LogReading, span: Span | None) -> It
         if len(gathering) == PIECE_QUERIES:
             yield replace(gathering.take(), vectors=_some(rows, kept))
             kept = []
+    for user in gathering.unread_users:
+        reading.bad.add_stranger(file.path, user)
     if kept:
         yield replace(gathering.take(), vectors=_some(rows, kept))
 

@@ -242,7 +242,9 @@ def _segment(log: QueryLog, texts: TextRows) -> BankSegment:
         raise ArgumentError("log", "has neither vectors nor texts of queries", "name the column, or log them")
     times = np.full(count, NO_TIME) if log.times is None else log.times.view(np.int64).copy()
     names = np.zeros(count, "U1") if log.query_ids is None else log.query_ids.astype(np.str_)
-    users = np.zeros((count, KEY_BYTES), np.uint8) if log.users is None else key_rows(log.users.tolist())
+    users = np.zeros((count, KEY_BYTES), np.uint8)
+    if log.users is not None:
+        users[log.says_who] = key_rows(log.users[log.says_who].tolist())
     return BankSegment(rows, times, names, keys, users)
 
 

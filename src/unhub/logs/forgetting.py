@@ -37,9 +37,10 @@ class Forgotten:
     queries: how many ids were given; missing: those that were found nowhere. removed: how many queries went, by the
     file or folder. refitted: the corrections that were fitted again. completed: whether an earlier call that was cut
     off was completed first; nobody can tell then which ids it had found, and missing is empty. dropped: versions that
-    were deleted, and why they could not be fitted again. unsure: the corrections that may still hold what was to be
-    forgotten: for how many ids there was no vector to look for, among how many queries whose ids are unknown, and of
-    how many the users are. users, missing_users: the same as queries and missing, of the users that were given.
+    were deleted, and why they could not be fitted again. unsure: the corrections, the bank folder and the logs with
+    users that are no ids, if they may still hold what was to be forgotten: for how many ids there was no vector to look
+    for, among how many queries whose ids are unknown, and of how many the users are. users, missing_users: the same as
+    queries and missing, of the users that were given.
     """
 
     queries: int
@@ -153,6 +154,7 @@ def forget_queries(
         with_ids = [] if losing is None else losing.named()
         with_users = [] if losing is None else losing.of_known_users()
         unsure = plan.unsure(wanted, unplaced, [*with_ids, *served], with_users)
+        unsure |= {str(lines.file.path): Doubt(users=lines.strangers) for lines in found if lines.strangers}
         strangers = (
             people - (set() if losing is None else losing.gone_users) - {one for lines in found for one in lines.users}
         )

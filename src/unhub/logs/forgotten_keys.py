@@ -48,10 +48,10 @@ class ForgottenKeys:
     def others_in(self, log: QueryLog) -> QueryLog:
         """Return the queries of a log that are not to be forgotten."""
         gone = np.zeros(len(log), bool)
-        if log.query_ids is not None and (self.ids or self.of_users):
-            unwanted = self.ids if log.users is not None else self.ids | self.of_users
-            gone |= _among(log.query_ids.tolist(), unwanted)
-        if log.users is not None and self.users:
+        if log.query_ids is not None:
+            names = log.query_ids.tolist()
+            gone |= _among(names, self.ids) | (_among(names, self.of_users) & ~log.says_who)
+        if log.users is not None:
             gone |= _among(log.users.tolist(), self.users)
         return log.gather(np.flatnonzero(~gone)) if gone.any() else log
 
@@ -72,4 +72,6 @@ def _keys(names: Iterable[str]) -> frozenset[str]:
 
 
 def _among(names: Sequence[object], keys: frozenset[str]) -> NDArray[np.bool_]:
+    if not keys:
+        return np.zeros(len(names), bool)
     return np.array([name_key(str(one)) in keys for one in names], bool)

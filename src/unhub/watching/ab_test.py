@@ -59,6 +59,12 @@ def ab_test(
     names = _names(log.variants, baseline)
     arms = [log.variants == name for name in names]
     units, by = _units(log)
+    if by == "queries" and log.users is not None and (log.users != "").any():
+        nobody = int((log.users == "").sum())
+        notes.append(
+            f"{nobody:,} of {len(log):,} queries name no user, so all count as independent. If variants were assigned "
+            "by user, the intervals are too narrow: log every user, or leave these queries out."
+        )
     alone = [len(np.unique(units[arm])) for arm in arms]
     crossing = sum(alone) > len(np.unique(units))
     values, differences = ratios_of(log).compared(arms, units, resamples, seed)
