@@ -199,6 +199,24 @@ def test_queries_without_ids_are_there_already_if_nearly_the_whole_file_is(tmp_p
     assert unhub.add_log(as_table(tmp_path / "d.parquet", *named), tmp_path / "third").repeated == 3
 
 
+def test_a_query_of_somebody_else_is_no_repeat(tmp_path: Path) -> None:
+    bank, query = tmp_path / "bank", without("query_id", line(0, 0))[0]
+    for name in ("ann", "bob", "cyd"):
+        added = unhub.add_log(write(tmp_path / f"{name}.jsonl", {**query, "user": name}), bank)
+        assert (added.added, added.repeated) == (1, 0)
+    assert unhub.add_log(as_table(tmp_path / "bob.parquet", {**query, "user": "bob"}), bank).repeated == 1
+    # A file that does not say who asked may be a copy of those; each query stands for one.
+    assert unhub.add_log(write(tmp_path / "x.jsonl", query, query, query), bank).repeated == 3
+    assert unhub.add_log(as_table(tmp_path / "x.parquet", *[query] * 4), bank).added == 4
+    # One query of nobody knows who stands for that of ann or of bob, but not for both; ann's own goes first.
+    other, twice = tmp_path / "other", [{**query, "query_id": "1"}, {**query, "query_id": "1", "user": "ann"}]
+    unhub.add_log(write(tmp_path / "both.jsonl", *twice), other)
+    late = [{**query, "query_id": "1", "user": name} for name in ("bob", "ann", "cyd")]
+    assert unhub.add_log(write(tmp_path / "late.jsonl", *late), other).repeated == 2
+    forgotten = unhub.forget_queries(users=["ann"], bank=bank)
+    assert forgotten.removed == {str(bank): 1}
+
+
 def test_texts_that_were_logged_again_count_once(tmp_path: Path) -> None:
     bank, toy = tmp_path / "bank", Toy()
     asked = [{"id": text, "query": text, "ts": START} for text in ("a dog", "a cat")]

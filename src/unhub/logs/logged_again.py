@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.files.bank_folders import NO_TIME, BankSegment
+from unhub.files.bank_folders import KEY_BYTES, NO_TIME, BankSegment
 
 COPY_SHARE = 0.9  # of a file without ids: from this share on that is there already, it is taken for a copy
 
+NOT_TOLD = bytes(KEY_BYTES)  # the key of a user where nothing says who asked
+
 Key: TypeAlias = tuple[str, int, bytes]
+Known: TypeAlias = defaultdict[Key, Counter[bytes]]  # how many of such queries each user asked
 
 
 class NewFile(NamedTuple):
@@ -26,30 +29,38 @@ class NewFile(NamedTuple):
 def not_again(held: Sequence[BankSegment], files: Sequence[NewFile]) -> list[NDArray[np.bool_]]:
     """Return which queries of each file are not there already: in the folder, or in a file before it.
 
-    A query is there if one with its id, time and content is. Of equal ones in a file as many are new as it has more of
-    them. Without an id, several people may have asked the same at the same time, so such queries count as there only
-    if nearly all those of the file are; without an id and a time, never.
+    A query is there if one with its id, time, content and user is, where both say who asked. Of equal ones in a file as
+    many are new as it has more of them. Without an id, several people may have asked the same at the same time, so such
+    queries count as there only if nearly all those of the file are; without an id and a time, never.
     """
     parts = [*held, *(one.queries for one in files)]
     suspects = _at_a_time_of_others(parts, [0] * len(held) + [*range(1, len(files) + 1)])
-    known: Counter[Key] = Counter()
+    known: Known = defaultdict(Counter)
     for part, mask in zip(held, suspects, strict=False):
-        known.update(_keys(part, mask))
+        for _, key, user in _keys(part, mask):
+            known[key][user] += 1
     return [_not_among(known, one, mask) for one, mask in zip(files, suspects[len(held) :], strict=True)]
 
 
-def _not_among(known: Counter[Key], file: NewFile, suspects: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _not_among(known: Known, file: NewFile, suspects: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which queries of a file are not known, and add these to what is known."""
-    queries, places = file.queries, np.flatnonzero(suspects)
-    keys, met = _keys(queries, suspects), Counter[Key]()
+    queries, keys = file.queries, [*_keys(file.queries, suspects)]
+    left = {key: known[key].copy() for _, key, _ in keys if key in known}  # each of them stands for one query
     again = np.zeros(len(queries), bool)
-    for place, key in zip(places, keys, strict=True):
-        met[key] += 1
-        again[place] = met[key] <= known[key]
+    for same_user in (True, False):  # first those of which both sides say the same of who asked
+        for place, key, user in keys:
+            if again[place] or key not in left:
+                continue
+            others = left[key] if user == NOT_TOLD else (NOT_TOLD,)
+            match = next((one for one in ((user,) if same_user else others) if left[key][one] > 0), None)
+            if match is not None:
+                left[key][match] -= 1
+                again[place] = True
     unnamed = queries.query_ids == ""
     if file.goes_on or again[unnamed].sum() < COPY_SHARE * unnamed.sum():
         again &= ~unnamed
-    known.update(key for place, key in zip(places, keys, strict=True) if not again[place])
+    for place, key, user in keys:
+        known[key][user] += not again[place]
     return ~again
 
 
@@ -67,15 +78,11 @@ def _at_a_time_of_others(parts: Sequence[BankSegment], sources: Sequence[int]) -
     return np.split(suspects, np.cumsum([len(one) for one in parts])[:-1]) if parts else []
 
 
-def _keys(queries: BankSegment, wanted: NDArray[np.bool_]) -> list[Key]:
-    """Return what these queries are known by."""
-    return [
-        (
-            str(queries.query_ids[place]),
-            int(queries.times[place]),
-            queries.text_keys[place].tobytes()
-            if queries.text_keys[place].any()
-            else (queries.rows[place] + np.float32(0)).tobytes(),  # 0.0 and -0.0 are one
-        )
-        for place in np.flatnonzero(wanted)
-    ]
+def _keys(queries: BankSegment, wanted: NDArray[np.bool_]) -> Iterator[tuple[int, Key, bytes]]:
+    """Yield the places of these queries, what they are known by, and the keys of their users."""
+    for place in np.flatnonzero(wanted):
+        content = queries.text_keys[place]
+        if not content.any():
+            content = queries.rows[place] + np.float32(0)  # 0.0 and -0.0 are one
+        key = str(queries.query_ids[place]), int(queries.times[place]), content.tobytes()
+        yield int(place), key, queries.user_keys[place].tobytes()
