@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unhub
-from tests.command import fail, succeed, write_inputs
+from tests.command import fail, here, succeed, write_inputs
 from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_arrow
 from unhub.files import read_relevance, read_vectors
 
@@ -324,3 +324,25 @@ def test_options_of_columns_that_are_wrong_are_one_line(folder: Path, tmp_path: 
     ):
         assert words in fail(tmp_path, *fit, *given)
     assert "--vector-column names a column of --items" in fail(tmp_path, "serve", "--vector-column", "clip")
+
+
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather], ids=["items.parquet", "items.arrow"])
+def test_a_table_whose_ids_have_an_unknown_name_is_noted(
+    write: Callable[..., None], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    np.save(tmp_path / "bank.npy", ROWS + 1)
+    file = request.node.callspec.id
+    columns = {"sku": NAMES, "colour": ["red"] * 13, "embedding": fixed(ROWS)}
+    write(pa.table(columns), str(tmp_path / file))
+    fit = ("fit", "--items", file, "--bank", "bank.npy", "--method", "nnn:k=2", "-o", "out.unhub")
+    assert here(tmp_path, *fit).stderr == (
+        f"unhub: note: {file} has no column named like ids, so its rows are numbered, but `sku` differs in each row; "
+        "if they are the ids, give --id-column sku\n"
+    )
+    assert here(tmp_path, *fit, "--quiet").stderr == ""
+    for named in (("--id-column", "sku"), ("--item-ids", "names.txt")):
+        (tmp_path / "names.txt").write_text("\n".join(NAMES))
+        succeed(tmp_path, *fit, *named)
+        assert unhub.load(tmp_path / "out.unhub").ids.tolist() == NAMES
+    write(pa.table({"key": NAMES, **columns}), str(tmp_path / file))
+    succeed(tmp_path, *fit)

@@ -8,7 +8,7 @@ import typer
 
 from unhub.cli.display import progress, show_forecast
 from unhub.cli.folding import note_other_items, save
-from unhub.cli.inputs import check_methods, check_outputs, read_named, read_optional, read_optional_bank
+from unhub.cli.inputs import check_methods, check_outputs, note_numbered, read_named, read_optional, read_optional_bank
 from unhub.cli.options import (
     BankItems,
     BankWeights,
@@ -72,6 +72,7 @@ def fit(
     check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_weights, bank_items, versions=True)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
+    note_numbered(items, item_ids, quiet)
     past, past_items = read_optional_bank(bank, bank_weights), read_optional(bank_items, "--bank-items")
     if dry_run:
         from unhub.compute.workers import Resources

@@ -221,6 +221,20 @@ def read_named(
         return checked_once(files.name_rows(rows, names, str(ids)), option)
 
 
+def note_numbered(items: Path, ids: Path | None, quiet: bool) -> None:
+    """Say on stderr that the rows of a table are numbered although columns of it could be their ids."""
+    if quiet or ids is not None or address_in(items) is not None:
+        return
+    from unhub.cli.display import echo
+    from unhub.files.readers import columns_like_ids
+
+    if found := columns_like_ids(place_of(items)):
+        named = " and ".join(f"`{one}`" for one in found)
+        differ = "differs" if len(found) == 1 else "differ"
+        told = f"{items} has no column named like ids, so its rows are numbered, but {named} {differ} in each row"
+        echo(f"unhub: note: {told}; if they are the ids, give --id-column {found[0]}", err=True)
+
+
 def only_fitted(items: Vectors, fitted: Correction, quiet: bool) -> Vectors:
     """Return those items that a correction has, by their ids, and say how many others there are."""
     from unhub.arrays import are_among

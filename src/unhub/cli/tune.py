@@ -11,7 +11,7 @@ import typer
 from unhub.cli.display import progress
 from unhub.cli.errors import NO, argument
 from unhub.cli.folding import note_other_items, show, tell, write_correction
-from unhub.cli.inputs import check_outputs, read_bank, read_named, read_optional
+from unhub.cli.inputs import check_outputs, note_numbered, read_bank, read_named, read_optional
 from unhub.cli.options import (
     Bank,
     BankItems,
@@ -91,6 +91,7 @@ def tune(
     with argument("--relevance"):
         answers = None if relevance is None else files.read_relevance(relevance)
     gallery, past = read_named(items, item_ids), read_bank(bank, bank_weights)
+    note_numbered(items, item_ids, quiet)
     past_items = read_optional(bank_items, "--bank-items")
     asked = None if queries is None else read_named(queries, query_ids, "--queries", "--query-ids")
     with progress("tune", quiet) as advance:

@@ -19,7 +19,7 @@ from unhub.data.vectors import stacked
 from unhub.errors import optional
 from unhub.files.numpy_files import FoundRows
 from unhub.files.parquet import as_array, intact, label_of, naming
-from unhub.frames.arrow_columns import check_lists, is_float_lists, may_be_ids, parts_of, weights_of
+from unhub.frames.arrow_columns import check_lists, columns_like_ids, is_float_lists, may_be_ids, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -92,6 +92,13 @@ def _ids(
     if name is None:
         return None
     return np.concatenate([as_array(file, _column(file, name), name) for file in files])
+
+
+def arrow_columns_like_ids(path: Path) -> list[str]:
+    """Return the columns that may be ids by what they hold, if none is by its name."""
+    with _opened(path) as reader:
+        schema = reader.schema
+    return columns_like_ids(schema, lambda name: _column(path, name))
 
 
 def _weights(

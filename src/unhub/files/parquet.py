@@ -18,7 +18,7 @@ from unhub.files.log_gathering import NAMES
 from unhub.files.named_arrays import if_a_log
 from unhub.files.numpy_files import FoundRows
 from unhub.files.remote import RemoteFailure, RemoteFile
-from unhub.frames.arrow_columns import is_float_lists, may_be_ids, names_of, parts_of, weights_of
+from unhub.frames.arrow_columns import columns_like_ids, is_float_lists, may_be_ids, names_of, parts_of, weights_of
 from unhub.frames.frame_columns import NamedColumns, WrongColumn
 
 if TYPE_CHECKING:
@@ -98,6 +98,13 @@ def read_parquet_ids(path: File, named: NamedColumns) -> NDArray[np.generic] | N
     with naming(path):
         name = named.id_of(schema.names, lambda one: may_be_ids(schema.field(one).type))
     return None if name is None else as_array(path, read_column(path, name), name)
+
+
+def parquet_columns_like_ids(path: Path) -> list[str]:
+    """Return the columns that may be ids by what they hold, if none is by its name."""
+    with opened(path) as file:
+        schema = file.schema_arrow
+    return columns_like_ids(schema, lambda name: read_column(path, name))
 
 
 def read_parquet_weights(path: File, named: NamedColumns) -> Float64 | None:

@@ -79,6 +79,23 @@ def read_as_held(path: str | os.PathLike[str]) -> Vectors | Rows:
     return name_rows(rows, named, shown(path))
 
 
+def columns_like_ids(path: str | os.PathLike[str]) -> list[str]:
+    """Return the columns of a file of Parquet or Arrow that may hold its ids, if none is named like ids."""
+    place, name = split_name(os.fspath(path))
+    file = Path(place)
+    if NamedColumns.written(name, file.name).id is not None or not file.is_file():
+        return []
+    if READERS.get(file.suffix.lower()) is _read_parquet:
+        from unhub.files.parquet import parquet_columns_like_ids
+
+        return parquet_columns_like_ids(file)
+    if READERS.get(file.suffix.lower()) is _read_arrow:
+        from unhub.files.arrow_files import arrow_columns_like_ids
+
+        return arrow_columns_like_ids(file)
+    return []
+
+
 @naming_file()
 def read_rows(path: str | os.PathLike[str]) -> Vectors:
     """Read only the rows, numbered from 0 whatever ids the file holds."""

@@ -5,12 +5,13 @@ Arrow itself is imported by whoever has such a column: nothing here needs it bef
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.frames.frame_columns import WrongColumn
+from unhub.frames.frame_columns import NamedColumns, WrongColumn
 from unhub.frames.uuids import UUID_BYTES, as_uuid_texts
 
 
@@ -36,6 +37,27 @@ def may_be_ids(kind: Any) -> bool:
     import pyarrow.types as types
 
     return not types.is_nested(kind)
+
+
+def columns_like_ids(schema: Any, read: Callable[[str], Any]) -> list[str]:
+    """Return the columns of texts or integers that differ in each row, as ids do; none if one is named like ids.
+
+    read: returns a column by its name.
+    """
+    import pyarrow.compute as compute
+    import pyarrow.types as types
+
+    if NamedColumns().id_of(schema.names, lambda one: may_be_ids(schema.field(one).type)) is not None:
+        return []
+    found = []
+    for field in schema:
+        kind = field.type
+        once = schema.names.count(field.name) == 1
+        if once and (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)):
+            column = read(field.name)
+            if not column.null_count and compute.count_distinct(column).as_py() == len(column):
+                found.append(field.name)
+    return found
 
 
 def check_lists(kind: Any, label: str) -> Any:
