@@ -199,6 +199,14 @@ def test_queries_without_ids_are_there_already_if_nearly_the_whole_file_is(tmp_p
     assert unhub.add_log(as_table(tmp_path / "d.parquet", *named), tmp_path / "third").repeated == 3
 
 
+def test_a_copy_is_known_by_what_the_window_left_of_it(tmp_path: Path) -> None:
+    bank, asked = tmp_path / "bank", without("query_id", *(line(row % 5, row) for row in range(20)))
+    unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank, window="15d", temper=1)  # days 4 to 19 stay
+    again = unhub.add_log(as_table(tmp_path / "a.parquet", *asked), bank)
+    assert (again.repeated, again.expired, again.queries) == (16, 4, 16)
+    assert weights_by_row(bank) == {0: 3.0, 1: 3.0, 2: 3.0, 3: 3.0, 4: 4.0}
+
+
 def test_a_query_of_somebody_else_is_no_repeat(tmp_path: Path) -> None:
     bank, query = tmp_path / "bank", without("query_id", line(0, 0))[0]
     for name in ("ann", "bob", "cyd"):

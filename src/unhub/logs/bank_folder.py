@@ -32,7 +32,7 @@ from unhub.files.log_frames import LogLike, log_name
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
-from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, joined, kept_in, read_segments
+from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, joined, kept_in, read_segments, within_window
 from unhub.logs.durations import Duration, as_seconds, as_written
 from unhub.logs.forgotten_keys import ForgottenKeys, key_rows
 from unhub.logs.known_files import new_part
@@ -145,7 +145,8 @@ def add_log(
             for some, (_, part) in zip(parts, fresh, strict=True)
             if some
         ]
-        stays = not_again(held, given)
+        inside = within_window([*held, *(file.queries for file in given)], settings["window"])
+        stays = not_again(held, given, inside[len(held) :])
         repeated = sum(int((~mask).sum()) for mask in stays)
         new = [one for one in kept_in([file.queries for file in given], stays) if len(one)]
         check_times([*held, *new], settings)

@@ -56,7 +56,7 @@ class BankPlan:
     def commit(self, held: Sequence[BankSegment], new: Sequence[BankSegment], progress: Progress | None) -> Committed:
         """Write the segments that are new or have changed and the bank of all, then the manifest."""
         everything = [*held, *([joined(new)] if new else [])]
-        segments = kept_in(everything, _within_window(everything, self.settings["window"]))
+        segments = kept_in(everything, within_window(everything, self.settings["window"]))
         manifest, bank = self.write(everything, segments, progress)
         write_bank_manifest(self.folder / ABOUT_BANK, manifest)
         remove_unnamed(self.folder, manifest)
@@ -135,7 +135,7 @@ def joined(segments: Sequence[BankSegment]) -> BankSegment:
     )
 
 
-def _within_window(segments: Sequence[BankSegment], window: float | None) -> list[NDArray[np.bool_]]:
+def within_window(segments: Sequence[BankSegment], window: float | None) -> list[NDArray[np.bool_]]:
     """Return which queries stay, a mask for each segment: all that are at most this much older than the newest."""
     if window is None:
         return [np.ones(len(one), bool) for one in segments]

@@ -26,12 +26,17 @@ class NewFile(NamedTuple):
     goes_on: bool
 
 
-def not_again(held: Sequence[BankSegment], files: Sequence[NewFile]) -> list[NDArray[np.bool_]]:
+def not_again(
+    held: Sequence[BankSegment], files: Sequence[NewFile], inside: Sequence[NDArray[np.bool_]]
+) -> list[NDArray[np.bool_]]:
     """Return which queries of each file are not there already: in the folder, or in a file before it.
 
     A query is there if one with its id, time, content and user is, where both say who asked. Of equal ones in a file as
     many are new as it has more of them. Without an id, several people may have asked the same at the same time, so such
     queries count as there only if nearly all those of the file are; without an id and a time, never.
+
+    inside: which queries of each file are inside of the window. Only they are counted for that: the folder has dropped
+    the others.
     """
     parts = [*held, *(one.queries for one in files)]
     suspects = _at_a_time_of_others(parts, [0] * len(held) + [*range(1, len(files) + 1)])
@@ -39,10 +44,13 @@ def not_again(held: Sequence[BankSegment], files: Sequence[NewFile]) -> list[NDA
     for part, mask in zip(held, suspects, strict=False):
         for _, key, user in _keys(part, mask):
             known[key][user] += 1
-    return [_not_among(known, one, mask) for one, mask in zip(files, suspects[len(held) :], strict=True)]
+    new = zip(files, suspects[len(held) :], inside, strict=True)
+    return [_not_among(known, one, mask, recent) for one, mask, recent in new]
 
 
-def _not_among(known: Known, file: NewFile, suspects: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _not_among(
+    known: Known, file: NewFile, suspects: NDArray[np.bool_], recent: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return which queries of a file are not known, and add these to what is known."""
     queries, keys = file.queries, [*_keys(file.queries, suspects)]
     left = {key: known[key].copy() for _, key, _ in keys if key in known}  # each of them stands for one query
@@ -57,7 +65,8 @@ def _not_among(known: Known, file: NewFile, suspects: NDArray[np.bool_]) -> NDAr
                 left[key][match] -= 1
                 again[place] = True
     unnamed = queries.query_ids == ""
-    if file.goes_on or again[unnamed].sum() < COPY_SHARE * unnamed.sum():
+    counted = unnamed & recent
+    if file.goes_on or again[counted].sum() < COPY_SHARE * counted.sum():
         again &= ~unnamed
     for place, key, user in keys:
         known[key][user] += not again[place]
