@@ -519,6 +519,35 @@ print(runner.run([Nap(0)], lambda amount: None))
     assert said == "['awake']\n", errors
 
 
+@pytest.mark.parametrize("there", ["local", "127.0.0.1:1"])
+def test_a_cluster_that_an_interrupt_finds_starting_is_ended(there: str) -> None:
+    process = child(f"""
+import os, signal, threading, time, types
+os.environ["RAY_ADDRESS"] = {there!r}
+from unhub.compute import machines
+
+started, state = threading.Event(), []
+def init(*given, **more):
+    started.set()
+    time.sleep(1)
+    state.append("up")
+def shutdown():
+    if state:
+        state.append("down")
+ray = types.SimpleNamespace(init=init, shutdown=shutdown, is_initialized=lambda: False)
+machines.optional, machines._await_answer = lambda *given: ray, lambda address: None
+threading.Thread(target=lambda: started.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    with machines.cluster("ray"):
+        pass
+except KeyboardInterrupt:
+    time.sleep(2)
+    print(state, flush=True)
+""")
+    said, errors = process.communicate(timeout=60)
+    assert said.startswith("['up', 'down'"), errors
+
+
 def test_the_cluster_is_free_again(runner: Cluster) -> None:
     until = time.monotonic() + ROOM
     while ray.available_resources().get("CPU", 0) < RAYLETS and time.monotonic() < until:

@@ -384,6 +384,9 @@ def test_a_change_on_no_device_is_one_clear_line(work: Callable[[dict[str, Any]]
         work({"device": "gpu"})
     with pytest.raises(ArgumentError, match=r"^precision is 'bf16', which needs a device of torch[^\n]*$"):
         work({"precision": "bf16"})
+    if not torch.cuda.is_available() and not torch.backends.mps.is_available():
+        with pytest.raises(ArgumentError, match=r"^precision is 'bf16', .*device='auto' finds none but the processor"):
+            work({"precision": "bf16", "device": "auto"})
 
 
 # Evaluation and search.

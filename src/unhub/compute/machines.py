@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import pickle
+import signal
 import socket
 import threading
 import time
@@ -64,9 +65,9 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
     connected = ray.is_initialized()
     if connected:
         _check_connected(ray, on)
-    else:
-        _connect(ray, on, threads)
     try:
+        if not connected:
+            _connect(ray, on, threads)
         with elsewhere(Cluster(ray, on)):
             yield
     finally:
@@ -114,14 +115,41 @@ def _connect(ray: Any, on: str, threads: int | None) -> None:
         _within_time(address, functools.partial(init, address), ray.shutdown)
         return
     if address != LOCAL:
-        with suppress(ConnectionError):  # none runs here
+        with suppress(ConnectionError), _interrupt_held_back():  # none runs here
             init("auto")
             return
     try:
-        init(LOCAL, num_cpus=thread_count(threads), include_dashboard=False)
+        with _interrupt_held_back():
+            init(LOCAL, num_cpus=thread_count(threads), include_dashboard=False)
     except Exception as error:  # of any type, when a process of Ray does not start in time
         problem = f"is {on!r}, and no Ray cluster could be started here ({_first_line(error)})"
         raise ArgumentError("on", problem, "try again when the machine is less busy, or start one yourself") from None
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Let ctrl-C come after the `with` block: Ray cannot end what it has half started. A second ctrl-C comes at once.
+
+    Not by a thread that is waited for: what Ray starts ends with the thread that started it.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: object) -> None:
+        if held:
+            raise KeyboardInterrupt
+        held.append(number)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            raise KeyboardInterrupt
 
 
 def _await_answer(address: str) -> None:
@@ -148,8 +176,12 @@ def _within_time(address: str, connect: Callable[[], object], disconnect: Callab
             disconnect()
 
     thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(ANSWER_SECONDS)
+    try:
+        thread.start()
+        thread.join(ANSWER_SECONDS)
+    except BaseException:
+        late.set()
+        raise
     if not errors:
         late.set()
         if errors:  # in between

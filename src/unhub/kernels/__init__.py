@@ -87,6 +87,11 @@ def name_of(device: str | None, precision: str | None = None) -> str | None:
         kernel = choose(name)  # a device that is not there is an error here, before any work
         return kernel.NAME + (f"/{BF16}" if precision == BF16 else "")
     if precision == BF16:
+        if device is not None:
+            problem = f"is 'bf16', which needs a device of torch, and device={device!r} finds none but the processor"
+            raise ArgumentError(
+                "precision", problem, "leave it out, or give device='cpu' for torch's processor kernels"
+            )
         raise ArgumentError("precision", "is 'bf16', which needs a device of torch", "give a device, or leave it out")
     return name
 
