@@ -47,9 +47,16 @@ def test_a_day_that_grew_gets_a_new_line_and_one_that_shrank_does_not(tmp_path: 
     assert history.read_bytes().startswith(begun)
     assert [one["queries"] for one in lines_of(history)] == [40, 60]
     assert [one.queries for one in grown.periods] == [60]
+    assert grown.notes == (
+        "2026-03-01 had 40 queries in the history and now has 60: those of the log take their place, they are not "
+        "added to them. Give all of a day at once.",
+    )
     less = unhub.watch(day_log({"2026-03-01": ONE[:50]}), items=ITEMS, history=history)
     assert len(lines_of(history)) == 2
     assert "2026-03-01: the history counts 60 queries, the log 50; the history stays as it is." in less.notes[0]
+    other = unhub.watch(day_log({"2026-03-01": TWO[:60]}), items=ITEMS, history=history)
+    assert "2026-03-01 had 60 queries in the history and now has 60" in other.notes[0]
+    assert unhub.watch(day_log({"2026-03-01": TWO[:60]}), items=ITEMS, history=history, k=2).notes == ()
 
 
 def test_a_log_without_times_is_one_line_however_often_it_is_watched(tmp_path: Path) -> None:

@@ -48,10 +48,9 @@ class WatchHistory:
             one.content == content and (not one.dated if name is None else one.period == name) for one in self.lines
         )
 
-    def fuller(self, name: str | None, logged: int) -> Period | None:
-        """Return the line of this day if it counts more queries than a new one would, else None."""
-        there = next((one for one in self.periods if one.dated and one.period == name), None)
-        return there if there is not None and there.logged > logged else None
+    def day(self, name: str | None) -> Period | None:
+        """Return the line that counts of a day, None if there is none."""
+        return next((one for one in self.periods if one.dated and one.period == name), None)
 
     def grown(self, new: Sequence[Period]) -> WatchHistory:
         """Return the history with more lines."""

@@ -145,12 +145,18 @@ def _new_periods(
             if drift is not None:
                 drifts[content] = drift
             continue
-        if (fuller := before.fuller(name, answers.traffic)) is not None:
-            notes.append(
-                f"{name}: the history counts {fuller.logged:,} queries, the log {answers.traffic:,}; the history stays "
-                "as it is. Give all of a day at once."
-            )
-            continue
+        if (there := before.day(name)) is not None:
+            if there.logged > answers.traffic:
+                notes.append(
+                    f"{name}: the history counts {there.logged:,} queries, the log {answers.traffic:,}; the history "
+                    "stays as it is. Give all of a day at once."
+                )
+                continue
+            if there.logged < answers.traffic or (there.k, there.items) == (answers.k, answers.items):
+                notes.append(
+                    f"{name} had {there.logged:,} queries in the history and now has {answers.traffic:,}: those of the "
+                    "log take their place, they are not added to them. Give all of a day at once."
+                )
         if name is None and any(one.dated for one in before.lines):
             notes.append(NO_TIMES)
         figures = sampled(answers, seed=seed, progress=measuring)
