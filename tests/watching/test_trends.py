@@ -35,8 +35,23 @@ def test_days_with_another_k_are_not_compared() -> None:
     lists = drawn(200, EVEN, 0)
     found = unhub.watch(day_log({"2026-03-01": [one[:1] for one in lists], "2026-03-02": lists}), items=ITEMS)
     assert found.changes == ()
-    told = "No two periods can be compared: each needs 128 different queries, the same k and a known number of items."
-    assert told in found.sentences
+    assert found.left_out == (
+        "2026-03-01 is not compared with 2026-03-02: it counts the first 1 of each answer, and 2026-03-02 the first 3. "
+        "To compare them, watch all days with k = 1.",
+    )
+
+
+def test_a_day_that_is_compared_with_none_says_why() -> None:
+    many, few, fewest = drawn(150, EVEN, 0), drawn(100, EVEN, 0), drawn(20, EVEN, 0)
+    for first, second, items, told in (
+        (many, few, ITEMS, "2026-03-02 is not compared with those before it: it has fewer than 128 different queries."),
+        (few, many, ITEMS, "2026-03-01 is not compared with 2026-03-02: it has fewer than 128 different queries."),
+        (fewest, many, ITEMS, "No period before 2026-03-02 has 128 different queries, which a comparison needs."),
+        (many, many, None, "2026-03-02 is not compared with those before it: how many items there are is not known."),
+    ):
+        found = unhub.watch(day_log({"2026-03-01": first, "2026-03-02": second}), items=items)
+        assert (found.changes, found.left_out) == ((), (told,))
+    assert unhub.watch(day_log({"2026-03-01": many}), items=ITEMS).left_out == ()
 
 
 def test_days_that_are_left_out_of_a_comparison_are_told() -> None:
@@ -46,9 +61,9 @@ def test_days_that_are_left_out_of_a_comparison_are_told() -> None:
     found = unhub.watch(day_log(lists), items=ITEMS)
     assert {one.since for one in found.changes} == {"2026-03-05", "the mean of the 3 before"}
     assert found.left_out == (
-        "1 of the 5 periods before 2026-03-06 are not compared with it: the first 2 of their answers count, and the "
-        "first 3 of its own. To compare them, watch all days with k = 2.",
-        "1 of the 5 periods before 2026-03-06 are not compared with it: they have fewer than 128 different queries.",
+        "1 of the 5 periods before 2026-03-06 is not compared with it: it counts the first 2 of each answer, and "
+        "2026-03-06 the first 3. To compare them, watch all days with k = 2.",
+        "1 of the 5 periods before 2026-03-06 is not compared with it: it has fewer than 128 different queries.",
     )
     assert unhub.watch(day_log(lists), items=ITEMS, k=2).left_out == found.left_out[1:]
 

@@ -70,27 +70,43 @@ def changes(periods: Sequence[Period]) -> tuple[Change, ...]:
 
 
 def not_compared(periods: Sequence[Period]) -> tuple[str, ...]:
-    """Say how many of the last periods before the one that is compared were left out, and why."""
+    """Say which of the last periods before the one that is compared were left out, and why."""
     judged = [one for one in periods if one.judged]
-    if len(judged) < 2 or not judged[-1].items_known:
+    if not judged or judged[-1] is periods[0]:
         return ()
-    last, recent = judged[-1], judged[-1 - WEEK : -1]
+    last, recent, fewest = judged[-1], judged[-1 - WEEK : -1], 2 * SIZES[0]
+    if not recent:
+        return (f"No period before {last.named} has {fewest} different queries, which a comparison needs.",)
+    if not last.items_known:
+        return (f"{last.named} is not compared with those before it: how many items there are is not known.",)
+    if not last.sizes:
+        return (f"{last.named} is not compared with those before it: it has fewer than {fewest} different queries.",)
     known = [one for one in recent if one.items_known]
     depths = [one.k for one in known if one.k != last.k]
     others = " or ".join(map(str, sorted(set(depths))))
-    reasons = {
-        "how many items there were is not known.": len(recent) - len(known),
-        f"the first {others} of their answers count, and the first {last.k} of its own. To compare them, watch all "
-        f"days with k = {min([last.k, *depths])}.": len(depths),
-        f"they have fewer than {2 * SIZES[0]} different queries.": sum(
-            one.k == last.k and not one.sizes for one in known
+    unknown, few = len(recent) - len(known), sum(one.k == last.k and not one.sizes for one in known)
+    reasons = (
+        (unknown, "how many items there were is not known."),
+        (
+            len(depths),
+            f"{_they(len(depths), 'counts', 'count')} the first {others} of each answer, and {last.named} the first "
+            f"{last.k}. To compare them, watch all days with k = {min([last.k, *depths])}.",
         ),
-    }
-    return tuple(
-        f"{count} of the {len(recent)} periods before {last.named} are not compared with it: {reason}"
-        for reason, count in reasons.items()
-        if count
+        (few, f"{_they(few, 'has', 'have')} fewer than {fewest} different queries."),
     )
+    return tuple(f"{_which(count, recent, last)}: {reason}" for count, reason in reasons if count)
+
+
+def _they(count: int, does: str, do: str) -> str:
+    return f"it {does}" if count == 1 else f"they {do}"
+
+
+def _which(count: int, recent: Sequence[Period], last: Period) -> str:
+    """Say that so many of the periods before the last one are not compared with it."""
+    if len(recent) == 1:
+        return f"{recent[0].named} is not compared with {last.named}"
+    are = "is" if count == 1 else "are"
+    return f"{count} of the {len(recent)} periods before {last.named} {are} not compared with it"
 
 
 def mean(values: Sequence[Interval]) -> Interval:

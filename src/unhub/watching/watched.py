@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from unhub.evaluation.tables import Tabled, counted
 from unhub.html_tables import Table
 from unhub.watching.periods import FEWEST_QUERIES, Period, Range
-from unhub.watching.samples import SIZES
 from unhub.watching.trends import Change, changes, not_compared
 
 SHOWN_PERIODS = 14  # in the table, the last ones, unless told otherwise
@@ -91,11 +90,6 @@ class Watch(Tabled):
         elif self.current is not self.periods[-1]:
             few = counted(self.periods[-1].queries, "different query", "different queries")
             told.append(f"{self.periods[-1].named} has {few}, too few to judge: {self.current.named} is judged.")
-        if len(self.periods) > 1 and not self.changes and self.current.judged:
-            told.append(
-                f"No two periods can be compared: each needs {2 * SIZES[0]} different queries, the same k and a known "
-                "number of items."
-            )
         return (*told, *not_compared(self.periods))
 
     def to_dict(self) -> dict[str, object]:
