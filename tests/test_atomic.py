@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,21 @@ def test_an_error_names_the_file_that_was_asked_for(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PermissionError, match=r"^\[Errno 13\] Permission denied: 'out\.txt'$"):
         write(Path("out.txt"), "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_that_names_nothing_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [
+        (OSError("2 requested and 1 written"), 10**9, "^cannot write .*out.txt: 2 requested and 1 written$"),
+        (OSError("2 requested and 1 written"), 10, r"^\[Errno 28\] No space left on device: '.*out.txt'$"),
+        (OSError(28, "No space left on device"), 10, r"^\[Errno 28\] No space left on device: '.*out.txt'$"),
+        (OSError(5, "Input/output error"), 10, r"^\[Errno 5\] Input/output error$"),
+        (ConnectionError("no answer"), 10, "^no answer$"),
+    ]
+    for error, free, words in cases:
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(type(error), match=words), replacing(tmp_path / "out.txt"):
+            raise error
     assert os.listdir(tmp_path) == []
 
 

@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import shutil
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import cast
@@ -17,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import unhub
+from tests.small_disk import run_on_small_disk
 from unhub.arrays import Kind
 from unhub.correction import Bias, Correction
 from unhub.data.vectors import Vectors
@@ -340,13 +338,7 @@ import sys, numpy as np, unhub
 items = np.random.default_rng(0).standard_normal((30_000, 64), dtype=np.float32)
 unhub.augment(items, unhub.fit(items, items[:60]), out=sys.argv[1] + "/stored.npy")
 """
-    inside = 'mount -t tmpfs -o size=2m none "$1" || exit 99; "$2" -c "$3" "$1"; code=$?; ls -A "$1"; exit $code'
-    if shutil.which("unshare") is None:
-        pytest.skip("there is no unshare, which gives a process a small disk of its own")
-    command = ["unshare", "-rm", "sh", "-c", inside, "sh", str(tmp_path), sys.executable, script]
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode == 99 or process.stderr.startswith("unshare:"):
-        pytest.skip(f"no small disk can be had here: {process.stderr.strip()}")
+    process = run_on_small_disk(tmp_path, script)
     assert process.returncode == 1 and "No space left on device" in process.stderr
     assert process.stdout == ""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +19,8 @@ TEMPORARY_SUFFIX = ".tmp"
 LOCK = ".lock"  # in a folder that one process at a time holds
 LONGEST_WAIT = 10.0  # seconds for another writer of a file
 BETWEEN_TRIES = 0.05
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ALMOST_NO_ROOM = 1 << 20  # bytes that are free on a disk that is full
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -38,8 +42,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary file beside `path`, which replaces it once it is complete and on disk.
 
-    After any exception, including an interrupt, the temporary file is removed and `path` is unchanged. An error about
-    the temporary file names `path`.
+    After any exception, including an interrupt, the temporary file is removed and `path` is unchanged. An error of
+    writing names `path`, and says that the disk is full where that is so.
     """
     target = check_target(path)
     temporary = beside(target)
@@ -52,12 +56,31 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         sync(temporary)
         os.replace(temporary, target)
     except BaseException as error:
+        named = _naming(error, path, temporary) if isinstance(error, OSError) else None
         with suppress(OSError):  # the folder may not even be searched
             temporary.unlink()
-        if isinstance(error, OSError) and str(error.filename) == str(temporary):
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        if named is not None:
+            raise named from error
         raise
     sync(target.parent)
+
+
+def _naming(error: OSError, path: str | os.PathLike[str], temporary: Path) -> OSError | None:
+    """Return an error of writing as one that names `path`; None if it is about something else.
+
+    A library may tell no file, and numpy tells no reason either if it could write a part of an array alone.
+    """
+    if str(error.filename) == str(temporary):
+        return OSError(error.errno, error.strerror, os.fspath(path))
+    if type(error) is not OSError or error.filename is not None:  # as of a connection
+        return None
+    code = error.errno
+    if code is None:
+        with suppress(OSError):
+            code = errno.ENOSPC if shutil.disk_usage(temporary.parent).free < ALMOST_NO_ROOM else None
+    if code in NO_ROOM:
+        return OSError(code, os.strerror(code), os.fspath(path))
+    return OSError(f"cannot write {path}: {error}") if code is None else None
 
 
 def remove_strays(path: str | os.PathLike[str]) -> None:

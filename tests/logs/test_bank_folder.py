@@ -19,6 +19,7 @@ import pytest
 
 import unhub
 from tests.command import fail, succeed
+from tests.small_disk import run_on_small_disk
 from tests.tiny_encoders import Toy
 from unhub.atomic import hold_folder
 from unhub.errors import ArgumentError
@@ -423,6 +424,44 @@ def test_a_killed_first_writer_leaves_nothing_that_is_in_the_way_or_that_is_not_
     assert not state(copy)
     assert unhub.add_log(log, bank).queries == 1
     assert len(state(bank)) == 4
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_query(tmp_path: Path) -> None:
+    script = """
+import os, sys, numpy as np, pyarrow as pa, unhub
+disk, rng = sys.argv[1], np.random.default_rng(0)
+def log(count):
+    return pa.table({"vector": [*rng.standard_normal((count, 64), dtype=np.float32)]})
+def add(count):
+    try:
+        unhub.add_log(log(count), disk + "/bank", temper=1)
+    except OSError as error:
+        print(error.strerror, os.path.basename(error.filename), end=" ")
+    print(*sorted(os.listdir(disk + "/bank")))
+for count in (9_000, 5_000, 10, 4_900):
+    add(count)
+with open(disk + "/fill", "wb", 0) as file:
+    try:
+        while file.write(bytes(1 << 12)): pass
+    except OSError: pass
+fitted = unhub.fit(np.eye(64, dtype=np.float32), np.eye(64, dtype=np.float32))
+try:
+    unhub.save(fitted, disk + "/one.unhub")
+except OSError as error:
+    print(error.strerror, os.path.basename(error.filename))
+"""
+    process = run_on_small_disk(tmp_path, script)
+    full, held = "No space left on device", ".lock 000001.npz 000002.rows.npy 000002.weights.npy bank.json"
+    assert process.stderr == ""
+    assert process.stdout.splitlines() == [
+        f"{full} 000001.npz .lock",
+        f"{full} 000002.rows.npy .lock",
+        held,
+        f"{full} 000004.rows.npy {held}",
+        f"{full} one.unhub",
+        "bank",
+        "fill",
+    ]
 
 
 def test_files_of_others_that_are_called_as_those_of_a_bank_stay(tmp_path: Path) -> None:

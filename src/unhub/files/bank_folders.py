@@ -210,6 +210,14 @@ def remove_unnamed(folder: Path, manifest: BankManifest) -> None:
             stray.unlink(missing_ok=True)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Delete what a writer left that did not come to its end, in a bank folder or in one that became none."""
+    if is_bank_folder(folder):
+        remove_unnamed(folder, read_bank_manifest(folder))
+    for path in begun_files(folder):
+        path.unlink()
+
+
 def files_of(manifest: BankManifest) -> set[str]:
     """Return the names of the files that count."""
     return {*manifest["segments"], *(f"{manifest['joined']}.{part}.npy" for part in ("rows", "weights"))}

@@ -81,6 +81,7 @@ def write_container(
 
     overwrite: replace any file; else only an empty or a saved one.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     text = json.dumps(manifest)
@@ -88,7 +89,10 @@ def write_container(
     if not overwrite:
         check_replaceable(path)
     with replacing(path) as temporary:
-        save_file(held, temporary, {"unhub": text, "checksum": checksum(text, held)})
+        try:
+            save_file(held, temporary, {"unhub": text, "checksum": checksum(text, held)})
+        except SafetensorError as error:  # which is no OSError, also if the disk is full
+            raise OSError(str(error)) from error
 
 
 def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:

@@ -27,6 +27,7 @@ from unhub.files.bank_folders import (
     begun_files,
     is_bank_folder,
     read_bank_manifest,
+    remove_unfinished,
 )
 from unhub.files.log_frames import LogLike, log_name
 from unhub.files.log_gathering import LogColumns
@@ -201,8 +202,8 @@ def holding(folder: Path) -> Iterator[None]:
         raise ArgumentError("bank", f"{folder} holds files that are not of a bank folder", "name a new folder")
     lock = hold_folder(folder, "bank", "another writer")
     try:
-        for path in begun_files(folder):
-            path.unlink()
+        if not is_bank_folder(folder):
+            remove_unfinished(folder)
         yield
     finally:
         os.close(lock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from unhub.files.bank_folders import (
     BankSettings,
     LogSource,
     read_bank_segment,
+    remove_unfinished,
     remove_unnamed,
     write_bank_manifest,
     write_bank_segment,
@@ -57,8 +59,13 @@ class BankPlan:
         """Write the segments that are new or have changed and the bank of all, then the manifest."""
         everything = [*held, *([joined(new)] if new else [])]
         segments = kept_in(everything, within_window(everything, self.settings["window"]))
-        manifest, bank = self.write(everything, segments, progress)
-        write_bank_manifest(self.folder / ABOUT_BANK, manifest)
+        try:
+            manifest, bank = self.write(everything, segments, progress)
+            write_bank_manifest(self.folder / ABOUT_BANK, manifest)
+        except BaseException:
+            with suppress(OSError, ValueError):  # the first error is the one to tell
+                remove_unfinished(self.folder)
+            raise
         remove_unnamed(self.folder, manifest)
         total = sum(map(len, segments))
         return Committed(total, 0 if bank is None else len(bank), sum(map(len, everything)) - total)
