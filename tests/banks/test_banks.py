@@ -21,6 +21,7 @@ def test_a_bank_like_the_queries_is_good() -> None:
     report = unhub.judge_bank(some(200, 0), some(2000, 1), some(500, 2))
     assert (report.verdict, report.problems) == ("good", ())
     assert (report.size, report.distinct, report.items, report.queries, report.leaked) == (2000, 2000, 200, 500, 0)
+    assert ("leaked", "0", "of 500 queries are also in the bank") in replace(report, natural=1.0).cells()
     assert "fit on all of it" in report.conclusion and "small" not in report.conclusion
 
 

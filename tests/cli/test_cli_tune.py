@@ -93,6 +93,15 @@ def test_a_correction_that_works_is_not_replaced_by_raw(tmp_path: Path, hubby: W
     assert unhub.load(tmp_path / "best.unhub").spec == "raw"
 
 
+def test_a_folder_of_versions_keeps_its_active_one(tmp_path: Path, hubby: World) -> None:
+    command.succeed(tmp_path, "fit", *SETS, "--method", "nnn", "-o", "c.unhub")
+    command.succeed(tmp_path, "history", "best.unhub", "--keep", "c.unhub")
+    np.save(tmp_path / "bank.npy", hubby.bank[:20])
+    done = command.here(tmp_path, *TUNE)
+    assert done.returncode == 3
+    assert "Nothing was written to best.unhub, and its active version stays." in done.stdout
+
+
 @pytest.mark.parametrize("given", [(), LABELS])
 @pytest.mark.parametrize("how", [(), ("--json",), ("--quiet",)])
 def test_too_little_time_leaves_the_correction_that_stands_there(

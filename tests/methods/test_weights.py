@@ -192,10 +192,12 @@ def test_wrong_weights_are_refused(weights: Floats, message: str) -> None:
 
 def test_what_cannot_be_weighed_is_refused() -> None:
     sets = drawn(bank=7)
-    with pytest.raises(ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 2.5 for"):
+    with pytest.raises(
+        ArgumentError, match=r"^weights must be whole numbers with quantiles, got 2.5 .*; leave out quantiles"
+    ):
         outcome_of("gc:quantiles=3", bank_of(sets, np.full(7, 2.5)), Workers(1))
     with pytest.raises(
-        ArgumentError, match=r"^weights must be whole numbers if single scores are kept, got 1.5 for.*bank folder"
+        ArgumentError, match=r"^weights must be whole numbers with mergeable \(--mergeable\), got 1.5 for.*bank folder"
     ):
         outcome_of("nnn:k=2", bank_of(sets, np.full(7, 1.5)), Workers(1), mergeable=True)
 

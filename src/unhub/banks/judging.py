@@ -209,7 +209,7 @@ def _repeats(report: BankReport) -> str:
 
 def _leaked(report: BankReport) -> str:
     said = f"of {report.queries:,} queries are also in the bank"
-    if not report.natural:
+    if not report.natural or not report.leaked:
         return said
     most = "all" if report.natural == 1 else f"up to {report.natural:.1%}"
     return f"{said}; {most} may be, since queries repeat themselves here"

@@ -133,5 +133,6 @@ def tune(
 
 
 def _nothing_written(output: Path) -> str:
-    stays = ", and the file there is as it was" if output.exists() else ""
+    there = "its active version stays" if output.is_dir() else "the file there is as it was"
+    stays = f", and {there}" if output.exists() else ""
     return f"Nothing was written to {output}{stays}. To write 'raw' all the same, add --allow-raw."

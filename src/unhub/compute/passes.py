@@ -34,7 +34,16 @@ STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
 PARTS_PER_SLOT = 4  # elsewhere: more show more progress and lose less with a worker that dies, fewer read less
 JOINED_BYTES = 1 << 30  # of best items that parts elsewhere found, before they are joined
-TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
+TILE_DIVISOR, SMALLEST_TILE_DIVISOR = (
+    4,
+    4096,
+)  # of the tiles on a device that is out of memory: each time, and at last
+# What weights that are not whole stand against, and what to do: single scores are kept, each of which counts once.
+MERGEABLE_NEEDS = (
+    "mergeable (--mergeable)",
+    "leave it out and, instead of merging, fit again on the whole bank, as on a bank folder, which has such weights",
+)
+
 T = TypeVar("T")
 
 
@@ -101,7 +110,7 @@ def reduce(
     shift = None if offsets is None else offsets.astype(np.float32)
     task = Task(similarity.on(device), want, device, shift, None if weights is None else Weights(weights))
     if task.weights is not None and want.top_values:
-        task.weights.check_whole()
+        task.weights.check_whole(*MERGEABLE_NEEDS)
     workers.total += similarity.shape[0] * similarity.shape[1]
     joined = _Joined(*similarity.shape, want)
     for parts in plan(task, workers.slots) if workers.runner is None else groups_apart(task, workers.slots):

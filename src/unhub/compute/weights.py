@@ -38,16 +38,14 @@ class Weights:
         """Return how many queries, whichever they are, surely weigh k together; all of them if the total is below k."""
         return min(int(np.searchsorted(np.cumsum(np.sort(self.values)), k)) + 1, len(self.values))
 
-    def check_whole(self) -> None:
-        """Raise an ArgumentError unless every weight is a whole number."""
+    def check_whole(self, argument: str, instead: str) -> None:
+        """Raise an ArgumentError unless every weight is a whole number, as `argument` needs; `instead`: a remedy."""
         broken = np.flatnonzero(self.values % 1)
         if len(broken):
             raise ArgumentError(
                 "weights",
-                f"must be whole numbers if single scores are kept, got {self.values[broken[0]]:g} for bank query "
-                f"{broken[0]}",
-                "leave out mergeable (a bank folder has such weights: fit again on all of it instead of merging), "
-                "or quantiles; or round the weights",
+                f"must be whole numbers with {argument}, got {self.values[broken[0]]:g} for bank query {broken[0]}",
+                f"{instead}, or round the weights",
             )
 
 

@@ -85,7 +85,7 @@ class BadLines:
     def check(self, skip_bad: bool) -> None:
         """Raise if there are any and they may not be left out."""
         if self.count and not skip_bad:
-            raise ValueError(f"{self.told}. Mend the log, or leave such lines out with skip_bad=True (--skip-bad)")
+            raise ValueError(f"{self.told}. Mend the log, or leave such lines out with --skip-bad (skip_bad=True)")
 
     @property
     def notes(self) -> tuple[str, ...]:

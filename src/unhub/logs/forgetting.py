@@ -124,7 +124,7 @@ def forget_queries(
             found = [find_lines(file, wanted, reading) for file in places.files]
         if reading.bad.count and not skip_bad:
             raise LogFileError(
-                f"{reading.bad.told}. Mend the log, or leave such lines in it: skip_bad=True (--skip-bad)"
+                f"{reading.bad.told}. Mend the log, or leave such lines in it: --skip-bad (skip_bad=True)"
             )
         rows = ForgottenRows(
             () if losing is None else losing.gone_rows, (row for lines in found for row in lines.vectors)

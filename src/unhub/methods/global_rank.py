@@ -74,7 +74,7 @@ class GloballyCorrected(Method):
         scores = bank.queries if isinstance(bank.queries, Dense) else _LikeLaterQueries.of(cast("Dot", bank.queries))
         if self.quantiles is not None:
             if weights is not None:
-                Weights(weights).check_whole()
+                Weights(weights).check_whole("quantiles", "leave out quantiles")
             tables, size = self._tables(scores, weights, bank.whole_weight, workers), bank.whole_weight
             error = max(0, -(-(size - 1) // (self.quantiles - 1)) - 1)
             kept = f"{self.quantiles} quantiles per item; counts are off by at most {error} of {size}"
