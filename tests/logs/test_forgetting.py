@@ -205,7 +205,8 @@ def test_where_nobody_says_who_asked_a_user_is_not_surely_forgotten(tmp_path: Pa
             unhub.forget_queries(users=users, bank=bank)
     np.save(tmp_path / "gallery.npy", ITEMS)
     command = ("log", "forget", "--log", "a.jsonl", "--users", "bob,zoe", "--query-ids", "x")
-    words = " ".join(succeed(tmp_path, *command).split())
+    assert here(tmp_path, *command, "--dry-run", "--quiet").returncode == 3  # not all of them were found
+    words = " ".join(here(tmp_path, *command).stdout.split())
     assert "queries to forget 1, 0 of them found" in words and "users to forget 2, 1 of them found" in words
     assert "Found nowhere of users: zoe." in words and log.read_text() == ""
     assert "--query-ids is empty" in fail(tmp_path, "log", "forget", "--log", "a.jsonl")
@@ -691,11 +692,15 @@ def test_the_command_prints_what_the_library_returns(tmp_path: Path) -> None:
     assert told["removed"]["bank"] == 2 and told["missing"] == ["nobody"] and not told["dry_run"]
     assert told["refitted"] == ["made/c.unhub", "state/corrections/v2.unhub"]
     again = ("log", "forget", "--query-ids", "x, 0", "--bank", "bank", "--log", "log")
-    assert "0 of them found" in succeed(tmp_path, *again)
+    done = here(tmp_path, *again)
+    assert "0 of them found" in done.stdout and done.returncode == 3  # as where they were mistyped
+    for option, name in (("--query-ids", "gnoe.txt"), ("--users", "lists/gone")):
+        problem = f"{option} is {name}, and there is no such file; name a file that is there"
+        assert problem in fail(tmp_path, "log", "forget", option, name, "--log", "log")
     (tmp_path / "ids.txt").write_text("".join(f"i{row}\n" for row in range(len(ITEMS))))
     two = (*again, "--items", "gallery.npy", "--items", "gallery.npy", "--item-ids", "ids.txt")
     assert "--item-ids is given 1 time, and --items 2 times" in fail(tmp_path, *two)
-    succeed(tmp_path, *two, "--item-ids", "ids.txt")
+    assert here(tmp_path, *two, "--item-ids", "ids.txt").returncode == 3
 
 
 def test_the_command_says_which_versions_it_deletes(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unhub.data.vectors import Vectors
     from unhub.logs.forgetting import Forgotten
 
+ID_FILES = (".txt", ".npy", ".csv", ".tsv", ".json", ".jsonl", ".ids", ".lst")  # a name with these is meant as a file
 MOST_SHOWN = 10  # ids; --json prints them all
 
 
@@ -74,7 +75,7 @@ def forget(
 ) -> None:
     """Remove queries from logs, a bank folder, corrections and what a service keeps, all or nothing.
 
-    Exit code 3: a correction may still hold some of them.
+    Exit code 3: something may still hold some of them, or an id or a user was found nowhere.
     """
     from unhub.logs.forgetting import forget_queries
 
@@ -101,7 +102,7 @@ def forget(
         echo_json(dataclasses.asdict(forgotten))
     elif not quiet:
         _show(forgotten)
-    if forgotten.unsure:
+    if forgotten.unsure or forgotten.missing or forgotten.missing_users:
         raise typer.Exit(NO)
 
 
@@ -127,6 +128,9 @@ def _ids(given: str | None, option: str) -> list[str]:
     if given is None:
         return []
     if not Path(given).is_file():
+        if "," not in given and (os.sep in given or Path(given).suffix.lower() in ID_FILES):
+            remedy = "name a file that is there; if this is an id, put it into a file"
+            raise ArgumentError(option, f"is {given}, and there is no such file", remedy)
         return [one.strip() for one in given.split(",") if one.strip()]
     with argument(option):
         return [str(one) for one in files.read_ids(given, text=True)]
