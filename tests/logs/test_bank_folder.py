@@ -315,6 +315,32 @@ def test_a_vector_of_zeros_is_a_bad_line_of_a_bank(tmp_path: Path, kind: str) ->
     assert len(unhub.read_log(log)) == 3  # a search under dot product may have logged it
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "service"])
+def test_a_line_of_days_to_come_or_of_another_length_is_a_bad_line_of_a_bank(tmp_path: Path, kind: str) -> None:
+    log, bank = tmp_path / f"b.{kind}", tmp_path / "bank"
+    unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0)), bank)
+    odd = {**line(1, 1), "vector": [1, 2, 3]}
+    lines = [odd, line(2, 1), line(3, 40_000), line(4, 1)]
+    if kind == "jsonl":
+        write(log, *lines)
+    elif kind == "csv":
+        rows = (f"{one['query_id']},{one['ts']},{json.dumps(one['vector']).replace(',', '')}" for one in lines)
+        log.write_text("\n".join(["query_id,ts,vector", *(row.replace("[", "").replace("]", "") for row in rows), ""]))
+    else:
+        writer = LogWriter(log, 4)
+        for row in (2, 3, 4):
+            writer.append(ROWS[row][None], [1], "v1")
+        writer.close()
+        file = next(log.glob("*.jsonl"))
+        told = [json.loads(text) for text in file.read_text().splitlines()]
+        write(file, *({**one, "time": START + 9e9 * (place == 1)} for place, one in enumerate(told)))
+    with pytest.raises(ValueError, match=r":\d: the line has a time of [\d-]+, which is to come"):
+        unhub.add_log(log, bank)
+    added = unhub.add_log(log, bank, skip_bad=True)
+    assert added.added == 2 and f"{1 if kind == 'service' else 2} bad line" in added.notes[0]
+    assert set(weights_by_row(bank)) == {0, 2, 4}
+
+
 def test_texts_are_embedded_once(tmp_path: Path) -> None:
     toy, bank = Toy(), tmp_path / "bank"
     texts = ["a dog", "a cat", "a dog"]
@@ -339,7 +365,14 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(tmp_path: Path) -> No
     unhub.add_log(write(tmp_path / "a.jsonl", line(0, 0)), bank)
     before = state(bank)
     cases: list[tuple[str, list[dict[str, object]], str, dict[str, Any]]] = [
-        ("short", [{"vector": [1, 2], "ts": 5}], "vectors of other dimensions", {}),
+        (
+            "short",
+            [{"vector": [1, 2], "ts": 5}],
+            "short.jsonl: has vectors of 2 numbers, the bank those of 4; keep a folder",
+            {},
+        ),
+        ("short", [{"vector": [1, 2], "ts": 5}], "keep a folder for each model", {"skip_bad": True}),
+        ("odd", [{**line(1, 0), "vector": [1, 2]}, line(1, 0)], "odd.jsonl:1: the line has a vector of 2 numbers", {}),
         ("text", [{"query": "a", "ts": 5}], "holds vectors of a log", {}),
         ("bare", [{"ids": [1]}], "neither vectors nor texts", {}),
         (
@@ -348,7 +381,12 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(tmp_path: Path) -> No
             "half_life is 30d, and",
             {"half_life": "30d"},
         ),
-        ("to come", [line(1, 0), line(2, 40_000)], "log has a query of 2133-05-21, which is to come; mend", {}),
+        (
+            "to come",
+            [line(1, 0), line(2, 40_000)],
+            "to come.jsonl:2: the line has a time of 2133-05-21, which is to come; mend",
+            {},
+        ),
         ("bad", [{"vector": "x"}], "bad.jsonl:1", {}),
         ("fine", [line(1, 0)], "window must be a duration above 0, got 'soon'", {"window": "soon"}),
         ("fine", [line(1, 0)], "window must be a duration above 0, got 90; write it as 90d, 12h", {"window": 90}),

@@ -26,6 +26,7 @@ from unhub.files.log_values import (
     as_time,
     as_user,
     as_vector,
+    check_come,
     check_directed,
     listed,
     listed_numbers,
@@ -108,14 +109,14 @@ SERVED = LogColumns("id", time="time", returned="ids", variant="version", time_u
 class Gathering:
     """Collects logged queries from lines; every line must have the columns that the first one had."""
 
-    def __init__(self, columns: LogColumns, split_lists: bool, as_bank: bool = False) -> None:
+    def __init__(self, columns: LogColumns, split_lists: bool, as_bank: bool = False, width: int | None = None) -> None:
         """split_lists: whether lists are texts, JSON or separated by spaces, as in a .csv file.
 
-        as_bank: whether a vector of zeros is wrong.
+        as_bank: whether a vector of zeros is wrong, and a time to come. width: of the vectors before, if there are any.
         """
         self.columns, self.split_lists, self.as_bank = columns, split_lists, as_bank
         self._always: set[str] | None = None
-        self._width: int | None = None
+        self.width, self._other_width = width, 0
         self._unit: str | None = None
         self._seen: set[str] = set()
         self.unread_users: list[object] = []  # what the lines say instead of an id
@@ -165,7 +166,7 @@ class Gathering:
         if text is not None:
             self._texts.append(text)
         if vector is not None:
-            self._width = len(vector)
+            self.width = len(vector)
             self._vectors.append(vector)
         if time is not None:
             self._unit = self._unit or time.unit
@@ -204,8 +205,19 @@ class Gathering:
             return None
         return next((name for field, name in self.columns.told.items() if field not in self._seen), None)
 
+    @property
+    def other_model(self) -> str | None:
+        """Say that no line was taken since vectors have another width than those before; None if it is not so."""
+        if self._always is not None or not self._other_width:
+            return None
+        return (
+            f"has vectors of {self._other_width} numbers, the bank those of {self.width}; keep a folder for each model"
+        )
+
     def _as_time(self, value: object) -> LoggedTime:
         time = as_time(value, self.columns.time_unit)
+        if self.as_bank:
+            check_come(time)
         if time.unit and self._unit and time.unit != self._unit:
             raise Wrong(
                 f"has the time {shortened(value)}, in {time.unit} by its size, unlike those before, in {self._unit}; "
@@ -215,8 +227,9 @@ class Gathering:
 
     def _as_vector(self, value: object) -> Float32:
         vector = as_vector(listed_numbers(value) if self.split_lists and isinstance(value, str) else value)
-        if self._width is not None and len(vector) != self._width:
-            raise Wrong(f"has a vector of {len(vector)} numbers, the lines before have {self._width}")
+        if self.width is not None and len(vector) != self.width:
+            self._other_width = len(vector)
+            raise Wrong(f"has a vector of {len(vector)} numbers, those before have {self.width}")
         if self.as_bank:
             check_directed(vector)
         return vector

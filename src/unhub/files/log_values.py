@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import isnan
+from time import time as clock
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from uuid import UUID
 
@@ -31,6 +32,7 @@ MICROSECONDS: Mapping[str, tuple[int, int]] = {
 BEYOND: Mapping[str, float] = {"s": 1e11, "ms": 1e14, "us": 1e17}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = 253_402_300_800_000_000  # the year 10000, in microseconds
+CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
 EXACT_FLOATS = 1 << 53  # from here on a float stands for several integers
 LARGEST = LAST_TIME * 1_000  # of numbers that are times in any unit
 
@@ -101,6 +103,13 @@ def check_directed(vector: Float32) -> None:
     """Raise if a vector has no direction, by which the queries of a bank are compared."""
     if not vector.any():
         raise Wrong("has a vector of zeros, which has no direction")
+
+
+def check_come(time: LoggedTime) -> None:
+    """Raise if a time is of days to come: the ages in a bank run from its newest query."""
+    if time.microseconds > (clock() + CLOCK_SECONDS) * 1e6:
+        day = np.datetime64(time.microseconds, "us").astype("datetime64[D]")
+        raise Wrong(f"has a time of {day}, which is to come; mend it, or name the unit of all times (--time-unit)")
 
 
 def logged_vector(value: object) -> Float32 | None:

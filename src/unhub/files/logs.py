@@ -48,12 +48,14 @@ class LogFile:
 class LogReading:
     """How a log is read: its columns, whether bad lines are left out, and which there were.
 
-    as_bank: whether the queries are for a bank, which takes no vector of zeros; searches under dot product may log one.
+    as_bank: whether the queries are for a bank, which takes no vector of zeros, as searches under dot product may log,
+    and no time to come. width: of the vectors that a bank has.
     """
 
     columns: LogColumns = field(default_factory=LogColumns)
     skip_bad: bool = False
     as_bank: bool = False
+    width: int | None = None
     bad: BadLines = field(default_factory=BadLines)
 
 
@@ -144,7 +146,7 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
         return
     path, form = file.path, form_of(file.path)
     live = span is None and file.frame is None and form in LIVE and not ends_in_line(path, byte_count(path))
-    gathering = Gathering(reading.columns, split_lists=form in (".csv", ".tsv"), as_bank=reading.as_bank)
+    gathering = Gathering(reading.columns, form in (".csv", ".tsv"), reading.as_bank, reading.width)
     waiting: tuple[LogLine, Wrong] | None = None  # a bad line, which is torn if nothing follows
     lines = (
         FORMATS[form](path, span or whole_span(path), reading.columns)
@@ -171,6 +173,10 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
         reading.bad.add_stranger(path, user)
     if len(gathering):
         yield gathering.take()
+    if reading.as_bank:
+        reading.width = gathering.width
+    if gathering.other_model and not (span and span.start):  # a file that goes on had others before
+        raise ValueError(f"{path}: {gathering.other_model}")
     if name := gathering.missing():
         raise ValueError(f"{path}: no line has the column `{name}`")
 
@@ -182,7 +188,7 @@ def _segment_pieces(file: LogFile, reading: LogReading, span: Span | None) -> It
     if not count:
         return
     rows = map_segment(file.rows_path, count, file.dimensions)
-    gathering = Gathering(SERVED, split_lists=False)
+    gathering = Gathering(SERVED, split_lists=False, as_bank=reading.as_bank)
     kept: list[int] = []
     for line in FORMATS[LINES](file.path, span or whole_span(file.path), SERVED):
         if line.number > count:

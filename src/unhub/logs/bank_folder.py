@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from unhub.files.log_frames import LogLike, log_name
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
 from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
-from unhub.logs.bank_plan import MICROSECONDS, BankPlan, Committed, joined, kept_in, read_segments, within_window
+from unhub.logs.bank_plan import BankPlan, Committed, joined, kept_in, read_segments, within_window
 from unhub.logs.durations import Duration, as_seconds, as_written
 from unhub.logs.forgotten_keys import ForgottenKeys, key_rows
 from unhub.logs.known_files import new_part
@@ -43,7 +42,6 @@ from unhub.logs.text_rows import TextRows, text_key
 NOTHING_NEW = "{} holds no query yet."
 FORGOTTEN_NOTE = "{:,} logged queries were left out: they are to be forgotten."
 AGAIN_NOTE = "{:,} logged queries were left out: they are there already, by id, time and content."
-CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,9 @@ def add_log(
     folder keeps to one encoder and loads it by its name if none is given.
 
     columns: names of columns that are not found by themselves, by field, for example {"text": "q"}. time_unit and
-    skip_bad are those of `read_log`; a vector of zeros, which has no direction to compare queries by, is a bad line
-    too. The folder is changed whole or not at all; two writers at a time are an error.
+    skip_bad are those of `read_log`. A vector of zeros, which has no direction to compare queries by, is a bad line
+    too, and so are a time to come and a vector of another length than those before; a file of such vectors alone is an
+    error, as of another model. The folder is changed whole or not at all; two writers at a time are an error.
     """
     progress = called(progress)
     reading = LogReading(LogColumns.named(columns, time_unit), skip_bad, as_bank=True)
@@ -121,6 +120,8 @@ def add_log(
         before = read_bank_manifest(folder) if is_bank_folder(folder) else None
         settings = _settings(before, window, half_life, near, temper)
         sources = [*before["sources"]] if before else []
+        if before and before["encoder"] is None:
+            reading.width = before["dimensions"]
         fresh, known = [], []
         with reading_log():
             for file in found:
@@ -151,7 +152,6 @@ def add_log(
         repeated = sum(int((~mask).sum()) for mask in stays)
         new = [one for one in kept_in([file.queries for file in given], stays) if len(one)]
         check_times([*held, *new], settings)
-        _check_clock(new)
         if before is None and not given:
             raise EmptyLogError(f"{log_name(log)}: is a log without a query yet")
         plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
@@ -274,11 +274,3 @@ def check_times(segments: Sequence[BankSegment], settings: BankSettings) -> None
             raise ArgumentError(
                 name, f"is {as_written(seconds)}, and the log has queries without a time", "leave it out, or log times"
             )
-
-
-def _check_clock(new: Sequence[BankSegment]) -> None:
-    """Raise if a query is of days to come: ages run from the newest query, so it would make all others too old."""
-    newest = max((int(one.times.max()) for one in new if len(one)), default=NO_TIME)
-    if newest > (time.time() + CLOCK_SECONDS) * MICROSECONDS:
-        day = np.datetime64(newest, "us").astype("datetime64[D]")
-        raise ArgumentError("log", f"has a query of {day}, which is to come", "mend its time, or give the time unit")
