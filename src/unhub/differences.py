@@ -262,7 +262,11 @@ def _found(
     """Return the ids that a correction finds, (queries, k)."""
     held = as_vectors(items, "items")
     if isinstance(items, Vectors | HoldsVectors) or len(held) != len(correction):
-        held = rows_named(held, correction.ids, "items")
+        try:
+            held = rows_named(held, correction.ids, "items")
+        except ArgumentError as error:
+            remedy = "give the items of both corrections, also those that one of them lacks, under their ids"
+            raise ArgumentError(error.name, error.problem, remedy) from None
     else:
         held = Vectors(correction.ids, held.rows)
     return searcher(held, correction, threads=threads).search(queries, k=k, progress=progress).ids

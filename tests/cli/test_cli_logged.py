@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import fail, succeed, write_fitted, write_inputs
+from unhub.banks.repeats import NEAR, TEMPER
 
 pytestmark = pytest.mark.once
 
@@ -66,6 +67,31 @@ def test_what_search_wrote_is_counted_against_its_correction(folder: Path) -> No
     succeed(folder, *search, "--queries", "queries.npy", "-k", "4", "-o", "hits.jsonl", "--quiet")
     out = json.loads(succeed(folder, "hubs", "--hits", "hits.jsonl", "--correction", "fitted.unhub", "--json"))
     assert (out["before"]["items"], out["before"]["k"], out["before"]["queries"]) == (40, 4, 3)
+
+
+def test_a_log_alone_is_no_evaluation_and_the_error_says_what_is(folder: Path) -> None:
+    told = "--items is missing; give it, as vectors"
+    assert fail(folder, "eval") == told
+    assert fail(folder, "eval", "--run", "log.jsonl") == (
+        f"{told}; of a log alone, `unhub hubs --hits` counts what was returned, and `unhub ab` compares by clicks"
+    )
+
+
+def test_what_log_add_did_is_shown_without_what_did_not_happen(folder: Path) -> None:
+    lines = [json.dumps({"vector": [row, 1.0]}) + "\n" for row in range(3)]
+    (folder / "v.jsonl").write_text("".join(lines))
+    add = ("log", "add", "v.jsonl", "--bank", "made")
+    assert [line.split()[:3] for line in succeed(folder, *add).splitlines()[2:]] == [
+        ["new", "queries", "3"],
+        ["files", "1"],
+        ["too", "old", "0"],
+        ["in", "the", "bank"],
+    ]
+    again = [" ".join(line.split()) for line in succeed(folder, *add).splitlines()]
+    assert again[2:4] == ["new queries 0", "files 1, without anything new"]
+    told = " ".join(succeed(folder, "log", "add", "--help").replace("│", "").split())
+    for figure in (NEAR, TEMPER):
+        assert f"(default: as before, at first {figure:g})" in told
 
 
 def test_a_log_is_a_run_and_its_clicks_are_labels(folder: Path) -> None:

@@ -147,6 +147,10 @@ def test_a_missing_option_or_command_is_one_line(folder: Path) -> None:
     assert "is a folder" in fail(folder, "info", ".")
 
 
+def test_an_option_that_is_near_none_is_looked_up_in_the_help(folder: Path) -> None:
+    assert fail(folder, "remove", "--remove", "x") == "No such option: --remove; unhub remove --help lists all"
+
+
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [

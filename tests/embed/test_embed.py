@@ -439,6 +439,12 @@ def test_a_model_that_cannot_be_found_is_said_so(tmp_path: Path) -> None:
         unhub.load_encoder("no-one/nothing")
 
 
+@pytest.mark.parametrize("name", ["/nowhere/model", "./nowhere", "../nowhere"])
+def test_a_folder_that_is_not_there_is_said_to_be_none(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^model '{name}' is no folder; name one that a model was saved to"):
+        unhub.load_encoder(name)
+
+
 def test_the_retries_of_a_download_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     logger = logging.getLogger("huggingface_hub.utils._http")
     spoke: list[bool] = []

@@ -113,7 +113,10 @@ def report(error: Exception) -> int:
 
 def _message(error: Exception) -> str:
     if isinstance(error, UsageError):
-        return str(error.format_message())  # type: ignore[attr-defined]  # str() leaves the option out
+        told = str(error.format_message())  # type: ignore[attr-defined]  # str() leaves the option out
+        if not getattr(error, "possibilities", True) and (context := getattr(error, "ctx", None)) is not None:
+            told += f"; {context.command_path} --help lists all"  # an option that is near none
+        return told
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__

@@ -30,16 +30,16 @@ from unhub.cli.options import (
     Device,
     ExcludeSelf,
     ItemIds,
-    Items,
     Json,
     Measures,
     NoNotes,
     NumberedTimes,
     On,
     OptionalBank,
+    OptionalItems,
+    OptionalQueries,
     OptionalRelevance,
     Overwrite,
-    Queries,
     QueryIds,
     SavedList,
     SkipBad,
@@ -68,8 +68,8 @@ REVERSED_ROLES = {"items": "--queries", "queries": "--items"}
 
 
 def evaluate(
-    items: Items,
-    queries: Queries,
+    items: OptionalItems = None,
+    queries: OptionalQueries = None,
     relevance: OptionalRelevance = None,
     item_ids: ItemIds = None,
     query_ids: QueryIds = None,
@@ -122,6 +122,11 @@ def evaluate(
     from unhub.evaluation.measures import parse_measures
     from unhub.studies.seeds import OverSeeds, over_seeds
 
+    for name, given in (("--items", items), ("--queries", queries)):
+        if given is None:
+            alone = "; of a log alone, `unhub hubs --hits` counts what was returned, and `unhub ab` compares by clicks"
+            raise ArgumentError(name, "is missing", f"give it, as vectors{alone if run else ''}")
+    assert items is not None and queries is not None
     parts = {"--bank-size": bank_size, "--seeds": seeds}
     refuse({"--bank-items": bank_items}, "there is no --method to fit", not method)
     refuse(parts, "there is no --bank to draw from", bank is None)

@@ -35,10 +35,17 @@ def add(
         str | None, typer.Option(metavar="MODEL", help="Encoder of texts, as in `unhub embed --model`.")
     ] = None,
     near: Annotated[
-        float | None, typer.Option(metavar="COSINE", help="From this cosine on, two queries are the same one.")
+        float | None,
+        typer.Option(
+            metavar="COSINE",
+            help="From this cosine on, two queries are the same one (default: as before, at first 0.999).",
+        ),
     ] = None,
     temper: Annotated[
-        float | None, typer.Option(metavar="POWER", help="A query asked n times has weight n ** POWER.")
+        float | None,
+        typer.Option(
+            metavar="POWER", help="A query asked n times has weight n ** POWER (default: as before, at first 0.25)."
+        ),
     ] = None,
     column: Columns = None,
     time_unit: NumberedTimes = TimeUnitChoice.auto,
@@ -72,12 +79,14 @@ def add(
 
 
 def _show(added: AddedLog) -> None:
+    some = "" if added.known == added.files else f" {added.known:,} of them"
+    none_new = f",{some} without anything new" if added.known else ""
     facts = [
         ("new queries", f"{added.added:,}"),
-        ("files", f"{added.files:,}, {added.known:,} of them without anything new"),
-        ("there already", f"{added.repeated:,}"),
+        ("files", f"{added.files:,}{none_new}"),
+        *([("logged again", f"{added.repeated:,}")] if added.repeated else []),
         ("too old", f"{added.expired:,}"),
-        ("texts embedded", f"{added.embedded:,}"),
+        *([("texts embedded", f"{added.embedded:,}")] if added.embedded else []),
         ("in the bank", f"{added.queries:,} queries, {added.distinct:,} different"),
     ]
     show_words((("bank", str(added.folder)), facts))

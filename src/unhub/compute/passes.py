@@ -34,10 +34,8 @@ STATE_BYTES = 64 << 20  # for prepared items and their running values
 FEWEST_ROWS = 256  # in a part: with fewer, the multiply is slow
 PARTS_PER_SLOT = 4  # elsewhere: more show more progress and lose less with a worker that dies, fewer read less
 JOINED_BYTES = 1 << 30  # of best items that parts elsewhere found, before they are joined
-TILE_DIVISOR, SMALLEST_TILE_DIVISOR = (
-    4,
-    4096,
-)  # of the tiles on a device that is out of memory: each time, and at last
+TILE_DIVISOR, SMALLEST_TILE_DIVISOR = 4, 4096  # of the tiles on a device that is out of memory: each time, and at last
+
 # What weights that are not whole stand against, and what to do: single scores are kept, each of which counts once.
 MERGEABLE_NEEDS = (
     "mergeable (--mergeable)",

@@ -14,6 +14,7 @@ from unhub.embed.transformers_encoder import load_transformers
 from unhub.errors import ArgumentError
 
 Loader: TypeAlias = Callable[[str, str, bool], Encoder]  # of a name, a device, and whether to compute in half precision
+PATHS = (os.sep, f".{os.sep}", f"..{os.sep}")
 PREFIXES: Mapping[str, Loader] = {OPEN_CLIP: load_open_clip, SENTENCES: load_sentences}
 
 
@@ -31,6 +32,9 @@ def load_encoder(model: str | os.PathLike[str], *, device: str | None = None, pr
     if precision not in get_args(Precision):
         raise ArgumentError("precision", f"must be one of {', '.join(get_args(Precision))}, got {precision!r}")
     name = os.fspath(model)
+    if name.startswith(PATHS) and not os.path.isdir(name):  # a name on the hub begins with none of these
+        remedy = "name one that a model was saved to, or a model on the hub"
+        raise ArgumentError("model", f"{name!r} is no folder", remedy)
     place = choose_device(device)
     half = precision == "half" or (precision == "auto" and not place.startswith("cpu"))
     return _loader(name)(name, place, half)
