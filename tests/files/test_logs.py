@@ -180,6 +180,15 @@ def test_a_torn_last_line_of_a_live_log_is_left_out_with_a_note(tmp_path: Path, 
     assert log.notes == (f"The last line of {path} is cut off; it was left out.",)
 
 
+@pytest.mark.parametrize("cut", ['a2,"a dog\n', 'a2,"a dog\nand a', 'a2,"a ""dog""\nand\n'])
+def test_a_record_of_several_lines_that_is_cut_off_is_left_out_with_a_note(tmp_path: Path, cut: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f'query_id,query\na1,"a\ncat"\n{cut}')
+    log = unhub.read_log(path)
+    assert log.texts is not None and log.texts.tolist() == ["a\ncat"]
+    assert log.notes == (f"The last line of {path}, which begins at line 4, is cut off; it was left out.",)
+
+
 def test_a_last_line_that_is_whole_counts_without_a_line_end(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"query": "a"}\n{"query": "b"}')

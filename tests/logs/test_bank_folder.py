@@ -95,6 +95,21 @@ def test_a_file_that_grew_adds_its_new_lines(tmp_path: Path) -> None:
     assert unhub.add_log(tmp_path / "other.jsonl", bank).added == 1
 
 
+@pytest.mark.parametrize("cut", ["a\n", "a\nc", "a"])  # at a line end, within a line, and within the first line
+def test_a_record_of_several_lines_waits_for_its_end(tmp_path: Path, cut: str) -> None:
+    log, bank = tmp_path / "a.csv", tmp_path / "bank"
+    log.write_text(f'vector,ts,query_id\n1 2,5,"o\nne"\n3 4,6,"{cut}')
+    for added in (1, 0):
+        told = unhub.add_log(log, bank)
+        assert told.added == added and told.notes[0].startswith(f"The last line of {log}")
+    with log.open("a") as file:
+        file.write('t"\n5 6,7,x\n')
+    assert unhub.add_log(log, bank).added == 2
+    again = unhub.add_log(log, bank)
+    assert (again.added, again.known, again.notes) == (0, 1, ())
+    assert unhub.forget_queries([f"{cut}t"], bank=bank).missing == ()
+
+
 def test_a_table_of_texts_that_grew_waits_for_the_end_of_its_line(tmp_path: Path) -> None:
     log, bank = tmp_path / "a.csv", tmp_path / "bank"
     log.write_text("vector,ts\n1 2,5\n3 4,6")

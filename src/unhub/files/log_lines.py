@@ -24,6 +24,15 @@ BATCH_ROWS = 1 << 12  # rows of a Parquet file held as Python objects at a time
 BOM = b"\xef\xbb\xbf"
 SHOWN_BAD = 3
 NO_TEXT = "is not UTF-8 text"
+UNFINISHED = "unexpected end of data"  # in the words of the module csv
+
+
+class Unfinished(Wrong):
+    """The last record of a table of texts has a quotation mark that nothing closes: its other lines are to come."""
+
+    def told(self, path: Path, line: LogLine) -> str:
+        """Name the torn end of a file: it may be long, if the quotation mark is a mistake."""
+        return f"{path}, which begins at line {line.number},"
 
 
 class LogLine(NamedTuple):
@@ -137,7 +146,8 @@ def delimited_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[Log
         except StopIteration:
             return
         except csv.Error as error:
-            yield LogLine(number + before + 1, Wrong(f"is not a record of the table ({error})"), start, taken)
+            kind = Unfinished if str(error) == UNFINISHED else Wrong
+            yield LogLine(number + before + 1, kind(f"is not a record of the table ({error})"), start, taken)
             continue
         if number + before == 0 or not row:
             continue  # the head, or a blank line

@@ -127,7 +127,7 @@ def add_log(
             for file in found:
                 part = new_part(file, sources, reading.columns)
                 if part.torn:
-                    reading.bad.torn.append(str(file.path))
+                    reading.bad.torn.append(part.torn)
                 if part.is_empty:
                     known.append(part.source)
                 else:

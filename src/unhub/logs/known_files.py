@@ -11,21 +11,24 @@ from unhub.files.bank_folders import LogSource
 from unhub.files.log_bytes import CHUNK_BYTES, LIVE, byte_count, ends_in_line, form_of, line_end, unpacked
 from unhub.files.log_frames import frame_lines, row_bytes
 from unhub.files.log_gathering import LogColumns
-from unhub.files.log_lines import Span
+from unhub.files.log_lines import FORMATS, Span, Unfinished
 from unhub.files.logs import LogFile
 from unhub.files.query_logs import ROW_TYPE, whole_rows
 from unhub.frames.frames import HasArrow
 
 DEFAULT = LogColumns()
-JSON_LINES = (".jsonl", ".ndjson")
+JSON_LINES, TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 
 
 class NewPart(NamedTuple):
-    """What a file has that the bank does not: a span, and the source to note once it is added; torn: a line is cut."""
+    """What a file has that the bank does not: a span, and the source to note once it is added.
+
+    torn: the name of a last line that is cut off, "" if there is none.
+    """
 
     span: Span
     source: LogSource
-    torn: bool
+    torn: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +59,12 @@ def new_part(file: LogFile, sources: Sequence[LogSource], columns: LogColumns = 
             if (done, digest.hexdigest()) in known:
                 found = Span(done, stop, lines)
     source: LogSource = {"bytes": done, "lines": lines, "digest": digest.hexdigest()}
-    return NewPart(found, source, torn)
+    if form_of(file.path) in TABLES and found.start < stop:  # a record may be of several lines
+        for line in FORMATS[form_of(file.path)](file.path, found, columns):
+            if isinstance(line.content, Unfinished):
+                found, source = found._replace(stop=line.start), source_of(file.path, line.start, b"")
+                return NewPart(found, source, line.content.told(file.path, line))
+    return NewPart(found, source, str(file.path) if torn else "")
 
 
 def _new_rows(table: HasArrow, name: str, columns: LogColumns, sources: Sequence[LogSource]) -> NewPart:
@@ -71,7 +79,7 @@ def _new_rows(table: HasArrow, name: str, columns: LogColumns, sources: Sequence
         if (rows, digest.hexdigest()) in known:
             found = rows
     source: LogSource = {"bytes": size, "lines": rows, "digest": digest.hexdigest()}
-    return NewPart(Span(found, rows, found), source, torn=False)
+    return NewPart(Span(found, rows, found), source)
 
 
 def source_of(path: Path, stop: int, first_row: bytes) -> LogSource:
