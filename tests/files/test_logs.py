@@ -198,6 +198,20 @@ def test_a_last_line_that_is_whole_counts_without_a_line_end(tmp_path: Path) -> 
         unhub.read_log(path)
 
 
+def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
+    logs, bank = tmp_path / "logs", tmp_path / "bank"
+    (logs / "old").mkdir(parents=True)
+    for name in ("q.jsonl", "q.jsonl.1", "q.jsonl.2.gz", ".q.jsonl", "old/q.zst", "_a", "b.bak"):
+        (logs / name).write_text('{"query_id": "x", "vector": [1, 2]}\n')
+    (logs / "_SUCCESS").touch()
+    told = "logs: not read are .q.jsonl, _a, b.bak, old/q.zst, q.jsonl.1 and 1 more (in all 6): .jsonl, .ndjson, "
+    read = unhub.read_log(logs)
+    assert len(read) == 1 and told in read.notes[0]
+    assert told in unhub.add_log(logs, bank).notes[0]
+    forgotten = unhub.forget_queries(["x"], bank=bank, logs=[logs, logs])
+    assert len(forgotten.notes) == 1 and told in forgotten.notes[0]
+
+
 def test_a_folder_of_days_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     (tmp_path / "2024-03-02").mkdir()
     write_lines(tmp_path / "2024-03-02" / "b.jsonl", {"query": "third"})

@@ -24,6 +24,7 @@ from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segm
 from unhub.frames.frames import HasArrow, is_table
 
 KINDS = f"{', '.join(FORMATS)} files, those of lines also as .gz,"
+MOST_NAMED = 5  # of files that are not read
 PIECE_QUERIES = 1 << 13  # logged queries held as Python objects at a time
 
 
@@ -92,9 +93,10 @@ def read_log(
     skip_bad: leave out lines that cannot be read, and say so in `notes`; else they are an error that names them. The
     last line of a file that ends within it, as a live log may, is always left out and noted.
 
-    Files of a folder are read in the order of their names, also in folders inside it. Vectors of `unhub serve --log`
-    stay on disk, mapped; the version that answered is the variant. Of lines with `query` and `hits` alone, as
-    `unhub search -o hits.jsonl` writes them, `query` is the id.
+    Files of a folder are read in the order of their names, also in folders inside it; `notes` names those of other
+    kinds, such as rotated ones (day.jsonl.1), and hidden ones, which are not read. Vectors of `unhub serve --log` stay
+    on disk, mapped; the version that answered is the variant. Of lines with `query` and `hits` alone, as `unhub search
+    -o hits.jsonl` writes them, `query` is the id.
     """
     columns = LogColumns(query_id, text, vector, time, returned, clicked, position, variant, user, time_unit)
     return read_log_by(path, LogReading(columns, skip_bad), "path")
@@ -111,7 +113,7 @@ def read_log_by(log: LogLike, reading: LogReading, name: str = "log") -> QueryLo
             raise ValueError(f"{path}: has no line that can be read: {reading.bad.told}")
         raise EmptyLogError(f"{path}: is a log without a query yet")
     try:
-        return replace(join_logs(pieces), notes=reading.bad.notes)
+        return replace(join_logs(pieces), notes=(*reading.bad.notes, *not_read(log)))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -221,15 +223,34 @@ def _some(rows: Float32, kept: Sequence[int]) -> Rows:
 
 
 def _in_folder(folder: Path) -> list[LogFile]:
+    return [one for one in _looked_at(folder) if isinstance(one, LogFile)]
+
+
+def _looked_at(folder: Path) -> Iterator[LogFile | Path]:
+    """Yield the files of a log in a folder, and the paths of what is not read there but holds something."""
     if is_query_log(folder):
         dimensions = log_dimensions(folder)
-        return [LogFile(path.with_suffix(LINES), dimensions) for path in segments(folder)]
-    found = []
+        yield from (LogFile(path.with_suffix(LINES), dimensions) for path in segments(folder))
+        return
     for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "_")):
-            continue
-        if path.is_dir():
-            found += _in_folder(path)
-        elif form_of(path) in FORMATS:
-            found.append(LogFile(path))
-    return found
+        hidden = path.name.startswith((".", "_"))
+        if path.is_dir() and not hidden:
+            yield from _looked_at(path)
+        elif not hidden and form_of(path) in FORMATS:
+            yield LogFile(path)
+        elif path.is_dir() or (path.is_file() and path.stat().st_size):
+            yield path
+
+
+def not_read(log: LogLike) -> tuple[str, ...]:
+    """Say which files of a folder are not read, as rotated and hidden ones; nothing of other logs."""
+    if not isinstance(log, str | os.PathLike) or not Path(log).is_dir():
+        return ()
+    names = [str(one.relative_to(log)) for one in _looked_at(Path(log)) if isinstance(one, Path)]
+    if not names:
+        return ()
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return (
+        f"{os.fspath(log)}: not read are {', '.join(names[:MOST_NAMED])}{more} (in all {len(names):,}): {KINDS} are "
+        "read, and nothing whose name begins with a dot or an underscore. Rename or unpack what belongs to the log.",
+    )

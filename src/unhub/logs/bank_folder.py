@@ -31,7 +31,7 @@ from unhub.files.bank_folders import (
 from unhub.files.log_frames import LogLike, log_name
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_values import AUTO, TimeUnit
-from unhub.files.logs import LogFile, LogReading, log_files, log_pieces
+from unhub.files.logs import LogFile, LogReading, log_files, log_pieces, not_read
 from unhub.logs.bank_plan import BankPlan, Committed, joined, kept_in, read_segments, within_window
 from unhub.logs.durations import Duration, as_seconds, as_written
 from unhub.logs.forgotten_keys import ForgottenKeys, key_rows
@@ -116,6 +116,7 @@ def add_log(
     folder = Path(bank)
     with reading_log():
         found = _files_of(log, is_bank_folder(folder))
+        passed = not_read(log)
     with holding(folder):
         before = read_bank_manifest(folder) if is_bank_folder(folder) else None
         settings = _settings(before, window, half_life, near, temper)
@@ -171,6 +172,7 @@ def add_log(
         repeated=repeated,
         notes=(
             *reading.bad.notes,
+            *passed,
             *([FORGOTTEN_NOTE.format(left_out)] if left_out else []),
             *([AGAIN_NOTE.format(repeated)] if repeated else []),
             *quiet,

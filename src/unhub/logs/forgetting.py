@@ -15,7 +15,7 @@ from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_removal import FoundLines, ToForget, find_lines
-from unhub.files.logs import LogReading
+from unhub.files.logs import LogReading, not_read
 from unhub.given_again import sets_of
 from unhub.logs.forgetting_places import ForgettingPlaces
 from unhub.logs.forgetting_plan import Doubt, ForgettingPlan, kept_banks, logs_as_banks, saved_corrections
@@ -122,6 +122,7 @@ def forget_queries(
         losing = None if places.counted_bank is None else LosingFolder.read(places.counted_bank, wanted)
         with reading_log():
             found = [find_lines(file, wanted, reading) for file in places.files]
+            passed = dict.fromkeys(note for log in places.logs for note in not_read(log))
         if reading.bad.count and not skip_bad:
             raise LogFileError(
                 f"{reading.bad.told}. Mend the log, or leave such lines in it: --skip-bad (skip_bad=True)"
@@ -166,7 +167,7 @@ def forget_queries(
     refitted = tuple(str(one.saved.path) for one in plan.refitted)
     dropped = {str(path): why for path, why in plan.dropped.items()}
     told = [*([COMPLETED] if completed else []), *([BEGUN.format(places.bank)] if begun else [])]
-    notes = [*told, *_notes(reading, found, others, bool(people))]
+    notes = [*told, *passed, *_notes(reading, found, others, bool(people))]
     return Forgotten(
         len(ids),
         () if completed else missing,
