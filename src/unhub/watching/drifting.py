@@ -22,7 +22,7 @@ MOST_QUERIES = 5000  # of a period that are compared, drawn at random
 MOST_BANK_QUERIES = 20_000
 
 
-class Compared(NamedTuple):
+class FromBank(NamedTuple):
     """How far a period is from the bank, None where that cannot be said; and what was left out, in sentences."""
 
     drift: Drift | None
@@ -51,7 +51,7 @@ class BankSample:
             raise ArgumentError("bank", problem, "remove them")
         return BankSample(bank, inspect(bank, "bank", similarity).hashes, similarity, seed, threads)
 
-    def compared(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> Compared:
+    def compared(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> FromBank:
         """Return how far the different queries of a log are from the bank; no drift if they are too few to say.
 
         A bank that the log was added to would be like it, so the queries of the log are left out of the bank.
@@ -60,7 +60,7 @@ class BankSample:
             remedy = "log them, or leave the bank out"
             raise ArgumentError("bank", "has nothing to be compared with: the log holds no vectors", remedy)
         if len(answers) < FEWEST_QUERIES:
-            return Compared(None)
+            return FromBank(None)
         if log.vectors.shape[1] != self.bank.dimensions:
             problem = f"has {self.bank.dimensions} dimensions, the logged vectors have {log.vectors.shape[1]}"
             raise ArgumentError("bank", problem, "give the bank of the encoder that embeds the queries")
@@ -68,18 +68,18 @@ class BankSample:
         asked = _usable(every, self.similarity)
         notes = _left_out(len(every) - len(asked), len(every), self.similarity)
         if len(asked) < FEWEST_QUERIES:
-            return Compared(None, notes)
+            return FromBank(None, notes)
         own = among(self.hashes, inspect(asked, "log", self.similarity).hashes)
         bank = self.bank.gather(np.flatnonzero(~own)) if own.any() else self.bank
         notes += _in_both(int(own.sum()), len(own))
         if own.any() and len(bank) < FEWEST_QUERIES:
-            return Compared(None, notes)
+            return FromBank(None, notes)
         if len(asked) > MOST_QUERIES:
             asked = asked.gather(random_positions(len(asked), MOST_QUERIES, self.seed))
         asked = Vectors(asked.ids, take(asked.rows, np.arange(len(asked))))
         moved = shift(bank, asked, self.similarity)
         near = nearness(bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
-        return Compared(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes)
+        return FromBank(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes)
 
 
 def _usable(vectors: Vectors, kind: Kind) -> Vectors:
