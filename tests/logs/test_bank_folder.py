@@ -215,6 +215,14 @@ def test_queries_without_ids_are_there_already_if_nearly_the_whole_file_is(tmp_p
     assert unhub.add_log(as_table(tmp_path / "d.parquet", *named), tmp_path / "third").repeated == 3
 
 
+def test_what_was_added_says_whether_the_bank_was_written(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", line(0, 0), line(1, 30)), tmp_path / "bank"
+    for aged, changed in ((None, True), (None, False), ("30d", True), ("30d", False)):
+        before = state(bank) if bank.is_dir() else {}
+        assert unhub.add_log(log, bank, half_life=aged).changed == changed == (state(bank) != before)
+    assert weights_by_row(bank) == pytest.approx({0: 0.5**0.25, 1: 1.0})
+
+
 def test_a_copy_is_known_by_what_the_window_left_of_it(tmp_path: Path) -> None:
     bank, asked = tmp_path / "bank", without("query_id", *(line(row % 5, row) for row in range(20)))
     unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank, window="15d", temper=1)  # days 4 to 19 stay

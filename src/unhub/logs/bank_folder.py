@@ -51,6 +51,7 @@ class AddedLog:
     files: how many were read; known: how many of them held nothing new. expired: queries outside of the window, which
     were dropped or not added. embedded: texts that the encoder had to embed. forgotten: queries that were left out, as
     `forget_queries` was told to forget them. repeated: queries that were there already, though not in this file.
+    changed: whether the folder was written, as also by another half-life.
     """
 
     folder: Path
@@ -63,12 +64,8 @@ class AddedLog:
     distinct: int
     forgotten: int = 0
     repeated: int = 0
+    changed: bool = True
     notes: tuple[str, ...] = ()
-
-    @property
-    def changed(self) -> bool:
-        """Whether anything was written."""
-        return self.known < self.files or self.expired > 0
 
 
 @shows_progress
@@ -170,6 +167,7 @@ def add_log(
         distinct=outcome.distinct,
         forgotten=left_out,
         repeated=repeated,
+        changed=not unchanged,
         notes=(
             *reading.bad.notes,
             *passed,
