@@ -95,6 +95,22 @@ def test_a_file_that_grew_adds_its_new_lines(tmp_path: Path) -> None:
     assert unhub.add_log(tmp_path / "other.jsonl", bank).added == 1
 
 
+def test_a_file_that_begins_as_another_one_of_the_log_counts_whole(tmp_path: Path) -> None:
+    logs, bank = tmp_path / "logs", tmp_path / "bank"
+    logs.mkdir()
+    same: list[dict[str, object]] = [{"vector": ROWS[row].tolist()} for row in (0, 1)]
+    write(logs / "a.jsonl", same[0])
+    write(logs / "b.jsonl", *same)  # of another server, where the first to ask wanted the same
+    shutil.copy(logs / "b.jsonl", logs / "c.jsonl")
+    added = unhub.add_log(logs, bank, temper=1)
+    assert (added.added, added.files, added.known) == (3, 3, 1)
+    assert weights_by_row(bank) == {0: 2.0, 1: 1.0}
+    write(logs / "a.jsonl", same[1], mode="a")  # now it is a copy of the other
+    write(logs / "b.jsonl", same[0], mode="a")
+    assert unhub.add_log(logs, bank).added == 1
+    assert unhub.add_log(logs, bank).known == 3
+
+
 @pytest.mark.parametrize("cut", ["a\n", "a\nc", "a"])  # at a line end, within a line, and within the first line
 def test_a_record_of_several_lines_waits_for_its_end(tmp_path: Path, cut: str) -> None:
     log, bank = tmp_path / "a.csv", tmp_path / "bank"

@@ -23,6 +23,7 @@ from unhub.files.bank_folders import (
     BankManifest,
     BankSegment,
     BankSettings,
+    LogSource,
     begun_files,
     is_bank_folder,
     read_bank_manifest,
@@ -117,20 +118,21 @@ def add_log(
     with holding(folder):
         before = read_bank_manifest(folder) if is_bank_folder(folder) else None
         settings = _settings(before, window, half_life, near, temper)
-        sources = [*before["sources"]] if before else []
+        sources = before["sources"] if before else []
+        beside: list[LogSource] = []
         if before and before["encoder"] is None:
             reading.width = before["dimensions"]
         fresh, known = [], []
         with reading_log():
             for file in found:
-                part = new_part(file, sources, reading.columns)
+                part = new_part(file, sources, reading.columns, beside)
                 if part.torn:
                     reading.bad.torn.append(part.torn)
                 if part.is_empty:
                     known.append(part.source)
                 else:
                     fresh.append((file, part))
-                    sources.append(part.source)
+                    beside.append(part.source)
             logs = [[*log_pieces(file, reading, part.span)] for file, part in fresh]
             reading.bad.check(skip_bad)
         forgotten = ForgottenKeys.read(before)
@@ -152,7 +154,7 @@ def add_log(
         check_times([*held, *new], settings)
         if before is None and not given:
             raise EmptyLogError(f"{log_name(log)}: is a log without a query yet")
-        plan = BankPlan(folder, before, settings, sources, texts.identity, forgotten)
+        plan = BankPlan(folder, before, settings, [*sources, *beside], texts.identity, forgotten)
         quiet = [] if _total(logs) or any(one["bytes"] for one in known) else [NOTHING_NEW.format(log_name(log))]
         unchanged = before is not None and not fresh and settings == before["settings"]
         outcome = _unchanged(plan, held) if unchanged else plan.commit(held, new, progress)

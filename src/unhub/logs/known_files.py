@@ -36,9 +36,12 @@ class NewPart(NamedTuple):
         return self.span.start >= self.span.stop
 
 
-def new_part(file: LogFile, sources: Sequence[LogSource], columns: LogColumns = DEFAULT) -> NewPart:
+def new_part(
+    file: LogFile, sources: Sequence[LogSource], columns: LogColumns = DEFAULT, beside: Sequence[LogSource] = ()
+) -> NewPart:
     """Find the longest beginning of a file that was added before, and return what comes after it.
 
+    beside: other files of the same log; one may be a copy, but does not go on in another file that begins like it.
     A file of a table is known as a whole or not at all; a table in memory by its rows, of these columns.
     """
     if file.frame is not None:
@@ -46,7 +49,7 @@ def new_part(file: LogFile, sources: Sequence[LogSource], columns: LogColumns = 
     stop, torn = _whole_bytes(file)
     grows = file.dimensions is not None or form_of(file.path) in LIVE
     wanted = sorted({one["bytes"] for one in sources if one["bytes"] < stop and grows} | {stop})
-    known = {(one["bytes"], one["digest"]): one for one in sources}
+    known = {(one["bytes"], one["digest"]) for one in (*sources, *beside)}
     found = Span(0, stop)
     digest = _begun(file)
     lines = done = 0
