@@ -152,6 +152,7 @@ class Layout:
             np.lib.format.write_array_header_1_0(file, head)
             for _, block in blocks:
                 file.write(np.ascontiguousarray(block, "<f4").data)
+                del block  # before the next one is made
         return np.lib.format.open_memmap(out, "r")
 
     def _blocks(self, vectors: Vectors, bias: Float64, similarity: Kind) -> Iterator[tuple[int, Float32]]:
