@@ -53,7 +53,7 @@ def test_a_bank_of_the_test_queries_themselves_is_said(tmp_path: Path) -> None:
         ({"paper": "mqvr"}, "Several captions as one query were left out: they need vectors."),
     ],
 )
-def test_a_run_of_nothing_but_raw_says_so_and_why(tmp_path: Path, given: dict[str, str], reason: str) -> None:
+def test_a_run_of_nothing_but_raw_says_so_and_why(tmp_path: Path, given: dict[str, Any], reason: str) -> None:
     found = run(tmp_path, **{"methods": "all", **given})
     assert found.only_raw and [one["method"] for one in found.cases] == ["raw"]
     assert any(note.startswith(reason) for note in found.notes)

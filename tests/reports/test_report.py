@@ -17,7 +17,7 @@ from PIL import Image
 import unhub
 from tests import oracles, shapes
 from unhub.data.relevance import as_relevance
-from unhub.data.vectors import as_vectors
+from unhub.data.vectors import Vectors, as_vectors
 from unhub.evaluation.inputs import EvaluationInputs
 from unhub.reports import report_inputs
 from unhub.reports.before_after import changed, examples, worst_hubs
@@ -303,12 +303,12 @@ def test_the_curves_use_answered_queries_and_a_part_of_what_is_large(monkeypatch
     answered = ReportInputs(items, bank, queries, as_relevance([(3, 0), (7, 1)]), None, "cosine", 0, 1)
     assert answered.study_queries.ids.tolist() == [3, 7]
     assert answered.leaked == 0
-    assert len(answered.study_bank) == len(bank)
+    assert answered.study_bank is not None and len(answered.study_bank) == len(bank)
     monkeypatch.setattr(report_inputs, "MOST_STUDY_QUERIES", 9)
     monkeypatch.setattr(report_inputs, "MOST_STUDY_BANK_QUERIES", 11)
     drawn = [ReportInputs(items, bank, queries, None, None, "cosine", seed, 1) for seed in (0, 0, 1)]
     assert [len(one.study_queries) for one in drawn] == [9] * 3
-    first, again, other = (one.study_bank.ids.tolist() for one in drawn)
+    first, again, other = (cast("Vectors", one.study_bank).ids.tolist() for one in drawn)
     assert len(first) == 11
     assert first == sorted(first) == again != other
 
