@@ -147,5 +147,5 @@ def test_ctrl_c_while_code_is_read_ends_it_cleanly(after: float, folder: Path, c
     printed, errors = process.communicate(timeout=60)
     assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in errors or after < 1  # while Python itself starts, it is not ours to catch
-    assert printed == ""
+    assert printed == "" or printed.startswith("Search the functions")  # a quick machine has read it all by then
     assert not list(cache.rglob("*.tmp"))

@@ -191,7 +191,7 @@ def test_a_curve_that_cannot_be_drawn_costs_nothing(folder: Path, monkeypatch: p
 
     monkeypatch.setattr(Picture, "to_bytes", fail_to_draw)
     done = here(folder, *EVAL, "--sizes", "2", "--curve", "late.png", "--save-draws", "late.draws", "--json")
-    assert (done.returncode, done.stderr) == (1, "unhub: the disk is full\n")
+    assert (done.returncode, done.stderr) == (1, "unhub: cannot write late.png: the disk is full\n")
     assert json.loads(done.stdout)["items"] == 40
     assert [*unhub.read_draws(folder / "late.draws").sizes] == [2]
 

@@ -100,9 +100,9 @@ def test_a_fit_without_room_for_the_matrix_keeps_a_part_and_says_so() -> None:
     correction = fitted("sn:tau=0.02")
     assert correction.cost.kept == "sparse"
     assert correction.cost.passes <= 4
-    assert correction.cost.notes[-1].endswith(balancing.OFF_BALANCE)
+    assert [note.endswith(balancing.OFF_BALANCE) for note in correction.cost.notes].count(True) == 1
     merged = unhub.merge(fitted("sn:tau=0.02,keep=sparse"), items, clouds(300, 8, 5))
-    assert [note.endswith(balancing.OFF_BALANCE) for note in merged.cost.notes] == [True]
+    assert [note.endswith(balancing.OFF_BALANCE) for note in merged.cost.notes].count(True) == 1
     grown = unhub.extend(correction, clouds(5, 8, 9), bank)
     assert not any(note.endswith(balancing.OFF_BALANCE) for note in grown.cost.notes)
     again = unhub.extend(correction, items[:7] * 2, bank)
