@@ -265,6 +265,15 @@ def test_a_query_of_somebody_else_is_no_repeat(tmp_path: Path) -> None:
     assert forgotten.removed == {str(bank): 1}
 
 
+def test_a_query_with_an_id_is_a_repeat_however_its_user_is_spelled(tmp_path: Path) -> None:
+    bank, asked = tmp_path / "bank", [line(0, 0, user="ann"), line(1, 0, user="bob")]
+    unhub.add_log(write(tmp_path / "a.jsonl", *asked), bank)
+    again = [line(0, 0, user="ANN@x"), line(1, 0, user="BOB@x"), line(1, 0, user="bob")]
+    added = unhub.add_log(as_table(tmp_path / "a.parquet", *again), bank)
+    assert (added.added, added.repeated) == (1, 2)
+    assert unhub.forget_queries(users=["bob"], bank=bank, dry_run=True).removed == {str(bank): 1}  # his own went first
+
+
 def test_texts_that_were_logged_again_count_once(tmp_path: Path) -> None:
     bank, toy = tmp_path / "bank", Toy()
     asked = [{"id": text, "query": text, "ts": START} for text in ("a dog", "a cat")]

@@ -92,9 +92,9 @@ def add_log(
     content: the same file adds nothing, whatever its name, and a file that grew adds its new lines. A log without a
     query is an error where the folder would be made by it, and else adds nothing.
 
-    Queries that are there already, by id, time, content and user, where both say who asked, are left out, as of another
-    form of the same file. Without ids this is done for a file of which nearly all are there, since several people may
-    ask the same at one time.
+    Queries that are there already, by id, time and content, are left out, as of another form of the same file. Without
+    ids the user counts too, where both say who asked, and this is done for a file of which nearly all are there, since
+    several people may ask the same at one time.
 
     window: how long queries stay, such as "90d" or a timedelta. half_life: after which time a query counts half. Both
     run from the newest query of the folder, not from today. A bare number, which has no unit, is an error. near,

@@ -31,9 +31,10 @@ def not_again(
 ) -> list[NDArray[np.bool_]]:
     """Return which queries of each file are not there already: in the folder, or in a file before it.
 
-    A query is there if one with its id, time, content and user is, where both say who asked. Of equal ones in a file as
-    many are new as it has more of them. Without an id, several people may have asked the same at the same time, so such
-    queries count as there only if nearly all those of the file are; without an id and a time, never.
+    A query is there if one with its id, time and content is; without an id, of its user too, where both say who asked.
+    Of equal ones in a file as many are new as it has more of them, and those of the same user go first. Without an id,
+    several people may have asked the same at the same time, so such queries count as there only if nearly all those of
+    the file are; without an id and a time, never.
 
     inside: which queries of each file are inside of the window. Only they are counted for that: the folder has dropped
     the others.
@@ -59,7 +60,8 @@ def _not_among(
         for place, key, user in keys:
             if again[place] or key not in left:
                 continue
-            others = left[key] if user == NOT_TOLD else (NOT_TOLD,)
+            named = key[0] != ""  # another form of the file may spell the users otherwise
+            others = left[key] if named or user == NOT_TOLD else (NOT_TOLD,)
             match = next((one for one in ((user,) if same_user else others) if left[key][one] > 0), None)
             if match is not None:
                 left[key][match] -= 1
