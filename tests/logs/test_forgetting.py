@@ -191,6 +191,16 @@ def test_users_that_are_floats_are_found_and_those_that_are_no_ids_are_doubted(t
     assert unhub.add_log(late, bank).forgotten == 2
 
 
+@pytest.mark.parametrize("asked_for", ["7", "7.0"])
+def test_users_that_pandas_wrote_to_csv_as_floats_are_integers(tmp_path: Path, asked_for: str) -> None:
+    log, bank = tmp_path / "a.csv", tmp_path / "bank"
+    log.write_text("query_id,vector,user\n1,1 2,7.0\n2,2 1,\n3,1 1,17.0\n4,3 1,7.5\n5,4 1,v7.0\n")
+    assert unhub.read_log(log).users.tolist() == ["7", "", "17", "7.5", "v7.0"]  # type: ignore[union-attr]
+    unhub.add_log(log, bank)
+    done = unhub.forget_queries(users=[asked_for], bank=bank, logs=[log])
+    assert (done.removed, done.missing_users) == ({str(bank): 1, str(log): 1}, ())
+
+
 def test_where_nobody_says_who_asked_a_user_is_not_surely_forgotten(tmp_path: Path) -> None:
     log, bank, saved = tmp_path / "a.jsonl", tmp_path / "bank", tmp_path / "c.unhub"
     unhub.add_log(write(log, asked(0, "x"), asked(1, "y")), bank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -35,6 +36,7 @@ LAST_TIME = 253_402_300_800_000_000  # the year 10000, in microseconds
 CLOCK_SECONDS = 86_400  # how far the clocks of other machines may go ahead
 EXACT_FLOATS = 1 << 53  # from here on a float stands for several integers
 LARGEST = LAST_TIME * 1_000  # of numbers that are times in any unit
+WHOLE_FLOAT = re.compile(r"-?[1-9][0-9]{0,15}\.0|0\.0")
 
 
 class Wrong(ValueError):
@@ -53,7 +55,8 @@ def as_id(value: object) -> str:
 def as_user(value: object, told: bool) -> str | None:
     """Return who asked: "" for nobody; None for what is no id, where nobody told that the column is of users.
 
-    A whole float is an integer: pandas makes floats of all integers of a column as soon as one is missing.
+    A whole float is an integer: pandas makes floats of all integers of a column as soon as one is missing, and writes
+    them to .csv files as 7.0.
     """
     if value is None or (isinstance(value, str) and value == ""):
         return ""
@@ -63,11 +66,16 @@ def as_user(value: object, told: bool) -> str | None:
         if value.is_integer() and abs(value) < EXACT_FLOATS:
             value = int(value)
     try:
-        return as_id(value)
+        return user_name(as_id(value))
     except Wrong:
         if told:
             raise
         return None
+
+
+def user_name(text: str) -> str:
+    """Return the name of a user as logs and whoever forgets it spell it: 7.0 is 7."""
+    return text.removesuffix(".0") if WHOLE_FLOAT.fullmatch(text) else text
 
 
 def as_id_list(value: object) -> list[str]:

@@ -15,6 +15,7 @@ from unhub.files.joint_change import JointChange, check_finished, finish
 from unhub.files.kept_state import added_rows, find_marks, leftovers
 from unhub.files.log_gathering import LogColumns
 from unhub.files.log_removal import FoundLines, ToForget, find_lines
+from unhub.files.log_values import user_name
 from unhub.files.logs import LogReading, not_read
 from unhub.given_again import sets_of
 from unhub.logs.forgetting_places import ForgettingPlaces
@@ -99,7 +100,7 @@ def forget_queries(
     All or nothing: after a kill everything is as it was, or the same call finishes.
     """
     progress = called(progress)
-    ids, people = frozenset(str(one) for one in query_ids), frozenset(str(one) for one in users)
+    ids, people = frozenset(str(one) for one in query_ids), frozenset(user_name(str(one)) for one in users)
     if not ids and not people:
         raise ArgumentError("query_ids", "is empty, and so is users", "name the queries to forget, or who asked them")
     if "" in ids:
