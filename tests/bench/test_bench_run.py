@@ -223,6 +223,9 @@ def test_a_model_has_the_settings_that_the_paper_has_for_it_if_it_multiplies_its
     assert any(note.startswith(f"{model} has its own settings") and spec in note for note in by_scaled.notes) == own
     assert case(by_cosines, "t2i", "dis", "test")["spec"] == "dis:tau=0.05,k=1"
     assert any(f"{spec}, for similarities that the model" in note for note in by_cosines.notes) == own
+    scale = "dis: the similarities are on another scale than cosines"
+    assert any(note.startswith(scale) for note in by_scaled.notes) != own
+    assert not any(note.startswith(scale) for note in by_cosines.notes)
 
 
 def test_a_case_of_another_setting_than_that_of_the_paper_is_measured_again(tmp_path: Path, vectors: Path) -> None:

@@ -117,6 +117,22 @@ def test_a_setting_of_the_paper_for_one_model_is_that_of_its_figures(
     assert (line.spec, line.off) == (spec, off)
 
 
+@pytest.mark.parametrize(
+    ("method", "spec", "ways"),
+    [
+        ("is", "is:tau=0.02", ("similarities on another scale",)),
+        ("sn", "sn:tau=0.01", ("similarities on another scale",)),
+        ("csls", "csls:k=10", ()),
+    ],
+)
+def test_a_temperature_for_similarities_on_another_scale_is_off_the_protocol(
+    method: str, spec: str, ways: tuple[str, ...]
+) -> None:
+    figure, case = replace(FIGURE, paper="dbsn", method=method), case_of(65.0, paper="dbsn", method=method, spec=spec)
+    assert off_protocol(figure, case, content_of(case, scaled=True)) == ways
+    assert off_protocol(figure, case, content_of(case, scaled=False)) == ()
+
+
 def test_a_figure_without_a_split_has_a_line_for_each_that_was_run_and_compares_none() -> None:
     figure = replace(FIGURE, split="")
     lines = lines_of(figure, [content_of(case_of(64.0), split=split) for split in ("entities", "karpathy")])

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from unhub.bench.folds import FoldVectors, folds_of, folds_there, mean_cases, of_fold
 from unhub.bench.given_matrix import MatrixData
-from unhub.bench.off_protocol import bank_sizes, official_size
+from unhub.bench.off_protocol import TEMPERED, bank_sizes, official_size
 from unhub.bench.problems import TEST, BenchData, directions_of
 from unhub.bench.protocols import BankChoice, methods_of, protocol_of, seeds_of
 from unhub.bench.result_file import (
@@ -40,9 +40,14 @@ from unhub.evaluation.inputs import RAW
 from unhub.evaluation.measures import parse_measures
 from unhub.evaluation.tables import Tabled, counted
 from unhub.html_tables import Table
+from unhub.methods import parse
 
 IMAGE_MEASURES = ("mAP@R",)  # of images that ask for images, beside those of the papers
 
+ANOTHER_SCALE = (
+    "the similarities are on another scale than cosines, for which the settings of papers are, so no interval is "
+    "compared with published figures. If you know the factor of the model, divide the matrix by it."
+)
 IN_BRACKETS = "In square brackets: 95% intervals, by bootstrap over the queries; gains are over raw, paired."
 DISTANCES = {
     "bank_items": "bank to items",
@@ -254,15 +259,21 @@ def bench_run(
 
 
 def _own_settings(settings: BenchSettings, model: str, data_set: str, scaled: bool) -> tuple[BenchSettings, list[str]]:
-    """Return the settings with those that the paper has for this model alone, and a note on them."""
+    """Return the settings with those that the paper has for this model alone, and notes on them and on the scale."""
     protocol = settings.protocol
-    own = {name: one for name, one in protocol.scaled_for(model, data_set).items() if name in settings.methods}
+    of_model = protocol.scaled_for(model, data_set)
+    own = {name: one for name, one in of_model.items() if name in settings.methods}
+    others = [one for one in settings.methods if parse(one).name in TEMPERED and parse(one).name not in of_model]
+    warned = [f"{', '.join(others)}: {ANOTHER_SCALE}"] if scaled and others else []
     if not own:
-        return settings, []
+        return settings, warned
     specs = f"{' and '.join(one[0] for one in own.values())}, for similarities that the model itself multiplies"
     if scaled:
         protocol = replace(protocol, grids={**protocol.grids, **own})
-        return replace(settings, protocol=protocol), [f"{model} has its own settings, as in the paper: {specs}."]
+        return replace(settings, protocol=protocol), [
+            f"{model} has its own settings, as in the paper: {specs}.",
+            *warned,
+        ]
     remedy = "divide tau by the factor of the model, and name the method with it"
     return settings, [f"The paper has {model} with {specs}. Here are cosines, with the usual tau: {remedy}."]
 

@@ -20,6 +20,7 @@ SAME_MODELS: Mapping[str, tuple[str, ...]] = {
     "google/siglip-base-patch16-224": ("SigLIP",),
     "facebook/dino-vits16": ("DINO",),
 }
+TEMPERED = ("is", "dis", "sn", "dbsn", "dualis", "dualdis")  # whose settings are of the scale of the similarities
 
 
 def off_protocol(figure: Figure, case: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,8 +47,16 @@ def _ways(figure: Figure, case: Mapping[str, Any], content: Mapping[str, Any]) -
         yield "another bank size"
     elif items not in (None, case.get("bank_items")) and uses_items(case["spec"]):
         yield f"{case['bank_items']:,} of {items:,} bank items"
+    if content.get("scaled") and figure.method.partition(":")[0] in TEMPERED and not _own_of_model(figure):
+        yield "similarities on another scale"
     if settings := other_settings(figure, case, content):
         yield settings
+
+
+def _own_of_model(figure: Figure) -> tuple[str, ...]:
+    """Return the settings that the paper has for the model of a figure alone, for similarities that it multiplies."""
+    protocol, name = PAPERS[figure.paper], figure.method.partition(":")[0]
+    return protocol.scaled_for(figure.model, figure.data_set).get(name, ())
 
 
 def same_model(figure: str, measured: str) -> bool:
@@ -85,7 +94,7 @@ def other_settings(figure: Figure, case: Mapping[str, Any], content: Mapping[str
     name = figure.method.partition(":")[0]
     if name not in METHODS or not METHODS[name].parameters():
         return ""
-    of_model = PAPERS[figure.paper].scaled_for(figure.model, figure.data_set).get(name)
+    of_model = _own_of_model(figure)
     tried = of_model or PAPERS[figure.paper].grids.get(name, ())
     if of_model and not content.get("scaled"):
         return f"the paper has {of_model[0].partition(':')[2]} for similarities on another scale"
