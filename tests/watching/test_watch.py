@@ -8,6 +8,8 @@ import pytest
 
 import unhub
 from tests.watching.answered import EVEN, ITEMS, UNEVEN, day_log, drawn
+from unhub.banks.distances import nearness, shift
+from unhub.data.vectors import as_vectors
 from unhub.service.kept.log_writer import LogWriter
 
 pytestmark = pytest.mark.once
@@ -144,23 +146,50 @@ def test_queries_that_drift_from_the_bank_are_told() -> None:
         unhub.watch(unhub.QueryLog.of(vectors=asked, returned=lists), items=ITEMS, bank=bank[:, :5])
 
 
-def test_a_day_that_was_added_to_the_bank_is_not_compared_with_itself() -> None:
+def test_a_day_that_was_added_to_the_bank_is_noted_and_compared_with_all_of_it() -> None:
     random = np.random.default_rng(0)
     bank, asked = random.normal(size=(500, 8)), random.normal(size=(120, 8)) * [3, 3, 1, 1, 1, 1, 1, 1]
-    log = unhub.QueryLog.of(vectors=asked, returned=drawn(120, EVEN, 0))
-    before = unhub.watch(log, items=ITEMS, bank=bank)
-    after = unhub.watch(log, items=ITEMS, bank=np.vstack([bank, asked]))
-    assert after.current.drift == before.current.drift
-    assert (before.notes, after.notes) == (
-        (),
-        ("Compared with the bank without 120 of its 620 queries, which are of this period too.",),
+    days = [f"2026-03-0{1 + row // 60}" for row in range(120)]
+    log = unhub.QueryLog.of(vectors=asked, returned=drawn(120, EVEN, 0), times=days)
+    assert unhub.watch(log, items=ITEMS, bank=np.vstack([bank, asked[:30], asked[60:90]])).notes == ()  # half of each
+    both = np.vstack([bank, asked])
+    found = unhub.watch(log, items=ITEMS, bank=both)
+    assert found.notes == (
+        "2026-03-02: 60 of 60 different queries are in the bank too. If this period was added to the bank before, "
+        "drift shows less: `unhub watch` first, then `unhub log add`.",
     )
-    alone = unhub.watch(log, items=ITEMS, bank=asked)
-    assert alone.current.drift is None
-    assert (
-        "without 120 of its 120 queries, which are of this period too; too few are left, 50 are needed"
-        in alone.notes[0]
-    )
+    day = unhub.Vectors(np.arange(60), asked[60:].astype(np.float32))
+    drift = found.current.drift
+    assert drift is not None
+    assert drift.shift == pytest.approx(shift(as_vectors(both, "bank"), day, "cosine").value)
+    assert drift.nearness == pytest.approx(nearness(as_vectors(both, "bank"), day, "cosine").ratio)
+    first = unhub.watch(log, items=ITEMS, bank=np.vstack([bank, asked[:31]]))
+    assert [note[:51] for note in first.notes] == ["2026-03-01: 31 of 60 different queries are in the b"]
+
+
+def test_a_note_of_what_the_bank_holds_is_of_all_of_a_large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unhub.watching.drifting.MOST_BANK_QUERIES", 100)
+    random = np.random.default_rng(0)
+    bank = random.normal(size=(500, 8))
+    log = unhub.QueryLog.of(vectors=bank[:60], returned=drawn(60, EVEN, 0))
+    assert unhub.watch(log, items=ITEMS, bank=bank).notes[0].startswith("60 of 60 different queries are in the bank")
+
+
+def test_queries_that_are_asked_every_day_are_no_drift() -> None:
+    """Popular queries point elsewhere than rare ones, and the mix is the same every day."""
+    random = np.random.default_rng(0)
+    head = random.normal(size=(600, 16)) + 2 * np.eye(16)[0]
+
+    def day() -> np.ndarray:
+        tail = random.normal(size=(30, 16)) + 2 * np.eye(16)[0] + 1.5 * np.eye(16)[1]
+        return np.vstack([head[random.permutation(600)[:570]], tail])
+
+    bank = np.unique(np.vstack([day() for _ in range(10)]), axis=0)
+    log = unhub.QueryLog.of(vectors=day(), returned=drawn(600, EVEN, 0))
+    found = unhub.watch(log, items=ITEMS, bank=bank)
+    assert found.current.drift is not None
+    assert not found.current.drift.far
+    assert found.notes[0].startswith("570 of 600 different queries are in the bank too.")
 
 
 def test_vectors_of_zeros_are_left_out_of_drift_and_noted(tmp_path: Path) -> None:
@@ -211,7 +240,7 @@ def test_the_log_of_a_service_is_watched_with_its_vectors(tmp_path: Path) -> Non
     for row, returned in zip([*rows, rows[0]], [*drawn(60, EVEN, 0), [9, 8, 7]], strict=True):
         writer.append(row[None], returned, "v1")
     writer.close()
-    found = unhub.watch(tmp_path / "log", items=ITEMS, bank=random.normal(size=(60, 4)))
+    found = unhub.watch(tmp_path / "log", items=ITEMS, bank=rows)
     assert (found.current.logged, found.current.queries, found.current.told_by) == (61, 60, "vector")
     assert found.current.drift is not None
 

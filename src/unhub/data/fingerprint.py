@@ -202,6 +202,12 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
+def hashes_of(vectors: Vectors) -> Hashes:
+    """Return the hashes that `inspect` gives the rows, without a check of them."""
+    keys = _keys(vectors.dimensions)
+    return np.concatenate([_hash_rows(block, keys)[0] for _, block in vectors.blocks()])
+
+
 def _check_block(squares: Float32, source: Rows, first: int, name: str, similarity: Kind) -> None:
     """Raise if a row cannot be used; `source` holds the rows before the conversion to float32."""
     suspects = np.flatnonzero(~(squares <= LONGEST_SQUARE) | (squares == 0))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Float64, Kind, random_positions
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, nearness, shift
 from unhub.compute.workers import Progress
-from unhub.data.fingerprint import LONGEST_SQUARE, Hashes, among, inspect
+from unhub.data.fingerprint import LONGEST_SQUARE, Hashes, among, hashes_of
 from unhub.data.query_log import QueryLog
 from unhub.data.runs import Answers
 from unhub.data.vectors import Vectors, take
@@ -20,18 +20,23 @@ from unhub.watching.periods import FEWEST_QUERIES, Drift
 
 MOST_QUERIES = 5000  # of a period that are compared, drawn at random
 MOST_BANK_QUERIES = 20_000
+NOTED_KNOWN = 0.5  # of the different queries of a period: with more of them in the bank, it may have been added to it
 
 
 class FromBank(NamedTuple):
-    """How far a period is from the bank, None where that cannot be said; and what was left out, in sentences."""
+    """How far a period is from the bank, None where that cannot be said; and what was left out, in sentences.
+
+    known: says how many queries of the period are in the bank, if they are so many that it may have been added before.
+    """
 
     drift: Drift | None
     notes: tuple[str, ...] = ()
+    known: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class BankSample:
-    """The bank queries that periods are compared with, their hashes, and how vectors are compared."""
+    """The bank queries that periods are compared with, the hashes of the whole bank, and how vectors are compared."""
 
     bank: Vectors
     hashes: Hashes
@@ -42,6 +47,7 @@ class BankSample:
     @staticmethod
     def of(bank: Vectors, similarity: Kind, seed: int = 0, threads: int | None = None) -> BankSample:
         """Draw from a bank, if it is large."""
+        hashes = hashes_of(bank)
         if len(bank) > MOST_BANK_QUERIES:
             bank = bank.gather(random_positions(len(bank), MOST_BANK_QUERIES, seed))
         usable = _usable(bank, similarity)
@@ -49,12 +55,13 @@ class BankSample:
             why = "zeros" if similarity == "cosine" else "too large"
             problem = f"has {len(bank) - len(usable):,} vectors that cannot be compared ({why}, or not finite)"
             raise ArgumentError("bank", problem, "remove them")
-        return BankSample(bank, inspect(bank, "bank", similarity).hashes, similarity, seed, threads)
+        return BankSample(bank, hashes, similarity, seed, threads)
 
     def compared(self, log: QueryLog, answers: Answers, progress: Progress | None = None) -> FromBank:
         """Return how far the different queries of a log are from the bank; no drift if they are too few to say.
 
-        A bank that the log was added to would be like it, so the queries of the log are left out of the bank.
+        Queries that the bank has too are compared as well: those that are asked every day are in both, and a bank
+        without them would be unlike any day.
         """
         if log.vectors is None:
             remedy = "log them, or leave the bank out"
@@ -69,17 +76,13 @@ class BankSample:
         notes = _left_out(len(every) - len(asked), len(every), self.similarity)
         if len(asked) < FEWEST_QUERIES:
             return FromBank(None, notes)
-        own = among(self.hashes, inspect(asked, "log", self.similarity).hashes)
-        bank = self.bank.gather(np.flatnonzero(~own)) if own.any() else self.bank
-        notes += _in_both(int(own.sum()), len(own))
-        if own.any() and len(bank) < FEWEST_QUERIES:
-            return FromBank(None, notes)
+        known = _known(int(among(hashes_of(asked), self.hashes).sum()), len(asked))
         if len(asked) > MOST_QUERIES:
             asked = asked.gather(random_positions(len(asked), MOST_QUERIES, self.seed))
         asked = Vectors(asked.ids, take(asked.rows, np.arange(len(asked))))
-        moved = shift(bank, asked, self.similarity)
-        near = nearness(bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
-        return FromBank(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes)
+        moved = shift(self.bank, asked, self.similarity)
+        near = nearness(self.bank, asked, self.similarity, seed=self.seed, threads=self.threads, progress=progress)
+        return FromBank(Drift(moved.value, FAR_SHIFT + moved.chance, near.ratio, FAR_RATIO), notes, known)
 
 
 def _usable(vectors: Vectors, kind: Kind) -> Vectors:
@@ -103,9 +106,11 @@ def _left_out(bad: int, count: int, kind: Kind) -> tuple[str, ...]:
     return (f"Compared with the bank without {which}, whose vectors cannot be compared ({why}, or not finite){few}.",)
 
 
-def _in_both(own: int, count: int) -> tuple[str, ...]:
-    """Say how many bank queries are queries of the log too, if any."""
-    if not own:
-        return ()
-    few = f"; too few are left, {FEWEST_QUERIES} are needed" if count - own < FEWEST_QUERIES else ""
-    return (f"Compared with the bank without {own:,} of its {count:,} queries, which are of this period too{few}.",)
+def _known(known: int, count: int) -> str | None:
+    """Say how many queries of a period are in the bank too, if they are many."""
+    if known <= NOTED_KNOWN * count:
+        return None
+    return (
+        f"{known:,} of {count:,} different queries are in the bank too. If this period was added to the bank before, "
+        "drift shows less: `unhub watch` first, then `unhub log add`."
+    )

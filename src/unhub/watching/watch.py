@@ -22,7 +22,7 @@ from unhub.files.log_frames import LogLike
 from unhub.files.relevance_files import read_hits
 from unhub.methods.method import as_number
 from unhub.reports.report import PAGE_MARK
-from unhub.watching.drifting import BankSample
+from unhub.watching.drifting import BankSample, FromBank
 from unhub.watching.history import WatchHistory, append, read_history
 from unhub.watching.periods import Drift, Period, content_of, days_of, period_of
 from unhub.watching.prometheus import PROMETHEUS_MARK, prometheus_text
@@ -132,6 +132,7 @@ def _new_periods(
     new: list[Period] = []
     drifts: dict[str, Drift] = {}
     notes: list[str] = []
+    known: tuple[str, ...] = ()  # of the newest period alone: a log may hold many that were added to the bank
     for name, rows in days:
         part = log.gather(rows)
         answers = Answers.of(part, gallery, k)
@@ -139,8 +140,10 @@ def _new_periods(
         notes += [f"{where}{note}" for note in answers.notes]
         content = content_of(answers)
         measuring, comparing = steps.next(), steps.next()
-        drift, left_out = (None, ()) if past is None else past.compared(part, answers, comparing)
-        notes += [f"{where}{note}" for note in left_out]
+        found = FromBank(None) if past is None else past.compared(part, answers, comparing)
+        drift = found.drift
+        notes += [f"{where}{note}" for note in found.notes]
+        known = known if found.known is None else (f"{where}{found.known}",)
         if before.knows(name, content):
             if drift is not None:
                 drifts[content] = drift
@@ -161,7 +164,7 @@ def _new_periods(
             notes.append(NO_TIMES)
         figures = sampled(answers, seed=seed, progress=measuring)
         new.append(period_of(name, content, answers, figures, drift))
-    return tuple(new), drifts, tuple(notes)
+    return tuple(new), drifts, (*notes, *known)
 
 
 def _log_of(hits: LogLike | QueryLog | Run, may_be_empty: bool) -> QueryLog:
