@@ -189,6 +189,22 @@ def test_a_record_of_several_lines_that_is_cut_off_is_left_out_with_a_note(tmp_p
     assert log.notes == (f"The last line of {path}, which begins at line 4, is cut off; it was left out.",)
 
 
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize(("rows", "width"), [(30, 1), (3, 10_000)])
+def test_a_quotation_mark_that_hides_the_rest_of_a_table_is_a_bad_line(
+    tmp_path: Path, rows: int, width: int, end: str
+) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("query_id\tquery\n" + 'a\t"cat\n' + "\n".join(["b\t" + "dog" * width] * rows) + end)
+    with pytest.raises(ValueError, match=rf"x\.tsv:2: .* nothing closes, .* {rows + 1} lines on"):
+        unhub.read_log(path)
+    vectors = [f"b{row}\t1 2" for row in range(30)]
+    path.write_text('query_id\tvector\na\t1 2\nb\t"1 2\n' + "\n".join(vectors) + end)
+    for call in (lambda: unhub.add_log(path, tmp_path / "bank"), lambda: unhub.forget_queries(["b7"], logs=[path])):
+        with pytest.raises(ValueError, match=r"x\.tsv:3: .* nothing closes"):
+            call()
+
+
 def test_a_last_line_that_is_whole_counts_without_a_line_end(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"query": "a"}\n{"query": "b"}')

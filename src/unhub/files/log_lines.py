@@ -25,14 +25,19 @@ BOM = b"\xef\xbb\xbf"
 SHOWN_BAD = 3
 NO_TEXT = "is not UTF-8 text"
 UNFINISHED = "unexpected end of data"  # in the words of the module csv
+TORN_LINES, TORN_BYTES = 20, 1 << 16  # the longest record that is taken for one whose other lines are to come
 
 
 class Unfinished(Wrong):
     """The last record of a table of texts has a quotation mark that nothing closes: its other lines are to come."""
 
     def told(self, path: Path, line: LogLine) -> str:
-        """Name the torn end of a file: it may be long, if the quotation mark is a mistake."""
+        """Name the torn end of a file: it may be of several lines."""
         return f"{path}, which begins at line {line.number},"
+
+
+class Endless(Wrong):
+    """A record that is open at the end of the file, and too long for one that was cut off: the mark is a mistake."""
 
 
 class LogLine(NamedTuple):
@@ -146,12 +151,21 @@ def delimited_lines(path: Path, span: Span, columns: LogColumns) -> Iterator[Log
         except StopIteration:
             return
         except csv.Error as error:
-            kind = Unfinished if str(error) == UNFINISHED else Wrong
-            yield LogLine(number + before + 1, kind(f"is not a record of the table ({error})"), start, taken)
+            why = _wrong_record(error, reader.line_num - before, taken - start)
+            yield LogLine(number + before + 1, why, start, taken)
             continue
         if number + before == 0 or not row:
             continue  # the head, or a blank line
         yield LogLine(number + before + 1, _as_record(head, row), start, taken)
+
+
+def _wrong_record(error: csv.Error, lines: int, size: int) -> Wrong:
+    """Say what is wrong with a record of so many lines and bytes."""
+    if str(error) != UNFINISHED:
+        return Wrong(f"is not a record of the table ({error})")
+    if lines <= TORN_LINES and size <= TORN_BYTES:
+        return Unfinished(f"is not a record of the table ({error})")
+    return Endless(f"opens a quotation mark that nothing closes, up to the end of the file, {lines:,} lines on")
 
 
 def csv_head(path: Path, delimiter: str) -> list[str]:

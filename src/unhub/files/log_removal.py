@@ -25,7 +25,7 @@ from unhub.files.log_bytes import (
     written_like,
 )
 from unhub.files.log_gathering import SERVED, LogColumns
-from unhub.files.log_lines import FORMATS, LogLine, whole_span
+from unhub.files.log_lines import FORMATS, Endless, LogLine, whole_span
 from unhub.files.log_values import Wrong, as_id, as_user, logged_vector
 from unhub.files.logs import LogFile, LogReading
 from unhub.files.parquet import opened
@@ -113,7 +113,8 @@ def find_lines(file: LogFile, wanted: ToForget, reading: LogReading) -> FoundLin
             _look(found, place, line, wanted, columns, rows)
         except Wrong as why:
             last = line, why
-    if last is not None and found.is_lines and not ends_in_line(path, byte_count(path)):
+    endless = last is not None and isinstance(last[1], Endless)
+    if last is not None and found.is_lines and not endless and not ends_in_line(path, byte_count(path)):
         reading.bad.torn.append(str(path))
     elif last is not None:
         reading.bad.add(path, *last)

@@ -17,7 +17,7 @@ from unhub.errors import ArgumentError, EmptyLogError, naming_file
 from unhub.files.log_bytes import LIVE, byte_count, ends_in_line, form_of
 from unhub.files.log_frames import LogLike, frame_lines, log_name
 from unhub.files.log_gathering import SERVED, Gathering, LogColumns
-from unhub.files.log_lines import FORMATS, BadLines, LogLine, Span, Unfinished, whole_span
+from unhub.files.log_lines import FORMATS, BadLines, Endless, LogLine, Span, Unfinished, whole_span
 from unhub.files.log_values import AUTO, TimeUnit, Wrong, check_directed
 from unhub.files.named_arrays import kind_of
 from unhub.files.query_logs import LINES, is_query_log, log_dimensions, map_segment, segments, whole_rows
@@ -169,6 +169,8 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
             yield gathering.take()
     if waiting is not None and isinstance(waiting[1], Unfinished):
         reading.bad.torn.append(waiting[1].told(path, waiting[0]))
+    elif waiting is not None and isinstance(waiting[1], Endless):
+        reading.bad.add(path, *waiting)
     elif waiting is not None and live and (gathering.split_lists or isinstance(waiting[0].content, Wrong)):
         reading.bad.torn.append(str(path))
     elif waiting is not None:
