@@ -154,3 +154,11 @@ def test_a_matrix_is_of_the_first_fold_and_it_is_said(tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", np.random.default_rng(0).normal(size=(40, 20)))
     given: dict[str, Any] = {"embeddings": None, "matrix": tmp_path / "m.npy", "methods": "sn:tau=0.1", "banks": "test"}
     assert any("first of 3 test parts" in note for note in run(tmp_path / "work", tmp_path, **given).notes)
+
+
+def test_distances_that_a_fold_does_not_have_have_no_mean() -> None:
+    key = CaseKey("t2i")
+    one: dict[str, Any] = {**vars(key), "inputs": "a", "values": {}, "gains": {}, "distances": {"halves": 0.5}}
+    for several in ((one, {**one, "distances": None}), ({**one, "distances": None}, one)):
+        (mean,) = mean_cases([{"cases": [case]} for case in several], [], lambda one: True)
+        assert mean["distances"] is None

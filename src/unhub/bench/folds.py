@@ -100,7 +100,12 @@ def _inputs_of(cases: Sequence[Mapping[str, Any]]) -> str:
 
 def mean_case(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean of one case over the folds; they share no query, so their intervals are independent."""
-    averages = {name: _mean_numbers([case[name] for case in cases]) for name in AVERAGED if cases[0].get(name)}
+    # What a fold does not have, such as distances without their library, has no mean.
+    averages = {
+        name: _mean_numbers([case[name] for case in cases]) if all(case.get(name) for case in cases) else None
+        for name in AVERAGED
+        if name in cases[0]
+    }
     # The smallest, so that a fold of which a part is missing is seen.
     counts = {name: min(case[name] for case in cases) for name in COUNTED if cases[0].get(name) is not None}
     return {
