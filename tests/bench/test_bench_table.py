@@ -58,6 +58,15 @@ def test_the_papers_protocol_comes_before_the_default_one() -> None:
     assert line_of(FIGURE, [both]).measured == Interval(65.0, 64.0, 66.0)
 
 
+def test_a_case_on_the_protocol_comes_before_one_that_is_off_it_whichever_paper_it_was_run_for() -> None:
+    figure = replace(FIGURE, paper="dbsn", method="is")
+    off = case_of(60.0, paper="dbsn", method="is:tau=0.07", spec="is:tau=0.07")
+    right = case_of(65.0, paper="", method="is:tau=0.02", spec="is:tau=0.02")
+    line = line_of(figure, [content_of(off, right)])
+    assert (line.spec, line.off) == ("is:tau=0.02", ())
+    assert line_of(figure, [content_of(off)]).spec == "is:tau=0.07"
+
+
 def test_a_model_on_the_hub_is_known_by_the_name_in_the_paper() -> None:
     found = line_of(FIGURE, [content_of(case_of(65.0), model="openai/clip-vit-base-patch32")])
     assert found.measured is not None
@@ -362,6 +371,28 @@ def test_a_table_of_what_has_not_been_run_says_what_has(tmp_path: Path) -> None:
     notes = "\n".join(bench_table("qbnorm:1", tmp_path).notes)
     assert "msrvtt full has not been run" in notes
     assert "no model of this table" not in notes  # since another split was run
+
+
+def test_a_data_set_that_was_run_by_another_paper_alone_is_not_said_to_be_not_run(tmp_path: Path) -> None:
+    data = replace(tiny(), name="flickr30k", split="karpathy")
+    given: dict[str, Any] = {"embeddings": write_vectors(tmp_path / "CLIP", tiny()), "directions": "t2i", "threads": 1}
+    bench_run(data, tmp_path, methods="cent", banks="test", paper="mqvr", **given)
+    said = "flickr30k karpathy has been run by --paper mqvr only: unhub bench run flickr30k"
+    assert said in "\n".join(bench_table("nnn:1", tmp_path).notes)
+
+
+@pytest.mark.parametrize(
+    ("papers", "said"),
+    [
+        (("", "mqvr"), "flickr30k karpathy has been run without --paper and by --paper mqvr only: "),
+        (("mqvr", "nnn"), "flickr30k karpathy has been run with other models, methods, banks or directions than"),
+    ],
+)
+def test_it_is_said_how_a_data_set_without_a_measured_figure_was_run(papers: tuple[str, ...], said: str) -> None:
+    ran = tuple(("flickr30k", "karpathy", one) for one in papers)
+    notes = "\n".join(BenchTable("nnn", "1", (line_of(FIGURE, []),), papers=ran).notes)
+    assert said in notes
+    assert "has not been run" not in notes
 
 
 @pytest.mark.parametrize(("table", "reason"), [("A1", "is no measurement"), ("A15", "columns are mixed up")])

@@ -89,7 +89,8 @@ class BenchTable(Tabled):
     """A table of a paper; a line for each published figure, in the order of the paper.
 
     others: data sets of the table, each with a model that they were run by and that the table does not have. ran: what
-    the work folder has, in words.
+    the work folder has, in words. papers: of what was run by models of the table, each data set and split with a paper
+    by whose protocol it was; empty for the default.
     """
 
     paper: str
@@ -97,6 +98,7 @@ class BenchTable(Tabled):
     lines: tuple[TableLine, ...]
     others: tuple[tuple[str, str], ...] = ()
     ran: tuple[str, ...] = ()
+    papers: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def run(self) -> tuple[TableLine, ...]:
@@ -144,10 +146,21 @@ class BenchTable(Tabled):
             command = f"unhub bench run {figure.data_set}{split} --paper {self.paper} --data DIR --work W"
             model = f'--model "{figure.model}" or another name that this table has'
             found.append(
-                f"{figure.data_set} {figure.split}".strip() + f" has not been run: {command}, with --encoder, "
+                f"{figure.data_set} {figure.split}".strip() + f" {self._how_run(figure)}: {command}, with --encoder, "
                 f"--embeddings or --matrix, and {model}."
             )
         return found
+
+    def _how_run(self, figure: Figure) -> str:
+        """Say that the data set of a figure has not been run, or how it has been instead."""
+        papers = dict.fromkeys(
+            paper for name, split, paper in self.papers if name == figure.data_set and figure.split in ("", split)
+        )
+        if not papers:
+            return "has not been run"
+        if self.paper in papers:
+            return "has been run with other models, methods, banks or directions than those of this table"
+        return f"has been run {' and '.join(f'by --paper {one}' if one else 'without --paper' for one in papers)} only"
 
     def cells(self, every: bool = False) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of text; `every` also shows what has not been measured."""
@@ -211,7 +224,13 @@ def bench_table(name: str, work: str | os.PathLike[str], model: Mapping[str, str
     of_table = [one for one in results if any(_same_data(figure, one) for figure in figures)]
     others = dict.fromkeys((one["data_set"], one["model"]) for one in of_table if one["model"] not in matched)
     ran = tuple(f"{one['data_set']} {one['split']} by {one['model']}" for one in results)
-    return BenchTable(paper, table, lines, tuple(others), ran)
+    papers = dict.fromkeys(
+        (one["data_set"], one["split"], case["paper"])
+        for one in of_table
+        if one["model"] in matched
+        for case in one[CASES]
+    )
+    return BenchTable(paper, table, lines, tuple(others), ran, tuple(papers))
 
 
 def lines_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> list[TableLine]:
@@ -225,9 +244,11 @@ def lines_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | 
 def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | None = None) -> TableLine:
     """Return a figure with what was measured for it by the paper's protocol, or else by the default one.
 
-    model: whose runs to take; by default those of the model that the figure is of.
+    Of these, one that is measured as in the paper comes first. model: whose runs to take; by default those of the model
+    that the figure is of.
     """
     several: list[str] = []
+    found: list[TableLine] = []
     for content in results:
         measured = content["model"]
         if not _same_data(figure, content) or not (measured == model if model else same_model(figure.model, measured)):
@@ -242,8 +263,8 @@ def line_of(figure: Figure, results: Sequence[Mapping[str, Any]], model: str | N
                 cases = cases[-1:]  # only random banks differ from seed to seed
             values = [value for case in cases if (value := value_of(case, figure)) is not None]
             if values:
-                return _line(figure, cases, joined(values), len(values), content)
-    return TableLine(figure, None, several=tuple(several))
+                found.append(_line(figure, cases, joined(values), len(values), content))
+    return min(found, key=lambda line: bool(line.off), default=TableLine(figure, None, several=tuple(several)))
 
 
 def _line(
