@@ -186,7 +186,7 @@ def test_users_that_are_floats_are_found_and_those_that_are_no_ids_are_doubted(t
     assert "lines whose user is no id, such as {'id': 7}: 1. Who asked" in added.notes[0]
     done = unhub.forget_queries(users=[7], bank=bank, logs=[log])
     assert done.removed == {str(bank): 2, str(log): 2}  # a line without the key goes by its id, in both
-    assert done.unsure == {str(bank): (0, 0, 2), str(log): (0, 0, 1)}  # what is null is nobody's
+    assert done.unsure == {str(bank): (0, 0, 2), str(log): (0, 0, 2)}  # what is null is nobody's
     late = write(tmp_path / "b.jsonl", of_user(5, "1", "", 1), asked(5, "1", 2), of_user(5, "1", {}, 3))
     assert unhub.add_log(late, bank).forgotten == 2
 
@@ -199,6 +199,17 @@ def test_users_that_pandas_wrote_to_csv_as_floats_are_integers(tmp_path: Path, a
     unhub.add_log(log, bank)
     done = unhub.forget_queries(users=[asked_for], bank=bank, logs=[log])
     assert (done.removed, done.missing_users) == ({str(bank): 1, str(log): 1}, ())
+
+
+def test_a_line_without_the_key_of_users_is_doubted_in_the_log_as_in_the_bank(tmp_path: Path) -> None:
+    log, bank = write(tmp_path / "a.jsonl", of_user(0, "1", "ann"), asked(1, "2")), tmp_path / "bank"
+    unhub.add_log(log, bank)
+    both = unhub.forget_queries(users=["ann"], bank=bank, logs=[log], dry_run=True)
+    assert both.unsure == {str(bank): (0, 0, 1), str(log): (0, 0, 1)}
+    command = ("log", "forget", "--log", "a.jsonl", "--users", "ann", "--quiet")
+    assert here(tmp_path, *command).returncode == 3
+    write(log, asked(1, "2"))  # a log that never says who asked is told as such
+    assert unhub.forget_queries(users=["ann"], logs=[log]).unsure == {}
 
 
 def test_where_nobody_says_who_asked_a_user_is_not_surely_forgotten(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class FoundLines:
     users: set[str] = field(default_factory=set)
     named: bool = False  # whether any line has an id
     tells_users: bool = False  # whether any line says who asked
-    strangers: int = 0  # how many of the lines that stay have a user that is no id
+    has_users: bool = False  # whether any line has the column of users, whatever it says there
+    strangers: int = 0  # of how many of the lines that stay the user is unknown
 
     def __len__(self) -> int:
         return len(self.places)
@@ -136,8 +137,9 @@ def _look(found: FoundLines, place: int, line: LogLine, wanted: ToForget, column
         user = as_user(line.content[keys["user"]], columns.user is not None)
     found.named |= query_id != ""
     found.tells_users |= user is not None
+    found.has_users |= "user" in keys
     if not wanted.takes(query_id, user):
-        found.strangers += bool(wanted.users) and user is None and "user" in keys
+        found.strangers += bool(wanted.users) and user is None
         return
     if query_id:
         found.ids[query_id] += 1

@@ -156,7 +156,9 @@ def forget_queries(
         with_ids = [] if losing is None else losing.named()
         with_users = [] if losing is None else losing.of_known_users()
         unsure = plan.unsure(wanted, unplaced, [*with_ids, *served], with_users)
-        unsure |= {str(lines.file.path): Doubt(users=lines.strangers) for lines in found if lines.strangers}
+        # Of a log without the column it is noted that it does not say who asked.
+        doubted = [lines for lines in found if lines.has_users and lines.strangers]
+        unsure |= {str(lines.file.path): Doubt(users=lines.strangers) for lines in doubted}
         strangers = (
             people - (set() if losing is None else losing.gone_users) - {one for lines in found for one in lines.users}
         )
