@@ -450,6 +450,23 @@ def test_what_does_not_fit_is_an_error_and_changes_nothing(tmp_path: Path) -> No
         unhub.add_log(tmp_path / "a.jsonl", tmp_path)
 
 
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_an_odd_first_vector_does_not_set_the_length_of_a_new_folder(tmp_path: Path, skip_bad: bool) -> None:
+    bank, odd = tmp_path / "bank", {**line(0, 0), "vector": [1, 2, 3]}
+    log = write(tmp_path / "a.jsonl", odd, line(1, 0), line(2, 0))
+    with pytest.raises(ValueError, match=r"a\.jsonl: has 2 vectors of 4 numbers, but the first one, .* has 3; remove"):
+        unhub.add_log(log, bank, skip_bad=skip_bad)
+    assert not (bank / "bank.json").exists()
+    later = write(tmp_path / "b.jsonl", line(1, 0), odd, line(2, 0))
+    assert unhub.add_log(later, bank, skip_bad=True).added == 2
+    assert (
+        unhub.add_log(
+            write(log, {**odd, "query_id": "x"}, {**odd, "query_id": "y"}, line(3, 0)), bank, skip_bad=True
+        ).added
+        == 1
+    )
+
+
 def test_two_writers_are_an_error(tmp_path: Path) -> None:
     bank = tmp_path / "bank"
     log = write(tmp_path / "a.jsonl", line(0, 0))

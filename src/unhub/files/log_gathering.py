@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -116,7 +117,8 @@ class Gathering:
         """
         self.columns, self.split_lists, self.as_bank = columns, split_lists, as_bank
         self._always: set[str] | None = None
-        self.width, self._other_width = width, 0
+        self.width, self._sets_width = width, width is None
+        self._widths: Counter[int] = Counter()  # how many lines have vectors of each length, also of bad ones
         self._unit: str | None = None
         self._seen: set[str] = set()
         self.unread_users: list[object] = []  # what the lines say instead of an id
@@ -208,10 +210,22 @@ class Gathering:
     @property
     def other_model(self) -> str | None:
         """Say that no line was taken since vectors have another width than those before; None if it is not so."""
-        if self._always is not None or not self._other_width:
+        other = next((width for width in reversed(self._widths) if width != self.width), None)
+        if self._always is not None or self.width is None or other is None:
+            return None
+        return f"has vectors of {other} numbers, the bank those of {self.width}; keep a folder for each model"
+
+    @property
+    def odd_first(self) -> str | None:
+        """Say that vectors of another length than the first are more, where it sets that of a bank; else None."""
+        if not self._sets_width or self.width is None:
+            return None
+        usual, count = self._widths.most_common(1)[0]
+        if count <= self._widths[self.width]:
             return None
         return (
-            f"has vectors of {self._other_width} numbers, the bank those of {self.width}; keep a folder for each model"
+            f"has {count:,} vectors of {usual} numbers, but the first one, which would set the length of the bank, has "
+            f"{self.width}; remove or mend that line"
         )
 
     def _as_time(self, value: object) -> LoggedTime:
@@ -227,8 +241,8 @@ class Gathering:
 
     def _as_vector(self, value: object) -> Float32:
         vector = as_vector(listed_numbers(value) if self.split_lists and isinstance(value, str) else value)
+        self._widths[len(vector)] += 1
         if self.width is not None and len(vector) != self.width:
-            self._other_width = len(vector)
             raise Wrong(f"has a vector of {len(vector)} numbers, those before have {self.width}")
         if self.as_bank:
             check_directed(vector)

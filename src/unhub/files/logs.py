@@ -180,6 +180,8 @@ def log_pieces(file: LogFile, reading: LogReading, span: Span | None = None) -> 
     if len(gathering):
         yield gathering.take()
     if reading.as_bank:
+        if gathering.odd_first:
+            raise ValueError(f"{path}: {gathering.odd_first}")
         reading.width = gathering.width
     if gathering.other_model and not (span and span.start):  # a file that goes on had others before
         raise ValueError(f"{path}: {gathering.other_model}")
