@@ -551,6 +551,28 @@ def test_two_runs_at_once_keep_each_others_cases(
     assert kept == [("t2i", "raw"), ("t2i", "cent"), ("i2t", "raw"), ("i2t", "cent")]
 
 
+@pytest.mark.parametrize("first_has_written", [False, True])
+def test_two_runs_at_once_of_other_vectors_under_one_name_are_an_error_and_the_cases_stay(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch, first_has_written: bool
+) -> None:
+    other = write_vectors(tmp_path / "mine", tiny(), seed=1)
+    name = "_plans" if first_has_written else "_raw"
+    step, seen = getattr(Running, name), list[BenchRun]()
+
+    def beside(first: Running, *given: Any) -> None:
+        monkeypatch.setattr(Running, name, step)
+        seen.append(run(tmp_path, other, methods="cent"))
+        step(first, *given)
+
+    monkeypatch.setattr(Running, name, beside)
+    with pytest.raises(ArgumentError, match="model is 'mine', and another run writes results of other vectors"):
+        run(tmp_path, vectors, methods="cent")
+    (found,) = seen
+    assert read_results(found.path)["cases"] == found.content["cases"]
+    copies = [*(tmp_path / "results" / "replaced").glob("*.json")]
+    assert [len(read_results(one)["cases"]) for one in copies] == ([2] if first_has_written else [])
+
+
 def test_one_run_at_a_time_changes_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic, "LONGEST_WAIT", 0.01)
     about = {"data_set": "tiny", "split": "official", "model": "mine", "notes": []}

@@ -297,6 +297,7 @@ def _run_folds(
 ) -> BenchRun:
     """Run every fold by itself, and write the means over them; what is chosen for the first serves all."""
     path, steps, runs = results.path, Steps(progress, 2 * len(folds)), list[BenchRun]()
+    files: list[ResultFile] = []
     paths = [path.parent / FOLDS / f"{path.stem}-{fold}.json" for fold in folds]
 
     def running(place: int, look: Progress | None) -> Running:
@@ -317,6 +318,9 @@ def _run_folds(
             with one.results.changing():
                 one.results.content[CHOICES] = runs[0].content[CHOICES]
         runs.append(_done(one, notes))
+        files.append(one.results)
+    for file in files:
+        file.check_alone()
     every = len(folds_of(data))
     said = f"Every figure is the mean over {len(folds)} test parts" + ("" if len(folds) == every else f" of {every}")
     found = [*removed, *(note for one in runs for note in one.content["notes"])]

@@ -63,6 +63,8 @@ class ResultFile:
         self.path = path
         self.removed = 0
         self.copy: Path | None = None  # of the file before any case was removed
+        self.made_of: dict[str, str] = {}  # by direction, how the inputs of all cases begin once a run has begun
+        self.own: dict[CaseKey, str] = {}  # the inputs of the cases that this run found or wrote
         self.content: dict[str, Any] = {"format": FORMAT, **about, CHOICES: [], CASES: []}
         if path.parent.is_dir():
             with self._holding():
@@ -83,6 +85,8 @@ class ResultFile:
         with self.changing():
             kept = [one for one in self.content[where] if key_of(one) != key]
             self.content[where] = [*kept, json.loads(json.dumps(made))]
+        if where == CASES:
+            self.own[key] = inputs
 
     def drop_old(self, inputs: str, **of: object) -> None:
         """Remove the cases of this direction, bank and so on whose inputs do not begin with these."""
@@ -97,6 +101,8 @@ class ResultFile:
                 kept = [one for one in self.content[CASES] if not is_old(one)]
                 self.removed += len(self.content[CASES]) - len(kept)
                 self.content[CASES] = kept
+                there = {*map(key_of, kept)}
+                self.own = {key: made_of for key, made_of in self.own.items() if key in there}
 
     def removal(self) -> list[str]:
         """Say how many cases were removed, and which file still has them."""
@@ -128,16 +134,33 @@ class ResultFile:
             yield
             self._write()
 
+    def check_alone(self) -> None:
+        """Read again whether all cases are still of the vectors of this run."""
+        with self._holding():
+            self._kept()
+
     def _holding(self) -> AbstractContextManager[None]:
         return holding(self.path, "work", "another run of this data set")
 
     def _kept(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the choices and cases that are on disk; they must be of the same data set, split and model."""
+        """Return the choices and cases that are on disk; they must be of the same data set, split and model.
+
+        Within a run, they must be of its vectors too, and what it found or wrote must still be there.
+        """
         before = read_results(self.path) if self.path.is_file() else {}
         if before and any(before[name] != self.content[name] for name in ABOUT):
             kept = f"{self.path}, which holds {before['model']!r} on {before['data_set']} ({before['split']})"
             problem = f"is {self.content['model']!r}, and its results would be in {kept}"
             raise ArgumentError("model", problem, "give the model another name, or name another work folder")
+        cases = before.get(CASES, [])
+        there = {(key_of(case), case["inputs"]) for case in cases}
+        strange = any(not case["inputs"].startswith(self.made_of.get(case["direction"], "")) for case in cases)
+        if strange or not self.own.items() <= there:
+            problem = (
+                f"is {self.content['model']!r}, and another run writes results of other vectors, labels, banks or "
+                f"seeds under this name to {self.path} at the same time"
+            )
+            raise ArgumentError("model", problem, "give each model a name of its own, or name another work folder")
         return {name: before.get(name, []) for name in (CHOICES, CASES)}
 
     def _write(self) -> None:

@@ -83,6 +83,8 @@ class Running:
         plan = {direction: self._banks(direction) for direction in self.settings.directions}
         count = sum(len(several) for several in plan.values())
         steps = Steps(self.progress, count * (len(self.settings.methods) + 1) + 5 * len(plan) + 1)
+        # Of every direction before the first: cases of other vectors that come from now on are those of another run.
+        self.results.made_of = {direction: self._vectors_of(direction) for direction in plan}
         for direction, several in plan.items():
             problem = self.source.problem(direction)
             inputs = digest(problem, self.settings.measures)
@@ -113,8 +115,12 @@ class Running:
         kept = {case["direction"] for case in self.results.content[CASES]}
         for direction in self.source.data.protocol.directions:
             if direction in kept:
-                problem = self.source.problem(direction)
-                self.results.drop_old(digest_of(problem.items, problem.queries), direction=direction)
+                self.results.drop_old(self._vectors_of(direction), direction=direction)
+
+    def _vectors_of(self, direction: str) -> str:
+        """Return the hash of what is asked in a direction, which the inputs of its cases begin with."""
+        problem = self.source.problem(direction)
+        return digest_of(problem.items, problem.queries)
 
     def _notes_of_cases(self, known: set[str]) -> list[str]:
         """Return what is noted on the cases that were asked for, and not said already, by direction."""
@@ -435,6 +441,8 @@ class Running:
             # Read, because earlier versions wrote no parameters that have their defaults.
             and (spec is None or parse(case["spec"]) == parse(spec))
         )
+        if done:
+            self.results.own[key] = inputs
         self.reused += done
         return done
 
