@@ -14,7 +14,9 @@ from tests.bench.tiny_sets import part_of, tiny, write_vectors
 from unhub.bench.bench_run import BenchRun
 from unhub.bench.folds import mean_cases, mean_interval
 from unhub.bench.result_file import CaseKey
+from unhub.bench.running import Running
 from unhub.datasets.dataset import DataSet
+from unhub.errors import ArgumentError
 
 pytestmark = pytest.mark.once
 
@@ -113,6 +115,26 @@ def test_means_of_other_vectors_are_gone_if_a_run_is_stopped(
         run(tmp_path, other)
     assert json.loads(found.path.read_text())["cases"] == []
     assert len([*(tmp_path / "results" / "folds" / "replaced").iterdir()]) == 3
+
+
+def test_a_fold_that_another_run_measures_anew_of_other_vectors_is_in_no_mean(
+    tmp_path: Path, vectors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"methods": "cent", "banks": "test", "directions": "t2i"}
+    other, raw, seen = write_vectors(tmp_path / "mine", folded(), seed=1), Running._raw, list[BenchRun]()
+
+    def beside(one: Running, *rest: Any) -> None:
+        if one.results.path.stem.endswith(FOLDS[-1]) and not seen:  # the other folds are done
+            monkeypatch.setattr(Running, "_raw", raw)
+            work = tmp_path / "beside"
+            seen.append(run(work, other, **given))
+            first = f"{seen[0].path.stem}-test.json"
+            shutil.copy(work / "results" / "folds" / first, one.results.path.parent / first)
+        raw(one, *rest)
+
+    monkeypatch.setattr(Running, "_raw", beside)
+    with pytest.raises(ArgumentError, match="another run writes results of other vectors"):
+        run(tmp_path, vectors, **given)
 
 
 def test_means_of_other_papers_stay_if_a_run_is_stopped(
