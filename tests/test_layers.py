@@ -43,8 +43,7 @@ LAYERS = (
     "files",
     "evaluation",
     "differences",  # from one correction to another
-    "kept_versions",  # the history of corrections in a folder
-    "deploying",  # a correction in a store, measured there, switched and rolled back
+    "deploying",  # a correction in a store, measured there, switched and rolled back, and its versions in a folder
     "banks",
     "tuning",
     "multi",
@@ -215,7 +214,9 @@ def imported_beside(path: Path) -> set[str]:
     return {module.removeprefix(f"{folder}.").split(".")[0] for module in modules if module.startswith(f"{folder}.")}
 
 
-@pytest.mark.parametrize("folder", sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()))
+@pytest.mark.parametrize(
+    "folder", sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py"))
+)
 def test_a_folder_is_a_room_with_an_order(folder: str) -> None:
     files = sorted((PACKAGE / folder).glob("*.py"))
     assert len(files) <= MOST_FILES or folder in SHELVES

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unhub.deploying.deploy import deploy
     from unhub.deploying.deployment import Deployment, Live
     from unhub.deploying.doctor import Diagnosis, doctor
+    from unhub.deploying.kept_versions import History, activate, history, keep
     from unhub.deploying.live import drop_old, rollback, switch
     from unhub.deploying.syncing import Synced, sync
     from unhub.differences import Difference, diff
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         write_draws,
     )
     from unhub.fitting import fit
-    from unhub.kept_versions import History, activate, history, keep
     from unhub.layouts import Layout, augment, augment_queries, augment_radius, augment_scores, layout
     from unhub.logs.bank_folder import AddedLog, add_log
     from unhub.logs.clicks import ClickLabels, clicks_to_relevance
@@ -216,10 +216,10 @@ _HOMES = {
     "deploying.deploy": ("deploy",),
     "deploying.deployment": ("Deployment", "Live"),
     "deploying.doctor": ("Diagnosis", "doctor"),
+    "deploying.kept_versions": ("History", "activate", "history", "keep"),
     "deploying.live": ("drop_old", "rollback", "switch"),
     "deploying.syncing": ("Synced", "sync"),
     "differences": ("Difference", "diff"),
-    "kept_versions": ("History", "activate", "history", "keep"),
     "files": (
         "export",
         "load",

@@ -70,7 +70,7 @@ def write_correction(correction: Correction, path: Path, why: str) -> tuple[Path
 
     if not takes_versions(path):
         return path, files.save_correction(correction, path, overwrite=True)
-    from unhub.kept_versions import keep
+    from unhub.deploying.kept_versions import keep
 
     with argument("--output", "folder"):
         file = keep(correction, path, why=why).versions[-1].path

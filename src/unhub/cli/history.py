@@ -43,7 +43,8 @@ def history(
 
     Of a store, the deployments are listed.
     """
-    from unhub import files, kept_versions
+    from unhub import files
+    from unhub.deploying import kept_versions
 
     if sum((keep is not None, activate is not None, rollback)) > 1:
         raise ArgumentError("--keep", "--activate and --rollback are different changes", "give one of them")

@@ -1,1 +1,1 @@
-"""Deploying: a correction in a vector engine, measured there before it goes live, switched and rolled back."""
+"""Deploying: a correction in a vector engine, measured there, switched and rolled back; its versions in a folder."""
