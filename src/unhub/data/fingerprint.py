@@ -202,7 +202,7 @@ def inspect(vectors: Vectors, name: str, similarity: Kind, run: Run = map) -> In
     return ReadOnce(vectors, name, similarity).inspected(run)
 
 
-def hashes_of(vectors: Vectors) -> Hashes:
+def row_hashes(vectors: Vectors) -> Hashes:
     """Return the hashes that `inspect` gives the rows, without a check of them."""
     keys = _keys(vectors.dimensions)
     return np.concatenate([_hash_rows(block, keys)[0] for _, block in vectors.blocks()])

@@ -15,7 +15,7 @@ SETTLED_NS = 2_000_000_000  # what was written less than this ago may yet change
 BYTES = 16
 
 
-def hashes_of(paths: Iterable[Path], folder: Path) -> list[str | None]:
+def content_hashes(paths: Iterable[Path], folder: Path) -> list[str | None]:
     """Return a hash of the content of each file, None for one that cannot be read: opening it later says why.
 
     A file is read again only if its path, size, time of change or inode is another than the one in the memory of

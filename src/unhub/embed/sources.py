@@ -15,7 +15,7 @@ import numpy as np
 from unhub.arrays import Ids
 from unhub.data.ids import as_ids
 from unhub.embed.encoder import Encoder, Kind, Prepared
-from unhub.embed.file_hashes import hashes_of
+from unhub.embed.file_hashes import content_hashes
 from unhub.errors import ArgumentError
 from unhub.files.columns import TABLES, NoColumn
 from unhub.files.embedded import Given
@@ -69,7 +69,7 @@ class FileInputs:
 
     def given(self, folder: Path) -> Given:
         """Return how many there are, and a hash of their ids and contents, which are remembered in `folder`."""
-        return _given(zip(self.ids.tolist(), hashes_of(self.paths, folder), strict=True))
+        return _given(zip(self.ids.tolist(), content_hashes(self.paths, folder), strict=True))
 
 
 Inputs: TypeAlias = TextInputs | FileInputs

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float32, Float64, Kind, random_positions
 from unhub.banks.distances import FAR_RATIO, FAR_SHIFT, nearness, shift
 from unhub.compute.workers import Progress
-from unhub.data.fingerprint import LONGEST_SQUARE, Hashes, among, hashes_of
+from unhub.data.fingerprint import LONGEST_SQUARE, Hashes, among, row_hashes
 from unhub.data.query_log import QueryLog
 from unhub.data.runs import Answers
 from unhub.data.vectors import Vectors, take
@@ -47,7 +47,7 @@ class BankSample:
     @staticmethod
     def of(bank: Vectors, similarity: Kind, seed: int = 0, threads: int | None = None) -> BankSample:
         """Draw from a bank, if it is large."""
-        hashes = hashes_of(bank)
+        hashes = row_hashes(bank)
         if len(bank) > MOST_BANK_QUERIES:
             bank = bank.gather(random_positions(len(bank), MOST_BANK_QUERIES, seed))
         usable = _usable(bank, similarity)
@@ -76,7 +76,7 @@ class BankSample:
         notes = _left_out(len(every) - len(asked), len(every), self.similarity)
         if len(asked) < FEWEST_QUERIES:
             return FromBank(None, notes)
-        known = _known(int(among(hashes_of(asked), self.hashes).sum()), len(asked))
+        known = _known(int(among(row_hashes(asked), self.hashes).sum()), len(asked))
         if len(asked) > MOST_QUERIES:
             asked = asked.gather(random_positions(len(asked), MOST_QUERIES, self.seed))
         asked = Vectors(asked.ids, take(asked.rows, np.arange(len(asked))))
