@@ -21,7 +21,8 @@ import unhub
 from claims_checks import Claim, KeptAnswers, Subject, check_claims
 from emoji_tables import Section, write_page
 from evidence_sets import data_folder
-from unhub.bench.bench_run import BenchRun, bench_run
+from unhub.bench.bench_results import BenchRun
+from unhub.bench.bench_run import bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.sources.ready_vectors import ReadyVectors
 from unhub.cli.display import progress

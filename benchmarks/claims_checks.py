@@ -13,7 +13,7 @@ import numpy as np
 
 import unhub
 from unhub.atomic import replacing
-from unhub.bench.bench_run import BenchRun
+from unhub.bench.bench_results import BenchRun
 from unhub.bench.choosing import choose_settings
 from unhub.bench.problems import BenchBank, BenchData, BenchProblem
 from unhub.bench.protocols import BankChoice

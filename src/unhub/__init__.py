@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from unhub.banks.repeats import join_repeats
     from unhub.banks.sampling import sample_bank
     from unhub.bench.bench_files import BenchFiles, bench_files
-    from unhub.bench.bench_run import BenchRun, bench_run
+    from unhub.bench.bench_results import BenchRun
+    from unhub.bench.bench_run import bench_run
     from unhub.bench.bench_table import BenchTable, bench_table
     from unhub.correction import Bias, Plan, Rescore
     from unhub.data.draws import Draws
@@ -201,7 +202,8 @@ _HOMES = {
     "banks.repeats": ("join_repeats",),
     "banks.sampling": ("sample_bank",),
     "bench.bench_files": ("BenchFiles", "bench_files"),
-    "bench.bench_run": ("BenchRun", "bench_run"),
+    "bench.bench_results": ("BenchRun",),
+    "bench.bench_run": ("bench_run",),
     "bench.bench_table": ("BenchTable", "bench_table"),
     "studies.seeds": ("OverSeeds", "over_seeds"),
     "studies.data_studies": ("study_bank_size", "study_bank_source", "study_growth"),

@@ -20,7 +20,8 @@ from tests.children import SOURCE
 from unhub import atomic
 from unhub.arrays import Float64
 from unhub.bench import case_figures, result_file, running
-from unhub.bench.bench_run import BenchRun, bench_run
+from unhub.bench.bench_results import BenchRun
+from unhub.bench.bench_run import bench_run
 from unhub.bench.problems import BenchData
 from unhub.bench.protocols import BankChoice
 from unhub.bench.result_file import CaseKey, ResultFile, read_results

@@ -11,7 +11,7 @@ import pytest
 
 import unhub
 from tests.bench.tiny_sets import part_of, tiny, write_vectors
-from unhub.bench.bench_run import BenchRun
+from unhub.bench.bench_results import BenchRun
 from unhub.bench.folds import mean_cases, mean_interval
 from unhub.bench.result_file import CaseKey
 from unhub.bench.running import Running

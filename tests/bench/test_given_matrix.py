@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.bench.tiny_sets import tiny
-from unhub.bench.bench_run import BenchRun, bench_run
+from unhub.bench.bench_results import BenchRun
+from unhub.bench.bench_run import bench_run
 from unhub.errors import ArgumentError
 
 pytestmark = pytest.mark.once

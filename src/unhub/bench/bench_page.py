@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unhub.atomic import check_target, replacing
-from unhub.bench.bench_run import IN_BRACKETS, BenchRun
+from unhub.bench.bench_results import IN_BRACKETS, BenchRun
 from unhub.bench.bench_table import BenchTable, bench_table
 from unhub.bench.published import published
 from unhub.files.container import check_replaceable

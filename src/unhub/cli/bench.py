@@ -15,7 +15,7 @@ from unhub.cli.options import Json, NoNotes, Overwrite, Seed, Threads, whole_num
 from unhub.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from unhub.bench.bench_run import BenchRun
+    from unhub.bench.bench_results import BenchRun
     from unhub.datasets.dataset import DataSet
 
 DataSetName = Annotated[str, typer.Argument(metavar="NAME", help="A data set: see `unhub datasets`.")]
@@ -130,7 +130,7 @@ def run(
 
 def _show(found: BenchRun, report: Path | None, quiet: bool) -> None:
     """Print every direction, and what was left out."""
-    from unhub.bench.bench_run import IN_BRACKETS
+    from unhub.bench.bench_results import IN_BRACKETS
 
     for title, cells in found.tables:
         echo(title)
