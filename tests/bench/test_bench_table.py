@@ -63,8 +63,8 @@ def test_a_case_on_the_protocol_comes_before_one_that_is_off_it_whichever_paper_
     off = case_of(60.0, paper="dbsn", method="is:tau=0.07", spec="is:tau=0.07")
     right = case_of(65.0, paper="", method="is:tau=0.02", spec="is:tau=0.02")
     line = line_of(figure, [content_of(off, right)])
-    assert (line.spec, line.off) == ("is:tau=0.02", ())
-    assert line_of(figure, [content_of(off)]).spec == "is:tau=0.07"
+    assert (line.specs, line.off) == (("is:tau=0.02",), ())
+    assert line_of(figure, [content_of(off)]).specs == ("is:tau=0.07",)
 
 
 def test_a_model_on_the_hub_is_known_by_the_name_in_the_paper() -> None:
@@ -85,7 +85,7 @@ def test_a_method_with_settings_of_ones_own_stands_beside_a_figure_without_any_a
     assert (line.measured, line.inside) == (Interval(65.0, 64.0, 66.0), None)
     heads, rows = BenchTable("nnn", "1", (line,)).cells()
     assert rows[0][heads.index("settings")] == "k=3,alpha=1.0"
-    assert line_of(FIGURE, [content_of(mine, case_of(60.0))]).spec == "nnn:k=16,alpha=0.75"
+    assert line_of(FIGURE, [content_of(mine, case_of(60.0))]).specs == ("nnn:k=16,alpha=0.75",)
 
 
 def test_of_several_settings_of_ones_own_none_stands_beside_a_figure_without_any_and_it_is_said() -> None:
@@ -123,7 +123,7 @@ def test_a_setting_of_the_paper_for_one_model_is_that_of_its_figures(
     cases = [case_of(20.0, method=name, spec=one, paper="qbnorm") for name, one in ran.items()]
     content = content_of(*cases, data_set="lsmdc", split="challenge-1k", model="CLIP4Clip", scaled=scaled)
     line = line_of(GATED, [content])
-    assert (line.spec, line.off) == (spec, off)
+    assert (line.specs, line.off) == ((spec,), off)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,19 @@ def test_several_random_banks_give_a_mean_and_a_deviation() -> None:
     assert line.banks == 2
     assert line.measured == joined([Interval(64.0, 0, 0), Interval(66.0, 0, 0)])
     assert line.measured == Interval(65.0, 65 - 2**0.5, 65 + 2**0.5)
+
+
+def test_settings_that_differ_from_one_random_bank_to_another_are_all_shown() -> None:
+    chosen = [case_of(64.0, spec="nnn:k=8,alpha=0.5"), case_of(65.0, seed=1), case_of(66.0, seed=2)]
+    line = line_of(FIGURE, [content_of(*chosen)])
+    assert line.to_dict()["specs"] == [case["spec"] for case in chosen]
+    table = BenchTable("nnn", "1", (line,))
+    heads, (row,) = table.cells()
+    assert dict(zip(heads, row, strict=True))["settings"] == "k=8,alpha=0.5 or k=16,alpha=0.75"
+    assert any("'or' differ from one random bank to another" in note for note in table.notes)
+    alike = BenchTable("nnn", "1", (line_of(FIGURE, [content_of(*chosen[1:])]),))
+    assert alike.lines[0].settings == "k=16,alpha=0.75"
+    assert not any("'or'" in note for note in alike.notes)
 
 
 def test_a_bank_that_is_not_drawn_has_no_deviation_over_seeds() -> None:

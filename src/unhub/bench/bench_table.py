@@ -25,18 +25,18 @@ class TableLine:
     """A published figure and what was measured for it.
 
     measured: with its 95% interval, or over several random banks the mean with one standard deviation on either side;
-    None if it has not been run. banks: over how many random banks. model: that was measured. spec: the settings that
-    were used. split, size: what it was measured on, and how many queries and items, if that is known. official: how
-    many there should be. bank_size, bank_official: how many bank queries there were, and how many there should be. off:
-    in which ways this is not the paper's protocol. notes: on what was measured. several: the settings that were run,
-    if there is more than one, and none of them is that of the figure.
+    None if it has not been run. banks: over how many random banks. model: that was measured. specs: the settings that
+    were used, with each bank where there are several. split, size: what it was measured on, and how many queries and
+    items, if that is known. official: how many there should be. bank_size, bank_official: how many bank queries there
+    were, and how many there should be. off: in which ways this is not the paper's protocol. notes: on what was
+    measured. several: the settings that were run, if there is more than one, and none of them is that of the figure.
     """
 
     figure: Figure
     measured: Interval | None
     banks: int = 0
     model: str = ""
-    spec: str = ""
+    specs: tuple[str, ...] = ()
     split: str = ""
     size: tuple[int, int] | None = None
     official: tuple[int, int] | None = None
@@ -50,6 +50,11 @@ class TableLine:
     def stands_in(self) -> bool:
         """Whether another model than that of the published figure was measured."""
         return bool(self.model) and not same_model(self.figure.model, self.model)
+
+    @property
+    def settings(self) -> str:
+        """The parameters that were used; all that were, where those of several banks differ."""
+        return " or ".join(dict.fromkeys(spec.partition(":")[2] for spec in self.specs))
 
     @property
     def difference(self) -> float | None:
@@ -72,7 +77,7 @@ class TableLine:
             "inside": self.inside,
             "off_protocol": list(self.off),
             "random_banks": self.banks,
-            "spec": self.spec,
+            "specs": list(self.specs),
             "measured_model": self.model,
             "measured_split": self.split,
             "measured_size": self.size,
@@ -119,6 +124,8 @@ class BenchTable(Tabled):
             )
         for tried in dict.fromkeys(one.several for one in self.lines if one.several):
             notes.append(f"{' and '.join(tried)} were run; a figure without settings stands beside one of them alone.")
+        if any(len({*one.specs}) > 1 for one in self.run):
+            notes.append("Settings with 'or' differ from one random bank to another; the figure is the mean over all.")
         if any(one.stands_in for one in self.run):
             notes.append("Where a model is 'A, by B', B was measured, and the published figures are of A.")
         if absent:
@@ -177,7 +184,7 @@ class BenchTable(Tabled):
                     f"{figure.model}, by {line.model}" if line.stands_in else figure.model,
                     figure.direction,
                     f"{figure.method}{together}",
-                    line.spec.partition(":")[2],
+                    line.settings,
                     bank_of(figure.bank, line.bank_size, line.bank_official),
                     _measure(figure),
                     _measured(line),
@@ -279,7 +286,7 @@ def _line(
         measured,
         banks,
         content["model"],
-        last["spec"],
+        tuple(case["spec"] for case in cases),
         content["split"],
         measured_size(last),
         official_size(content, figure.direction),
