@@ -48,21 +48,31 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = check_target(path)
     temporary = beside(target)
     try:
-        temporary.touch(exist_ok=False)
-        # Some libraries write files that only the owner can read: keep the old file's mode, or the user's default.
-        mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
-        yield temporary
-        os.chmod(temporary, mode)
-        sync(temporary)
-        os.replace(temporary, target)
-    except BaseException as error:
-        named = _naming(error, path, temporary) if isinstance(error, OSError) else None
+        with naming(path, temporary):
+            temporary.touch(exist_ok=False)
+            # Some libraries write files that only the owner can read: keep the old file's mode, or the user's default.
+            mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
+            yield temporary
+            os.chmod(temporary, mode)
+            sync(temporary)
+            os.replace(temporary, target)
+    except BaseException:
         with suppress(OSError):  # the folder may not even be searched
             temporary.unlink()
-        if named is not None:
-            raise named from error
         raise
     sync(target.parent)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str], temporary: Path) -> Iterator[None]:
+    """Have an error of writing a temporary file name `path`, and say that the disk is full where that is so."""
+    try:
+        yield
+    except OSError as error:
+        named = _naming(error, path, temporary)
+        if named is None:
+            raise
+        raise named from error
 
 
 def _naming(error: OSError, path: str | os.PathLike[str], temporary: Path) -> OSError | None:

@@ -1,5 +1,6 @@
 """Forgetting takes nothing else: files of others stay, services are not disturbed, other people keep their queries."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import unhub
 from tests.command import here, succeed
 from tests.logs.test_bank_folder import ROWS, write
 from tests.logs.test_forgetting import ITEMS, asked, contents, kept_state, served
+from tests.small_disk import run_on_small_disk
 from unhub.atomic import hold_folder
 from unhub.errors import ArgumentError
 from unhub.files.joint_change import PLAN, POINTER
@@ -154,6 +156,70 @@ def test_a_new_file_that_is_gone_is_not_taken_for_one_that_is_in_place(
     (tmp_path / "bank" / PLAN).unlink()
     forget("ann")
     assert ids_in(log) == ["bob", "eve"]
+
+
+def test_a_full_disk_is_an_error_that_names_the_file_and_nothing_changes(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    script = """
+import gzip, json, os, sys
+from pathlib import Path
+import numpy as np, pyarrow as pa, pyarrow.parquet, unhub
+from unhub.service.kept.log_writer import LogWriter
+disk, rows = Path(sys.argv[1]), np.random.default_rng(0).standard_normal((600, 16))
+ids = [f"q{row}" for row in range(len(rows))]
+lines = "".join(json.dumps({"query_id": one, "vector": [*row]}) + "\\n" for one, row in zip(ids, rows))
+(disk / "a.jsonl").write_text(lines)
+(disk / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+pa.parquet.write_table(pa.table({"query_id": ids, "vector": [*rows]}), disk / "c.parquet")
+writer = LogWriter(disk / "served", 16)
+writer.append(rows.astype(np.float32), [1] * len(rows), "v1")
+writer.close()
+unhub.add_log(disk / "c.parquet", disk / "bank")
+items = rows[:50] + 1
+unhub.save(unhub.fit(items, rows, method="is"), disk / "c.unhub")
+def seen():
+    return {path: path.is_file() and path.read_bytes() for path in disk.rglob("*")}
+with open(disk / "fill", "wb", 0) as file:
+    try:
+        while file.write(bytes(1 << 12)): pass
+    except OSError: pass
+before = seen()
+for asked, places in (
+    ("q1", {"logs": disk / "a.jsonl"}),
+    ("q1", {"logs": disk / "b.jsonl.gz"}),
+    ("q1", {"logs": disk / "c.parquet"}),
+    ("1", {"logs": disk / "served"}),
+    ("q1", {"bank": disk / "bank"}),
+    ("q1", {"bank": disk / "bank", "corrections": disk / "c.unhub", "items": items}),
+):
+    try:
+        unhub.forget_queries([asked], **places)
+    except OSError as error:
+        print(error.strerror, os.path.relpath(error.filename, disk), seen() == before)
+"""
+    process = run_on_small_disk(tmp_path, script)
+    assert process.stderr == ""
+    full = "No space left on device"
+    said = [f"{full} {name} True" for name in ("a.jsonl", "b.jsonl.gz", "c.parquet", "served/000001.vectors")]
+    assert process.stdout.splitlines()[:6] == [*said, f"{full} bank/000003.npz True", f"{full} c.unhub True"]
+
+
+def test_lines_that_came_meanwhile_and_do_not_fit_are_kept_for_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget, log = two_places(tmp_path), tmp_path / "logs" / "day" / "a.jsonl"
+    cut_off(monkeypatch, lambda: forget("ann"), "a.jsonl")
+    write(log, asked(3, "zoe"), mode="a")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("unhub.files.joint_change._copy", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*a\.jsonl'$"):
+            forget("ann")
+    forget("ann")
+    assert ids_in(log) == ["bob", "eve", "zoe"]
 
 
 def test_lines_that_came_after_a_file_took_its_place_are_no_error(

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypedDict, TypeVar, cast
 
-from unhub.atomic import beside, check_target, remove_strays, replacing, strays, sync
+from unhub.atomic import beside, check_target, naming, remove_strays, replacing, strays, sync
 from unhub.files.declared import Count, Natural, as_declared, parse_json
 
 CHANGE_FORMAT = 1
@@ -86,11 +86,12 @@ class JointChange:
             stray.unlink()
         new = beside(target, NEXT_SUFFIX)
         self._written.callback(new.unlink, missing_ok=True)
-        new.touch(exist_ok=False)
-        yield new
-        if target.exists():
-            os.chmod(new, target.stat().st_mode & 0o7777)
-        sync(new)
+        with naming(path, new):
+            new.touch(exist_ok=False)
+            yield new
+            if target.exists():
+                os.chmod(new, target.stat().st_mode & 0o7777)
+            sync(new)
         if read is not None:
             self._seen[target] = read
         had = read.st_size if read is not None and grows else None
@@ -196,12 +197,13 @@ def _keep_appended(one: Replacement, new: Path, old: Path) -> None:
     """Append to a new file of lines what was appended to the old one since it was read."""
     if one["had"] is None or not old.exists() or old.stat().st_size <= one["had"]:
         return
-    with old.open("rb") as source, new.open("r+b") as file:
-        source.seek(one["had"])
-        file.truncate(one["bytes"])  # of an attempt before
-        file.seek(one["bytes"])
-        _copy(source, file)
-    sync(new)
+    with naming(old, new):
+        with old.open("rb") as source, new.open("r+b") as file:
+            source.seek(one["had"])
+            file.truncate(one["bytes"])  # of an attempt before
+            file.seek(one["bytes"])
+            _copy(source, file)
+        sync(new)
 
 
 def _is_in_place(one: Replacement, old: Path) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from unhub.files.log_values import Wrong, as_id, as_user, logged_vector
 from unhub.files.logs import LogFile, LogReading
 from unhub.files.parquet import opened
 from unhub.files.query_logs import map_segment, whole_rows
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @dataclass(frozen=True)
@@ -214,14 +218,20 @@ def _write_table_without(path: Path, new: Path, places: Sequence[int]) -> None:
 
     gone, first = np.array(places), 0
     with opened(path) as file:
-        codec = file.metadata.row_group(0).column(0).compression
-        with pyarrow.parquet.ParquetWriter(new, file.schema_arrow, compression=codec) as writer:
-            for group in range(file.metadata.num_row_groups):
-                table = file.read_row_group(group, use_threads=False)
-                kept = ~np.isin(np.arange(first, first + len(table)), gone)
-                first += len(table)
-                if kept.any():
-                    writer.write_table(table.filter(pyarrow.array(kept)))
+        schema, codec = file.schema_arrow, file.metadata.row_group(0).column(0).compression
+    with pyarrow.parquet.ParquetWriter(new, schema, compression=codec) as writer:
+        for table in _groups_of_rows(path):
+            kept = ~np.isin(np.arange(first, first + len(table)), gone)
+            first += len(table)
+            if kept.any():
+                writer.write_table(table.filter(pyarrow.array(kept)))
+
+
+def _groups_of_rows(path: Path) -> Iterator[pyarrow.Table]:
+    """Yield the groups of rows of a Parquet file; what fails in writing them elsewhere is not said of this file."""
+    with opened(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
 
 
 def _rows_of(file: LogFile) -> Float32:
