@@ -161,6 +161,7 @@ def test_all_queries_of_a_user_go_and_those_of_others_stay(tmp_path: Path) -> No
     assert (done.users, done.missing_users, done.queries, done.missing) == (2, ("eve",), 0, ())
     assert (done.unsure, done.refitted) == ({}, (str(saved),))
     assert done.notes == (f"{clicks} does not say who asked: queries were looked for by their ids alone.",)
+    assert done.left == ()  # they were looked for
     assert set(weights_by_row(bank)) == {1, 3, 4}  # "2" of 17 is not that of ann, nor "1" of bob
     left = [json.loads(one)["user"] for path in (log, next_day) for one in path.read_text().splitlines()]
     assert left == [17, "", "bob"]
@@ -169,7 +170,7 @@ def test_all_queries_of_a_user_go_and_those_of_others_stay(tmp_path: Path) -> No
     assert isinstance(expected, unhub.Bias) and np.allclose(biases(saved)[0], expected.bias, atol=1e-7)
     by_service = served(tmp_path / "served", [0, 1, 2, 3])  # which gave the ids 0 to 3 to queries of anybody
     of_service = unhub.forget_queries(users=["bob"], logs=[next_day, by_service], dry_run=True)
-    assert of_service.removed == {str(next_day): 1} and "nothing was looked for there by user" in of_service.notes[0]
+    assert of_service.removed == {str(next_day): 1} and "nothing was looked for there by user" in of_service.left[0]
     # They are never taken again, whatever the log; those of 17 are.
     late = [of_user(0, "9", "ann", 2), of_user(1, "5", 17, 2), of_user(2, "1", 17, 2)]
     added = unhub.add_log(write(tmp_path / "c.jsonl", *late), bank)
@@ -513,6 +514,33 @@ def test_what_cannot_be_compared_with_a_correction_is_no_success(tmp_path: Path)
     assert saved.read_bytes() == before
     succeed(tmp_path, *command, "--bank", "bank", "--items", "gallery.npy")
     assert saved.read_bytes() != before
+
+
+def test_what_could_not_be_looked_in_is_no_success(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    write(logs / "a.jsonl", asked(0, "x"), asked(1, "y"))
+    (logs / "b.csv").write_text("query_id,query\n")  # no line that could hold anybody
+    command = ("log", "forget", "--query-ids", "x", "--log", "logs", "--dry-run")
+    assert "not read" not in succeed(tmp_path, *command)
+    (logs / "a.jsonl.1").write_text("{}")
+    for how in ((), ("--quiet",), ("--json",)):
+        done = here(tmp_path, *command, *how)
+        assert (done.returncode, done.stderr) == (3, "")
+        assert ("logs: not read are a.jsonl.1 (in all 1)" in " ".join(done.stdout.split())) == (how != ("--quiet",))
+    whole = (logs / "a.jsonl").read_text()
+    cases = {
+        "no line\n" + whole: "1 lines cannot be read and are still there: ",
+        whole + '{"query_id": "x': "The last line of {} is cut off and is still there",
+        '{"query": "a"}\n': "{} has no ids of queries: nothing was looked for in it.",
+        '{"query": "a", "user": "ann"}\n': "{} has no ids of queries: they were looked for by user alone.",
+    }
+    for number, (text, told) in enumerate(cases.items()):
+        log = tmp_path / f"{number}.jsonl"
+        log.write_text(text)
+        found = unhub.forget_queries(["x"], users=["ann"], logs=[log, logs / "a.jsonl"], skip_bad=True, dry_run=True)
+        assert found.left == found.notes[:1] and found.left[0].startswith(told.format(log)) and not found.all_gone
+        assert found.missing == ()
 
 
 def test_a_refit_on_the_folder_leaves_no_doubt(tmp_path: Path) -> None:

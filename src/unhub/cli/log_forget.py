@@ -102,7 +102,7 @@ def forget(
         echo_json(dataclasses.asdict(forgotten))
     elif not quiet:
         _show(forgotten)
-    if forgotten.unsure or forgotten.missing or forgotten.missing_users:
+    if not forgotten.all_gone:
         raise typer.Exit(NO)
 
 

@@ -69,6 +69,7 @@ class FoundLines:
     vectors: list[Float32] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)
+    looked_at: int = 0  # lines that can be read
     named: bool = False  # whether any line has an id
     tells_users: bool = False  # whether any line says who asked
     has_users: bool = False  # whether any line has the column of users, whatever it says there
@@ -139,6 +140,7 @@ def _look(found: FoundLines, place: int, line: LogLine, wanted: ToForget, column
     query_id, user = _id_of(line.content, keys), None
     if wanted.users and "user" in keys:
         user = as_user(line.content[keys["user"]], columns.user is not None)
+    found.looked_at += 1
     found.named |= query_id != ""
     found.tells_users |= user is not None
     found.has_users |= "user" in keys

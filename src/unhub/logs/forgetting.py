@@ -41,7 +41,8 @@ class Forgotten:
     were deleted, and why they could not be fitted again. unsure: the corrections, the bank folder and the logs with
     users that are no ids, if they may still hold what was to be forgotten: for how many ids there was no vector to look
     for, among how many queries whose ids are unknown, and of how many the users are. users, missing_users: the same as
-    queries and missing, of the users that were given.
+    queries and missing, of the users that were given. left: sentences, which are notes too, on what could not be looked
+    in, such as files of a folder that are not read, and on other banks that hold forgotten queries.
     """
 
     queries: int
@@ -55,6 +56,12 @@ class Forgotten:
     unsure: Mapping[str, Doubt] = field(default_factory=dict)
     users: int = 0
     missing_users: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def all_gone(self) -> bool:
+        """Whether everything was found, and nothing that was named may still hold some of it."""
+        return not (self.missing or self.missing_users or self.unsure or self.left)
 
 
 @shows_progress
@@ -170,19 +177,25 @@ def forget_queries(
     refitted = tuple(str(one.saved.path) for one in plan.refitted)
     dropped = {str(path): why for path, why in plan.dropped.items()}
     told = [*([COMPLETED] if completed else []), *([BEGUN.format(places.bank)] if begun else [])]
-    notes = [*told, *passed, *_notes(reading, found, others, bool(people))]
+    remains = (*passed, *_remaining(reading, found, others, wanted))
+    by_ids = [
+        f"{lines.file.path} does not say who asked: queries were looked for by their ids alone."
+        for lines in found
+        if people and lines.named and not lines.tells_users and lines.file.dimensions is None
+    ]
     return Forgotten(
         len(ids),
         () if completed else missing,
         plan.removed,
         refitted,
         dry_run,
-        (*notes, *(doubt.told(path) for path, doubt in unsure.items())),
+        (*told, *remains, *by_ids, *(doubt.told(path) for path, doubt in unsure.items())),
         completed,
         dropped,
         unsure,
         len(people),
         () if completed else tuple(sorted(strangers)),
+        remains,
     )
 
 
@@ -211,22 +224,21 @@ def _added(state: Path | None) -> list[Rows]:
     return [] if state is None else added_rows(state)
 
 
-def _notes(
-    reading: LogReading, found: Sequence[FoundLines], others: Sequence[LosingBank], by_user: bool
+def _remaining(
+    reading: LogReading, found: Sequence[FoundLines], others: Sequence[LosingBank], wanted: ToForget
 ) -> Iterator[str]:
+    """Say in which logs not everything could be looked for, and which banks still hold some."""
     if reading.bad.count:
         yield f"{reading.bad.count:,} lines cannot be read and are still there: {reading.bad.told}."
     for path in reading.bad.torn:
         yield f"The last line of {path} is cut off and is still there; look whether it is to be forgotten."
     for lines in found:
-        if not lines.read.st_size or lines.tells_users:
-            continue
-        if not lines.named:
+        if lines.looked_at and not lines.named and not lines.tells_users:
             yield f"{lines.file.path} has no ids of queries: nothing was looked for in it."
-        elif by_user and lines.file.dimensions is not None:
+        elif lines.looked_at and not lines.named and wanted.query_ids:
+            yield f"{lines.file.path} has no ids of queries: they were looked for by user alone."
+        elif wanted.users and lines.file.dimensions is not None and lines.named:
             yield f"{lines.file.path} does not say who asked: nothing was looked for there by user; give the query ids."
-        elif by_user:
-            yield f"{lines.file.path} does not say who asked: queries were looked for by their ids alone."
     for one in others:
         if one.touched(len(one.before)):
             yield f"{one.name} holds forgotten queries and was not changed: make it anew."
