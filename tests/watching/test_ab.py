@@ -144,6 +144,29 @@ def test_longer_lists_are_cut_for_hubness_and_noted() -> None:
     assert not any("lengths" in note for note in cut.notes)
 
 
+def test_what_was_returned_and_does_not_count_is_noted_for_each_variant() -> None:
+    log = clicked_log({"raw": (60, 20), "new": (60, 20)})
+    joined = replace(log, returned=unhub.QueryLog.of(returned=[["1,2,3"]] * 120).returned)
+    told = "Every query returned one item, and most ids hold a comma, such as '1,2,3'. If these are several ids, "
+    notes = unhub.ab_test(joined).notes
+    assert [note.startswith(f"{name}: {told}") for name, note in zip(("raw", "new"), notes, strict=False)] == [True] * 2
+    assert not any(told in note for note in unhub.ab_test(joined, items=np.array(["1,2,3", "4"])).notes)
+    strange = [[*SHOWN, "z"] if row >= 60 else SHOWN for row in range(120)]
+    found = unhub.ab_test(replace(log, returned=unhub.QueryLog.of(returned=strange).returned), items=np.array(SHOWN))
+    assert "new: 60 answers name an id that is not among the 4 items, such as 'z'; they are left out." in found.notes
+    assert not any(note.startswith("raw: ") for note in found.notes)
+
+
+def test_ids_that_are_texts_on_one_side_and_numbers_on_the_other_are_compared() -> None:
+    lists = [[row % 7, 7] for row in range(120)]
+    log = unhub.QueryLog.of(variants=["raw", "new"] * 60, returned=lists, clicked=[[]] * 120)
+    texts, numbers = (unhub.ab_test(log, items=ids) for ids in (np.arange(9).astype(str), np.arange(9)))
+    for arm, same in zip(texts.arms, numbers.arms, strict=True):
+        assert [arm.figures[one] for one in WATCHED] == [same.figures[one] for one in WATCHED]
+    with pytest.raises(ValueError, match=r"hits returns none of the 9 items; it has 0, the items have 'i0'"):
+        unhub.ab_test(log, items=np.array([f"i{name}" for name in range(9)]))
+
+
 def test_the_baseline_is_raw_or_given() -> None:
     log = clicked_log({"a": (40, 20), "raw": (40, 20), "z": (40, 20)})
     assert [arm.name for arm in unhub.ab_test(log, items=4).arms] == ["raw", "a", "z"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import erfc, isfinite, sqrt
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +68,8 @@ def ab_test(
     crossing = sum(alone) > len(np.unique(units))
     values, differences = ratios_of(log).compared(arms, units, resamples, seed)
     shown = log.returned is not None and len(log.returned.ids) > 0
-    everything = distinct(log.returned.ids) if gallery is None and log.returned is not None else gallery
-    answers = _answers(log, arms, cast("Ids | int", everything), k) if shown else []
+    returned = len(distinct(log.returned.ids)) if log.returned is not None else 0
+    answers = _answers(log, arms, returned if gallery is None else gallery, k) if shown else []
     hubness, size = _hubness(answers, seed) if shown else ([], 0)
     found = []
     for at, (name, arm) in enumerate(zip(names, arms, strict=True)):
@@ -85,11 +84,12 @@ def ab_test(
     counts = [int(arm.sum()) for arm in arms] if crossing else alone
     notes += _split_notes(names, counts, split, "queries" if crossing else by)
     if shown:
+        notes += [f"{name}: {note}" for name, one in zip(names, answers, strict=True) for note in one.notes]
         notes += _length_notes(log, names, arms, answers[0].k if size else 0)
     if crossing and by == "users":
         notes.append("Some users met several variants; all their queries are drawn together.")
-    if size and gallery is None and isinstance(everything, np.ndarray):
-        notes.append(NUMBER_UNKNOWN.format(items=len(everything)))
+    if size and gallery is None:
+        notes.append(NUMBER_UNKNOWN.format(items=returned))
     return ABTest(tuple(found), by, size, (*notes, *_few_notes(found, by)))
 
 
