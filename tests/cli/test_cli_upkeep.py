@@ -122,6 +122,16 @@ def test_replace_follows_vectors_that_changed(folder: Path) -> None:
     assert_saved(folder, unhub.replace(before, changed, FITTED, items=now()))
 
 
+def test_what_changes_nothing_writes_the_file_that_was_asked_for(folder: Path) -> None:
+    fitted = unhub.load(folder / "part.unhub")
+    command = ("replace", "--correction", "part.unhub", "--items", "part.npy", "--bank", "fitted.npy", "-o")
+    for name in ("out.unhub", "part.unhub"):
+        assert "wrote" in succeed(folder, *command, name)
+        made = unhub.load(folder / name)
+        assert isinstance(made, unhub.Bias) and isinstance(fitted, unhub.Bias)
+        assert np.array_equal(made.bias, fitted.bias)
+
+
 def test_what_changes_nothing_makes_no_new_version(folder: Path) -> None:
     unhub.keep(unhub.load(folder / "part.unhub"), folder / "kept")
     command = ("replace", "--correction", "kept", "--items", "part.npy", "--bank", "fitted.npy", "-o", "kept")
