@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -328,8 +329,31 @@ def test_vectors_are_not_written_over_the_items_by_any_of_their_names(tmp_path: 
         with pytest.raises(ValueError, match=r"^out is a file of the items"):
             unhub.augment(items, unhub.fit(items, np.asarray(mapped[:5])), out=out)
     assert file.read_bytes() == before
-    copied = np.array(mapped)  # which no longer needs the file
-    assert unhub.augment(copied, unhub.fit(copied, copied[:5]), out=file).shape == (20, 5)
+
+
+def test_only_an_empty_file_and_a_matrix_of_the_same_width_are_replaced(tmp_path: Path) -> None:
+    items, _, fitted = make(15, "cosine", n=50)
+    made, bank = unhub.layout(fitted, items, form="ip"), np.ones((9, items.shape[1]))
+    kept: dict[str, Callable[[Path], object]] = {
+        "bank": lambda path: np.save(path, bank.astype(np.float32)),
+        "type": lambda path: np.save(path, np.ones((9, made.width))),
+        "columns": lambda path: np.save(path, np.ones((made.width, 9), np.float32).T),
+        "text": lambda path: path.write_text("notes"),
+    }
+    for name, write in kept.items():
+        path = tmp_path / f"{name}.npy"
+        write(path)
+        before = path.read_bytes()
+        words = rf"^out is '.*{name}\.npy', which exists and is not a matrix of float32 with 6 columns"
+        for call in (made.items, unhub.augment):
+            with pytest.raises(ValueError, match=words):
+                call(items, fitted, out=path)
+        assert path.read_bytes() == before
+    (tmp_path / "empty.npy").touch()
+    np.save(tmp_path / "old.npy", np.ones((9, made.width), np.float32))
+    for name in ("empty", "old"):
+        written = made.items(items, fitted, out=tmp_path / f"{name}.npy")
+        np.testing.assert_array_equal(written, made.items(items, fitted))
 
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

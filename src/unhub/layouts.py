@@ -10,6 +10,7 @@ store r (h - c) for h and send w / r for w, which changes no ranking but which i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -47,6 +48,7 @@ ENGINE_FORMS: Mapping[str, Form] = {
 }
 METRICS: Mapping[Form, Metric] = {"ip": "dot", "l2": "l2", "cosine": "cosine"}
 LEAST_COMPARISONS = 8  # of neighbouring values, to say that they rise and so are distances
+HEAD_BYTES = 128  # of a .npy file, which hold its type and its shape
 HEADROOM_FACTOR = 1.05  # so that later, slightly longer items still fit
 
 
@@ -133,6 +135,7 @@ class Layout:
         """Return the vectors to store, (items, width), float32; the items may be a part of those of the correction.
 
         out: a .npy file to write them to block by block, and to return mapped, where memory does not hold them.
+        An empty file and a matrix of this width are replaced; any other existing file is kept, and is an error.
         """
         vectors, bias, similarity = _checked(items, correction)
         self._check_similarity(similarity, vectors.dimensions, "correction")
@@ -147,6 +150,9 @@ class Layout:
             raise ArgumentError("out", f"must be a .npy file, got {given!r}")
         if reads_from(vectors.rows, Path(out)):
             raise ArgumentError("out", f"is a file of the items, {given!r}", "name another")
+        if Path(out).is_file() and not _is_replaceable(Path(out), self.width):
+            problem = f"is {given!r}, which exists and is not a matrix of float32 with {self.width} columns"
+            raise ArgumentError("out", problem, "name another file, or remove this one")
         with replacing(out) as new, new.open("wb") as file:  # not mapped: a full disk would end the process
             head = {"descr": "<f4", "fortran_order": False, "shape": (len(vectors), self.width)}
             np.lib.format.write_array_header_1_0(file, head)
@@ -319,6 +325,14 @@ def bias_ratio(form: Form, items: Vectors, bias: Float64, similarity: Kind, code
     if similarity == "cosine":
         return float(1 / np.sqrt(largest)) if coded else 1.0
     return longest(items, np.zeros(len(items)), "dot") / largest or 1.0
+
+
+def _is_replaceable(path: Path, width: int) -> bool:
+    """Return whether a file is empty, or a matrix that this may have written; items and queries are narrower."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    written = rf"\x93NUMPY\x01\x00..{{'descr': '<f4', 'fortran_order': False, 'shape': \(\d+, {width}\)"
+    return not head or re.match(written.encode("latin-1"), head, re.DOTALL) is not None
 
 
 def check_gate(gated: bool, strength: Float64) -> None:
