@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids, Kind, are_among
 from unhub.compute.machines import on_machines
-from unhub.compute.precision import notes_on
+from unhub.compute.precision import on_h, on_scores
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Workers
 from unhub.correction import KINDS, Bias, Correction, Cost, Rescore, Source
@@ -324,7 +324,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
     bank = sets.bank
     resolved = [method.resolve(bank) for method in methods]
     streamed = stream([method for method, _ in resolved if not method.solves], bank, mergeable, workers)
-    shared, precise = workers.passes, notes_on(workers.kernel, bank.queries)
+    shared, precise = workers.passes, on_scores(workers.kernel, bank.queries)
     corrections = []
     for method, notes in resolved:
         before = workers.passes
@@ -336,7 +336,7 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
             if any(not want.empty for want in method.wants(mergeable))
             else 0.0
         )
-        notes += precise if passes and not method.stays_here else ()
+        notes += on_h(precise, method.gain) if passes and not method.stays_here else ()
         notes += () if workers.runner is None else (workers.runner.note,)
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
@@ -354,10 +354,13 @@ def _fit_within(error: float, methods: Sequence[Method], sets: _Sets, seed: int,
         exact = stream([method for method, _ in resolved], bank, False, workers)
         found = Estimate(exact, np.empty(0, np.int64), {}, "all pairs, since an estimate would take as long", ())
     passes = workers.total / (bank.size * bank.items)
+    precise = on_scores(workers.kernel, bank.queries) if workers.total else ""
     corrections = []
     for method, notes in resolved:
         outcome, off = found.finish(method, bank)
-        fitted = _correction(method, outcome, sets, workers, passes, (*notes, *found.notes))
+        multiplied = any(not want.empty for want in method.wants(False))
+        notes += found.notes + (on_h(precise, method.gain, estimated=True) if multiplied else ())
+        fitted = _correction(method, outcome, sets, workers, passes, notes)
         cost = dataclasses.replace(fitted.cost, pairs=workers.total, error=off, how=found.how)
         corrections.append(dataclasses.replace(fitted, cost=cost))
     return corrections

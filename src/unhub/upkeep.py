@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unhub.arrays import Float64, are_among
 from unhub.compute.machines import ON_CLUSTER, on_machines
 from unhub.compute.passes import Found, Want, reduce
-from unhub.compute.precision import SHORT_MULTIPLY, notes_on
+from unhub.compute.precision import SHORT_MULTIPLY, on_h, on_scores
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.sinkhorn import OFF_BALANCE
 from unhub.compute.workers import Workers
@@ -368,7 +368,7 @@ def _method(fitted: Bias) -> Method:
 def _precise(fitted: Bias, new: Bank, workers: Workers) -> tuple[str, ...]:
     """Return a note on the precision of the multiply, if there was one."""
     multiplied = workers.passes and not _method(fitted).stays_here
-    return notes_on(workers.kernel, new.queries) if multiplied else ()
+    return on_h(on_scores(workers.kernel, new.queries), _method(fitted).gain) if multiplied else ()
 
 
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:

@@ -173,8 +173,52 @@ def test_bf16_keeps_h_within_the_bound_that_it_states(kind: Kind) -> None:
         assert not any("bf16" in note for note in one.cost.notes)
         assert other.cost.kernel.startswith("torch:cpu/bf16") != (one.method.name in ("dn", "cent"))
     note = next(note for note in short[0].cost.notes if "bf16" in note) if kind == "dot" else short[1].cost.notes[0]
-    measured = float(note.split("; ")[1].split(" ")[0])
+    measured = float(note.split(", and ")[1].split(" ")[0])
     assert 0 < measured <= BF16_BOUND
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 5.0])
+def test_bf16_rounds_by_up_to_a_part_in_256_and_a_method_may_scale_that(alpha: float) -> None:
+    draw = np.random.default_rng(1)
+    draw.integers(4)
+    items, bank = (draw.random((300, 3)).astype(np.float32) for _ in range(2))  # few dimensions, so little evens out
+    exact, short = (
+        unhub.fit(items, bank, f"nnn:k=1,alpha={alpha}", device="cpu", precision=precision)
+        for precision in ("fp32", "bf16")
+    )
+    assert isinstance(exact, Bias) and isinstance(short, Bias)
+    off = np.abs(exact.bias + exact.offset - short.bias - short.offset).max()
+    assert 3 / 512 < off / alpha <= 3 / 256
+    note = next(note for note in short.cost.notes if "bf16" in note)
+    assert "within 0.012 of those in fp32" in note
+    assert f"h may be {'' if alpha == 1 else f'{alpha:g} times '}as far off before it is centred" in note
+
+
+@pytest.mark.parametrize(
+    ("method", "far"),
+    [
+        ("is", "may be as far off"),
+        ("dis", "may be as far off"),
+        ("dualis", "may be as far off"),
+        ("csls", "may be 0.5 times"),
+        ("nnn", "may be 0.75 times"),
+        ("sn", "has no known bound"),
+        ("dbsn", "has no known bound"),
+    ],
+)
+def test_bf16_says_of_each_method_what_it_makes_of_h(method: str, far: str) -> None:
+    (short,) = fits("cpu", [method], precision="bf16")
+    assert any("bf16" in note and f"; h {far}" in note for note in short.cost.notes)
+
+
+@pytest.mark.parametrize("error", [0.02, 1e-9])
+def test_a_fit_in_bf16_within_an_error_says_that_the_error_leaves_bf16_out(error: float) -> None:
+    items, bank = rows(600, 4), rows(1500, 5)
+    fitted = unhub.fit(items, bank, method=["is", "nnn", "dn"], device="cpu", precision="bf16", error=error)
+    for one in fitted[:2]:
+        (note,) = (note for note in one.cost.notes if "bf16" in note)
+        assert note.endswith(", which the stated error leaves out")
+    assert not any("bf16" in note for note in fitted[2].cost.notes)
 
 
 def test_bf16_is_really_used() -> None:

@@ -53,6 +53,10 @@ class DualInvertedSoftmax(Method):
     def total(self) -> float:
         return self.beta_query + self.beta_target
 
+    @property
+    def gain(self) -> float:
+        return 1.0
+
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         return Want(betas=_positive(self.beta_query)), Want(betas=_positive(self.beta_target))
 

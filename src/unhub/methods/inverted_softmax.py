@@ -55,6 +55,10 @@ class InvertedSoftmax(Method):
     def __post_init__(self) -> None:
         require_number(self, "tau", above=0)
 
+    @property
+    def gain(self) -> float:
+        return 1.0  # as far as a log-sum
+
     def wants(self, mergeable: bool) -> tuple[Want, Want]:
         return Want(betas=(1 / self.tau,)), Want()
 
@@ -79,6 +83,10 @@ class DynamicInvertedSoftmax(Method):
     def __post_init__(self) -> None:
         require_number(self, "tau", above=0)
         require_count(self, "k", optional=True)
+
+    @property
+    def gain(self) -> float:
+        return 1.0
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         k, notes = resolve_k(self, self.k, self.default_k, bank.items, "items")

@@ -118,6 +118,11 @@ class Method:
         )
         return f"{self.name}:{text}" if text else self.name
 
+    @property
+    def gain(self) -> float | None:
+        """How far h may be off, before it is centred, for each unit that scores are off; None if nobody knows."""
+        return None
+
     @classmethod
     def estimable(cls) -> bool:
         """Return whether h can be estimated from a part of the bank, within an error."""

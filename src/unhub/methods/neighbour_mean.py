@@ -41,6 +41,10 @@ class NearestNeighbourNormalisation(Method):
         require_count(self, "k", optional=True)
         require_number(self, "alpha", least=0)
 
+    @property
+    def gain(self) -> float:
+        return self.alpha
+
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         k, notes = resolve_k(self, self.k, self.default_k, max(1, bank.whole_weight), "bank queries")
         return dataclasses.replace(self, k=k), notes
@@ -89,6 +93,10 @@ class CrossDomainLocalScaling(Method):
     def as_mean(self) -> NearestNeighbourNormalisation:
         """NNN at alpha 1/2, which ranks the same."""
         return NearestNeighbourNormalisation(k=self.k or self.default_k, alpha=0.5)
+
+    @property
+    def gain(self) -> float:
+        return self.as_mean.gain
 
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         k, notes = resolve_k(self, self.k, self.default_k, max(1, bank.whole_weight), "bank queries")
