@@ -16,6 +16,7 @@ class FileServer:
 
     url: str = ""
     ranges: bool = True
+    dated: bool = True  # names when a file was written
     status: int = 0  # of every answer, if it is not 0
     broken: int = 0  # answers with a range that break off
     silent: bool = False
@@ -30,6 +31,11 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
+
+    def send_header(self, keyword: str, value: str) -> None:
+        """Leave out the date of the file if told to."""
+        if self.files.dated or keyword != "Last-Modified":
+            super().send_header(keyword, value)
 
     def do_HEAD(self) -> None:
         if self._answers():

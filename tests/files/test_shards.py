@@ -672,6 +672,20 @@ def test_a_shard_that_is_written_anew_in_its_place_is_noticed(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_a_web_server_that_names_no_version_tells_another_size(
+    folder: Path, web: FileServer, kind: str, small_pieces: None
+) -> None:
+    web.dated = False
+    vectors = read_vectors(f"{web.url}/{kind}/part-2.{kind}")
+    assert_array_equal(vectors.block(0, 2), ROWS[6:8])
+    longer = np.concatenate([-ROWS, -ROWS])
+    np.save(folder / "npy" / "part-2.npy", longer)
+    write_parquet(folder / "parquet" / "part-2.parquet", id=np.arange(26), embedding=fixed(longer))
+    with pytest.raises(RemoteFailure, match=rf"part-2\.{kind}: has changed since it was found; read it again$"):
+        vectors.block(4, 7)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
 def test_another_process_takes_a_copy_of_a_shard_and_no_other_file(tmp_path: Path, kind: str) -> None:
     write_two(tmp_path, kind, 1)
     vectors = read_vectors(tmp_path)

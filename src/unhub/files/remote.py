@@ -98,11 +98,10 @@ class RemoteFile:
         return io.BufferedReader(_Ranges(self), BUFFER_BYTES)
 
     def check(self) -> None:
-        """Raise if the file is not the one that was found."""
-        if not self.version:
-            return
+        """Raise if the file is not the one that was found; where its store names no version, by its size alone."""
         _filesystem(self.url.partition("://")[0], os.getpid()).invalidate_cache()  # it may hold the listing
-        if _version(self._answer("info")) != self.version:
+        about = self._answer("info")
+        if (about.get("size"), _version(about)) != (self.size, self.version):
             raise RemoteFailure(f"{self}: has changed since it was found; read it again")
 
     def read(self, start: int, stop: int) -> bytes:
