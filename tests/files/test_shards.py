@@ -15,6 +15,7 @@ from typing import Any
 
 import fsspec
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -239,6 +240,24 @@ def test_names_decide_the_order_and_empty_shards_are_passed_over(tmp_path: Path)
         np.save(tmp_path / f"{name}.npy", ROWS[span])
     np.save(tmp_path / "a-11.npy", ROWS[:0])
     assert_holds(read_vectors(tmp_path))
+
+
+@pytest.mark.parametrize("columns", [{"id": [], "embedding": []}, {"id": [], "embedding": np.empty(0)}, {}])
+def test_tables_of_pandas_without_rows_are_passed_over(folder: Path, columns: dict[str, Any]) -> None:
+    for name in ("a", "part-1b"):
+        pd.DataFrame(columns).to_parquet(folder / "parquet" / f"{name}.parquet")
+    vectors = read_vectors(folder / "parquet")
+    assert_holds(vectors)
+    assert vectors.ids.tolist() == [*NAMES]
+
+
+@pytest.mark.parametrize("pattern", ["", "*.npy"])
+def test_a_link_to_nothing_among_shards_is_named(folder: Path, pattern: str) -> None:
+    (folder / "npy" / "part-3.npy").symlink_to(folder / "gone.npy")
+    with pytest.raises(ValueError, match=r"part-3\.npy: is a link to a file that is not there; restore the file, or"):
+        read_vectors(f"{folder}/npy/{pattern}")
+    (folder / "gone.npy").symlink_to(folder / "npy" / "part-0.npy")
+    assert_holds(read_vectors(f"{folder}/npy/{pattern}"), np.concatenate([ROWS, ROWS[SPANS[0]]]))
 
 
 @pytest.mark.parametrize(

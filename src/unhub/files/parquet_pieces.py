@@ -38,10 +38,13 @@ class ParquetPieces:
 
     def __init__(self, file: LocalFile | RemoteFile, open_files: OpenFiles, named: NamedColumns) -> None:
         self._open_files = open_files
+        self._column, self.dtype = "", np.dtype(np.float32)
+        groups, width = [], 0
         with opened(file) as found:
-            self._column = vector_column(file, found, named)
-            self.dtype = _number_type(file, found, self._column)
-            groups, width = _sizes(file, found, self._column)
+            if found.metadata.num_rows:  # else there may be no column, or one of no lists, as pandas writes it
+                self._column = vector_column(file, found, named)
+                self.dtype = _number_type(file, found, self._column)
+                groups, width = _sizes(file, found, self._column)
         self.file = file
         self.shape = (sum(groups), width)
         self._rows = max(1, PIECE_BYTES // max(1, width * self.dtype.itemsize))

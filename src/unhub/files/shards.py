@@ -58,13 +58,15 @@ PROGRAMS: Mapping[str, str] = {
 def read_folder_of_shards(path: Path, name: str | None = None) -> FoundRows:
     """Read the .npy or .parquet files of a folder in the order of their names, but not hidden ones."""
     shards = (file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith("."))
-    files = sorted((file for file in shards if file.is_file()), key=lambda file: in_order(str(file)))
+    files = sorted(
+        (file for file in shards if file.is_file() or _is_dangling(file)), key=lambda one: in_order(str(one))
+    )
     if not files:
         raise ValueError(
             f"{path}: a folder is read if it holds .npy or .parquet files, or img_emb or text_emb, as clip-retrieval "
             f"writes them, or if `unhub embed` finished it; {if_a_log(path)}"
         )
-    return _read([LocalFile(file) for file in files], str(path), name)
+    return _read(_local(files), str(path), name)
 
 
 def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
@@ -75,7 +77,18 @@ def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
     for file in files:
         if file.is_dir():
             raise found_folder(file)
-    return _read([LocalFile(file) for file in files], pattern, name)
+    return _read(_local(files), pattern, name)
+
+
+def _local(files: Sequence[Path]) -> list[LocalFile]:
+    for file in files:
+        if _is_dangling(file):
+            raise ValueError(f"{file}: is a link to a file that is not there; restore the file, or remove the link")
+    return [LocalFile(file) for file in files]
+
+
+def _is_dangling(file: Path) -> bool:
+    return file.is_symlink() and not file.exists()
 
 
 def found_by(path: Path) -> list[Path]:
