@@ -13,7 +13,7 @@ from unhub.compute.passes import TILE_ENTRIES
 from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.workers import Resources, byte_count
 from unhub.data.bank import vector_bank
-from unhub.data.vectors import as_vectors
+from unhub.data.vectors import Vectors, as_vectors
 from unhub.errors import ArgumentError
 from unhub.foreseeing import foresee
 from unhub.kernels import choose
@@ -92,6 +92,12 @@ def test_a_fit_within_an_error_takes_no_more_than_is_foreseen(items: int, error:
     assert cost.passes <= forecast.passes
 
 
+def test_what_is_tried_before_all_pairs_are_used_is_foreseen_too() -> None:
+    draw = np.random.default_rng(0)
+    items, bank = (draw.standard_normal((rows, 32)).astype(np.float32) for rows in (520, 6_000))
+    assert 1.75 < unhub.fit(items, bank, "is", error=0.01).cost.passes <= foresee(items, bank, "is", error=0.01).passes
+
+
 @pytest.mark.parametrize("method", ["sn", "sn:tau=0.05"])
 def test_memory_for_a_matrix_that_is_kept_is_foreseen_within_a_factor_of_two(method: str) -> None:
     gallery, bank = some(6_000, 1, dimensions=64).astype(np.float32), some(9_000, 2, dimensions=64).astype(np.float32)
@@ -124,6 +130,57 @@ def test_memory_for_largest_scores_grows_with_k() -> None:
     assert many - few > 8 * 200 * len(ITEMS)
 
 
+@pytest.mark.parametrize(
+    ("method", "size"),
+    [("nnn:k=5000", 6_000), ("csls:k=3000", 6_000), ("dis:k=2800", 300), ("gc:quantiles=50", 6_000), ("gc", 6_000)],
+)
+def test_what_a_few_rows_do_not_have_is_foreseen_all_the_same(method: str, size: int) -> None:
+    items, bank = some(3_000, 1), some(size, 2)
+    forecast = foresee(items, bank, method)
+    assert forecast.passes == unhub.fit(items, bank, method).cost.passes
+    assert forecast.pairs == forecast.passes * 3_000 * size
+
+
+def test_the_tables_of_gc_are_timed() -> None:
+    pairs, method = vector_bank(as_vectors(ITEMS, "items"), as_vectors(BANK, "bank"), None, "cosine"), "gc:quantiles=9"
+    will = parse(method).foresee(pairs, 0)
+    assert [one.spec for one, _ in will.trials] == [method] and will.kept_bytes == 4 * 9 * len(ITEMS)
+
+
+def test_light_weights_are_foreseen_where_a_few_of_them_weigh_less_than_k() -> None:
+    items, bank = some(300, 1), Vectors(np.arange(6_000), some(6_000, 2), np.full(6_000, 0.03))
+    assert foresee(items, bank, "nnn").passes == unhub.fit(items, bank, "nnn").cost.passes
+
+
+def test_memory_counts_how_many_light_queries_it_takes_to_weigh_k() -> None:
+    items, rows, weights = some(3_000, 1), some(6_000, 2), np.random.default_rng(3).uniform(0.01, 1, 6_000)
+    plain, light = (foresee(items, Vectors(np.arange(6_000), rows, one), "nnn").memory for one in (None, weights))
+    assert light > 3 * plain
+    taken = unhub.fit(items, rows, "nnn", weights=weights, threads=1).cost.peak_memory
+    assert (
+        0.4 < foresee(items, Vectors(np.arange(6_000), rows, weights), "nnn", resources=Resources(1)).memory / taken < 3
+    )
+
+
+def test_memory_counts_the_best_items_of_all_queries() -> None:
+    one, many = (foresee(ITEMS, BANK, f"dis:k={k}").memory for k in (1, 101))
+    assert many - one >= 8 * 100 * len(BANK)
+
+
+@pytest.mark.parametrize("method", ["nnn:k=100", "csls:k=100"])
+def test_what_is_kept_for_merging_is_foreseen_and_no_error_is_proposed(method: str) -> None:
+    plain, mergeable = (foresee(ITEMS, BANK, method, mergeable=one) for one in (False, True))
+    assert mergeable.memory - plain.memory == 4 * 100 * len(ITEMS)
+    assert any("an error" in one for one in plain.cheaper)
+    assert not any("an error" in one for one in mergeable.cheaper)
+
+
+def test_a_mergeable_fit_on_repeated_queries_is_foreseen() -> None:
+    weights = np.r_[np.ones(3_000), np.full(3_000, 50.0)]
+    bank = Vectors(np.arange(6_000), some(6_000, 2), weights)
+    assert foresee(ITEMS, bank, "nnn:k=20000", mergeable=True).passes == 1
+
+
 def test_time_grows_with_the_pairs() -> None:
     few, many = (foresee(some(rows, 1), some(4_000, 2), "is").seconds for rows in (3_000, 60_000))
     assert 2 < many / few < 200
@@ -151,6 +208,12 @@ def test_a_dry_run_refuses_what_it_cannot_say(tmp_path: Path) -> None:
     write_inputs(tmp_path)
     assert "--on cannot be combined with --dry-run" in fail(tmp_path, *FIT, "--dry-run", "--on", "ray")
     assert "mergeable" in fail(tmp_path, *FIT, "--dry-run", "--error", "0.01", "--mergeable")
+
+
+def test_a_dry_run_of_a_mergeable_fit_proposes_no_error(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    assert "an error" in succeed(tmp_path, *FIT, "--dry-run")
+    assert "an error" not in succeed(tmp_path, *FIT, "--dry-run", "--mergeable")
 
 
 def test_an_error_on_the_command_line_is_that_of_the_library(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
-from unhub.arrays import Kind
-from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, reduce
+from unhub.arrays import Float64, Kind, Span
+from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.sinkhorn import rows_per_tile
+from unhub.compute.weights import Weights
 from unhub.compute.workers import Resources, Workers, thread_count, written_bytes
 from unhub.data.bank import Bank, vector_bank
 from unhub.data.fingerprint import inspect
@@ -20,7 +22,7 @@ from unhub.data.similarity import Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
 from unhub.errors import ArgumentError
 from unhub.estimating import MOST_PASSES
-from unhub.fitting import check_error
+from unhub.fitting import check_error, kernel_of
 from unhub.matching import check_widths
 from unhub.methods import Method, parse
 from unhub.methods.method import Foreseen
@@ -29,6 +31,8 @@ from unhub.methods.method import Foreseen
 TIMED_ROWS, TIMED_RUNS = 2560, 3
 TIMED_BANK = 10240  # bank queries where K is kept: no cache holds it then, as it will be
 ITEM_BYTES = 32  # of each item: its id, its hash, and h while it is computed and centred
+WEIGHED_BYTES = 64  # of each largest score, as measured: where the bank has weights, they are sorted and summed too
+BEST_BYTES = 24  # of each best item of a bank query: found, joined to those before, and while it is joined
 USUAL_ERROR = 0.002
 
 
@@ -37,7 +41,8 @@ class Forecast:
     """What a fit will take.
 
     passes: multiplies of the whole matrix. kept: how K is kept, for Sinkhorn. most: it may take less, since `error`
-    lets it use fewer pairs, or a tolerance fewer iterations. cheaper: what would make it cheaper, in words.
+    lets it use fewer pairs, or a tolerance fewer iterations; with `error`, this is about the most. cheaper: what would
+    make it cheaper, in words.
     """
 
     method: str
@@ -61,6 +66,7 @@ def foresee(
     *,
     bank_items: VectorsLike | None = None,
     similarity: Kind = "cosine",
+    mergeable: bool = False,
     error: float | None = None,
     resources: Resources | None = None,
 ) -> Forecast:
@@ -69,7 +75,7 @@ def foresee(
     workers = (resources or Resources()).workers()
     named = parse(method)
     if error is not None:
-        check_error(error, [named])
+        check_error(error, [named], mergeable)
     gallery = as_vectors(items, "items")
     if bank is None and named.needs_bank:
         raise ArgumentError("bank", f"must be given for {named.name!r}", "give the embeddings of past queries")
@@ -80,8 +86,8 @@ def foresee(
     check_widths({"items": gallery, "bank": queries, "bank_items": targets or gallery}, against="items")
     pairs = vector_bank(gallery, queries, targets, similarity)
     resolved, _ = named.resolve(pairs)
-    will = resolved.foresee(pairs, workers.memory)
-    seconds = _seconds(resolved, pairs, will, workers)
+    will, wants = resolved.foresee(pairs, workers.memory), resolved.wants(mergeable)
+    seconds = _seconds(resolved, pairs, will, wants, workers)
     if error is not None:
         will, seconds = dataclasses.replace(will, passes=MOST_PASSES * will.passes), MOST_PASSES * seconds
     workers.finish()
@@ -92,22 +98,23 @@ def foresee(
         round(will.passes * pairs.items * pairs.size),
         will.passes,
         seconds,
-        _memory(pairs, resolved, will, workers),
+        _memory(pairs, resolved, will, wants, workers),
         will.kept,
-        workers.kernel.NAME,
+        kernel_of(resolved, workers),
         workers.threads,
         will.passes > 0 and (error is not None or resolved.values.get("tolerance") is not None),
-        _cheaper(resolved, pairs, will, error, workers),
+        _cheaper(resolved, pairs, will, error is not None or mergeable, workers),
     )
 
 
-def _seconds(method: Method, bank: Bank, will: Foreseen, workers: Workers) -> float:
+def _seconds(method: Method, bank: Bank, will: Foreseen, wants: tuple[Want, Want], workers: Workers) -> float:
     """Return the seconds of a fit, from the same one on a few rows of each kind, which are checked."""
     if not isinstance(bank.queries, Dot):
         return 0.0
     kind, items, queries = bank.queries.kind, bank.queries.item_vectors, bank.queries.query_vectors
     targets = bank.targets.query_vectors if isinstance(bank.targets, Dot) else None
-    few_items, few_queries = _first(items), _first(queries, TIMED_BANK if will.kept_bytes else TIMED_ROWS)
+    keeps_k = will.kept != "nothing" and will.kept_bytes > 0
+    few_items, few_queries = _first(items), _first(queries, TIMED_BANK if keeps_k else TIMED_ROWS)
     some = vector_bank(few_items, few_queries, None if targets is None else _first(targets), kind)
     some = dataclasses.replace(some, weights=None if bank.weights is None else bank.weights[: len(few_queries)])
 
@@ -119,12 +126,27 @@ def _seconds(method: Method, bank: Bank, will: Foreseen, workers: Workers) -> fl
     for trial, count in will.trials:
         took = _quickest(functools.partial(trial.solve, some, workers))
         seconds += count * took * _pairs(bank, method) / _pairs(some, method)
-    wants = method.resolve(some)[0].wants(False)
-    for want, whole, part in zip(wants, (bank.queries, bank.targets), (some.queries, some.targets), strict=True):
+    sides = (bank.queries, some.queries, some.weights), (bank.targets, some.targets, None)
+    for want, (whole, part, weights) in zip(wants, sides, strict=True):
         if whole is not None and part is not None and not want.empty:
-            took = _quickest(functools.partial(reduce, part, want, workers))
+            less = _of_part(want, whole.shape, part.shape)
+            took = _quickest(functools.partial(reduce, part, less, workers, weights=weights))
             seconds += took * math.prod(whole.shape) / math.prod(part.shape)
     return max(seconds, 0.0)
+
+
+def _of_part(want: Want, whole: Span, part: Span) -> Want:
+    """Return what a pass over a part of the queries and items is to find of what is wanted of all.
+
+    With as many of fewer, the largest scores would take more of the time.
+    """
+    queries, items = part[0] / whole[0], part[1] / whole[1]
+    return dataclasses.replace(
+        want,
+        top_means=tuple(sorted({math.ceil(k * queries) for k in want.top_means})),
+        top_values=min(part[0], math.ceil(want.top_values * queries)),
+        best_items=math.ceil(want.best_items * items),
+    )
 
 
 def _pairs(bank: Bank, method: Method) -> int:
@@ -147,7 +169,7 @@ def _first(vectors: Vectors, count: int = TIMED_ROWS) -> Vectors:
     return Vectors(vectors.ids[:rows], vectors.block(0, rows))
 
 
-def _memory(bank: Bank, method: Method, will: Foreseen, workers: Workers) -> int:
+def _memory(bank: Bank, method: Method, will: Foreseen, wants: tuple[Want, Want], workers: Workers) -> int:
     """Return the bytes of the tiles, of the items that are prepared with their largest scores, and of what is kept."""
     limits = workers.kernel.LIMITS
     if will.kept != "nothing":  # Sinkhorn prepares all columns at once, and its tiles are whole rows
@@ -157,14 +179,21 @@ def _memory(bank: Bank, method: Method, will: Foreseen, workers: Workers) -> int
         return tiles + columns * (4 * bank.queries.width + ITEM_BYTES) + will.kept_bytes
     entries, state = (TILE_ENTRIES, STATE_BYTES) if limits is None else (limits.tile_entries, limits.state_bytes)
     tiles = workers.lanes * 4 * min(entries, bank.items * bank.size)
-    top = max(want.top for want in method.wants(False))
+    top = max(want.top for want in wants)
+    weighed = bool(top) and bank.weights is not None
+    if weighed:
+        top = Weights(cast("Float64", bank.weights)).enough(top)
     largest = workers.lanes * 8 * Reservoir.room(top, bank.size) if top else 0
-    prepared = min(state, bank.items * (4 * bank.queries.width + largest))
-    return tiles + prepared + will.kept_bytes + ITEM_BYTES * bank.items
+    each = 4 * bank.queries.width + largest
+    prepared = min(state, bank.items * each)
+    if weighed:
+        prepared += prepared // each * top * WEIGHED_BYTES
+    found = sum(4 * bank.items * want.top_values + BEST_BYTES * bank.size * want.best_items for want in wants)
+    return tiles + prepared + found + will.kept_bytes + ITEM_BYTES * bank.items
 
 
-def _cheaper(method: Method, bank: Bank, will: Foreseen, error: float | None, workers: Workers) -> tuple[str, ...]:
-    """Return what would make the fit cheaper, the most effective first."""
+def _cheaper(method: Method, bank: Bank, will: Foreseen, decided: bool, workers: Workers) -> tuple[str, ...]:
+    """Return what would make the fit cheaper, the most effective first; `decided`: an error is given, or impossible."""
     found = []
     if will.kept in ("recomputed", "sparse"):
         for needed, passes in will.cheaper:
@@ -173,7 +202,7 @@ def _cheaper(method: Method, bank: Bank, will: Foreseen, error: float | None, wo
         if 0 < will.bank_that_fits < bank.size:
             fits = f"whose K fits into {written_bytes(workers.memory)}"
             found.append(f"a bank of at most {will.bank_that_fits:,} queries, {fits}")
-    elif error is None and will.passes > 0 and method.estimable():
+    elif not decided and will.passes > 0 and method.estimable():
         found.append(f"an error, for example {USUAL_ERROR}: as few pairs as keep h within it")
     if workers.threads < thread_count(None):
         found.append(f"all {thread_count(None)} threads")

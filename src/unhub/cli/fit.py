@@ -78,10 +78,7 @@ def fit(
         from unhub.compute.workers import Resources
         from unhub.foreseeing import foresee
         from unhub.kernels import name_of
-        from unhub.methods import parse
 
-        if error is not None:
-            fitting.check_error(error, [parse(spec)], mergeable)
         resources = Resources(threads, memory, device=name_of(device, precision))
         show_forecast(
             foresee(
@@ -90,6 +87,7 @@ def fit(
                 spec,
                 bank_items=past_items,
                 similarity=similarity.value,
+                mergeable=mergeable,
                 error=error,
                 resources=resources,
             ),

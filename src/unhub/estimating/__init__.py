@@ -26,7 +26,7 @@ from unhub.methods import Method
 from unhub.methods.method import NOTHING_FOUND, Streamed
 
 FEWEST_ITEMS = 500  # with fewer, the checked ones would be most of them
-MOST_PASSES = 1.75  # about; where all pairs are used in the end, with what was tried before
+MOST_PASSES = 2.0  # about; where all pairs are used in the end, with what was tried before: up to 1.87 was seen
 MOST_SHARE = 0.8  # of the pairs, checks included: beyond it, all pairs take no longer
 MOST_COPIES = 0.05  # of the items, that are computed exactly; more of them are among the checked ones anyway
 QUICK_SHARE = 0.25  # of the bank at random, beyond which clusters are tried first: large parts take long to gather

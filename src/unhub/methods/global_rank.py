@@ -19,7 +19,7 @@ from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.similarity import Block, Dense, Dot, Similarity, steady_products
 from unhub.data.vectors import Vectors
 from unhub.errors import ArgumentError
-from unhub.methods.method import Arrays, Method, Outcome, bank_side, refused, require_count
+from unhub.methods.method import Arrays, Foreseen, Method, Outcome, bank_side, refused, require_count
 
 BLOCK_ENTRIES = 8 << 20  # scores of a block of items against the whole bank
 MOST_BLOCK_ITEMS = 4096  # in a block, so that many queries can be compared with it
@@ -88,6 +88,11 @@ class GloballyCorrected(Method):
         for span in spans(bank.size, 4096):
             rows[slice(*span)] = scores.queries(span)
         return Outcome(arrays={"bank": rows, **weighed}, kept="the bank; its scores are computed at each call")
+
+    def foresee(self, bank: Bank, memory: int) -> Foreseen:
+        if self.quantiles is None:
+            return Foreseen(0.0, kept_bytes=4 * bank.size * bank.queries.width)
+        return Foreseen(1.0, kept_bytes=4 * bank.items * self.quantiles, trials=((self, 1.0),))
 
     def _tables(self, similarity: Similarity, weights: Float64 | None, size: int, workers: Workers) -> Float32:
         levels = _levels(size, cast("int", self.quantiles))
