@@ -431,6 +431,29 @@ def test_memory_does_not_grow_with_the_files(
         assert most < 60 << 20
 
 
+def test_more_files_than_a_process_can_open_are_one_set(tmp_path: Path) -> None:
+    script = """
+import resource, sys
+import numpy as np, unhub
+from concurrent.futures import ThreadPoolExecutor
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+rows = np.random.default_rng(0).standard_normal((1200, 8)).astype(np.float32)
+for number in range(400):
+    np.save(f"{sys.argv[1]}/{number:03}.npy", rows[3 * number : 3 * number + 3])
+items = unhub.read_vectors(sys.argv[1])
+assert (unhub.fit(items, rows[:50], threads=2).bias == unhub.fit(rows, rows[:50], threads=2).bias).all()
+assert (np.asarray(items.rows) == rows).all()
+orders = [np.random.default_rng(seed).permutation(1200) for seed in range(4)]
+with ThreadPoolExecutor(4) as pool:
+    for order, found in zip(orders, pool.map(lambda order: items.gather(order).block(0, 1200), orders)):
+        assert (found == rows[order]).all()
+print("read")
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.stdout == "read\n", process.stderr
+
+
 def test_threads_that_want_the_same_piece_read_it_once() -> None:
     asked, reads = threading.Barrier(8), []
 

@@ -54,13 +54,15 @@ class Stacked:
             return take(self, np.arange(start, stop, step))
         if stop <= start:
             return self.parts[0][0:0]
-        first, last = np.searchsorted(self.starts, (start, stop - 1), side="right") - 1
-        pieces = [
-            part[max(start - before, 0) : stop - before]
-            for part, before in zip(self.parts[first : last + 1], self.starts[first : last + 1].tolist(), strict=True)
-            if part.shape[0]
-        ]
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        first, last = (int(owner) - 1 for owner in np.searchsorted(self.starts, (start, stop - 1), side="right"))
+        if first == last:
+            before = int(self.starts[first])
+            return self.parts[first][start - before : stop - before]
+        out = np.empty((stop - start, self.shape[1]), self.dtype)
+        for part, before in zip(self.parts[first : last + 1], self.starts[first : last + 1].tolist(), strict=True):
+            # One at a time: each piece may be of a file that is mapped, and a process can open some only.
+            out[max(before - start, 0) : before + part.shape[0] - start] = part[max(start - before, 0) : stop - before]
+        return out
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return _in_memory(self, dtype, copy)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,32 @@ from unhub.files.numpy_files import HEADERS, map_npy, readable
 from unhub.files.pieces import PIECE_BYTES
 from unhub.files.remote import RemoteFile
 
+MOST_MAPPED = 64  # files of a set: each map holds a file handle, of which a process may have 256 only
+
+
+class Maps:
+    """The files of a set that are mapped, which are those that were read last. A copy for another process has none."""
+
+    def __init__(self) -> None:
+        self.of = functools.lru_cache(MOST_MAPPED)(map_npy)
+
+    def __reduce__(self) -> tuple[type[Maps], tuple[()]]:
+        return Maps, ()
+
 
 class MappedNpy:
-    """A .npy file by its path and its sizes, mapped when it is first read; so it is in another process.
+    """A .npy file by its path and its sizes, mapped when it is read; so it is in another process.
 
     Whenever rows are read, the file must be the one that was found.
     """
 
     is_mapped = True
 
-    def __init__(self, file: LocalFile) -> None:
+    def __init__(self, file: LocalFile, maps: Maps) -> None:
         mapped = map_npy(file.path)
         _check_matrix(file, mapped.shape)
-        self.file, self.path, self.dtype = file, file.path, mapped.dtype
+        self.file, self.path, self.dtype, self._maps = file, file.path, mapped.dtype, maps
         self.shape = (mapped.shape[0], mapped.shape[1])
-        self._mapped: NDArray[np.generic] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mapped": None}
 
     def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
         return self._rows()[key]
@@ -40,10 +48,9 @@ class MappedNpy:
         return self._rows()[positions]
 
     def _rows(self) -> NDArray[np.generic]:
-        if self._mapped is None:
-            self._mapped = map_npy(self.path)
-        self.file.check()
-        return self._mapped
+        mapped = self._maps.of(self.path)
+        self.file.check()  # now: it may have been replaced before it was mapped
+        return mapped
 
 
 class NpyPieces:

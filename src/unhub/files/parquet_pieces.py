@@ -38,8 +38,8 @@ class ParquetPieces:
 
     def __init__(self, file: LocalFile | RemoteFile, open_files: OpenFiles, named: NamedColumns) -> None:
         self._open_files = open_files
-        self._column, self.dtype = "", np.dtype(np.float32)
-        groups, width = [], 0
+        self._column, groups, width = "", list[int](), 0
+        self.dtype: np.dtype[np.generic] = np.dtype(np.float32)
         with opened(file) as found:
             if found.metadata.num_rows:  # else there may be no column, or one of no lists, as pandas writes it
                 self._column = vector_column(file, found, named)

@@ -24,7 +24,7 @@ from unhub.files.clip_retrieval import EMBEDDINGS
 from unhub.files.embedded import MANIFEST, UNFINISHED
 from unhub.files.local_file import LocalFile
 from unhub.files.named_arrays import if_a_log, split_name
-from unhub.files.npy_shards import MappedNpy, NpyPieces
+from unhub.files.npy_shards import MappedNpy, Maps, NpyPieces
 from unhub.files.numpy_files import FoundRows
 from unhub.files.pieces import PieceCache, PieceRows
 from unhub.files.query_logs import ABOUT
@@ -156,10 +156,10 @@ def _each(function: Callable[[File], T], files: Sequence[File]) -> list[T]:
 
 
 def _npy_opener(_: NamedColumns) -> Opener:
-    cache = PieceCache()
+    cache, maps = PieceCache(), Maps()
 
     def open_npy(file: File) -> Rows:
-        return MappedNpy(file) if isinstance(file, LocalFile) else PieceRows(NpyPieces(file), file.url, cache)
+        return MappedNpy(file, maps) if isinstance(file, LocalFile) else PieceRows(NpyPieces(file), file.url, cache)
 
     return open_npy
 
