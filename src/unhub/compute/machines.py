@@ -44,6 +44,7 @@ SMALL_BYTES = 1 << 16  # arrays up to here are sent with what refers to them
 EDGE_BYTES = 1 << 16  # at either end of a file, which tell it from another of its size
 MOST_OPENED = 4  # sets of rows that a worker keeps open, whatever their size
 MOST_MAPPED = 32  # files that a worker keeps mapped
+OPEN_FILES = "/dev/fd"  # the files that this process holds open, by their numbers; Windows has no such folder
 REINSTALL = "install the same version everywhere"
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -93,8 +94,8 @@ def _check_device(device: str | None) -> None:
     name = check_name(device)
     if name is not None and name.startswith("torch:") and name.removeprefix("torch:") != "cpu":
         found = "" if device != AUTO else f", here {name.removeprefix('torch:')!r}"
-        problem = f"is {device!r}{found}, and cannot be combined with on: a cluster computes on processors"
-        raise ArgumentError("device", problem, "leave one of them out, or give 'cpu' for torch's own processor kernels")
+        problem = f"is {device!r}{found}, and a Ray cluster computes on processors"
+        raise ArgumentError("device", problem, "leave it out, or give 'cpu' for torch's own processor kernels")
 
 
 def _check_connected(ray: Any, on: str) -> None:
@@ -494,9 +495,24 @@ def _place_in_file(array: NDArray[np.generic]) -> tuple[object, ...] | None:
     page = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
     held = np.frombuffer(pages._mmap, np.uint8)
     path = Path(base.filename).resolve()
-    # The ends are of what is mapped: at the path there may be another file by now.
+    if not _is_open(path):
+        problem = f"would have workers read {path}, which was replaced since it was mapped here"
+        raise ArgumentError("on", problem, "open it again")
+    # The ends are of what is mapped, and tell a copy on another machine from another file.
     known = str(path), page, len(held), path.stat().st_mtime_ns, edges_of(held)
     return known, array.ctypes.data - held.ctypes.data, array.shape, array.strides, array.dtype
+
+
+def _is_open(path: Path) -> bool:
+    """Return whether this process holds the file at a path open, as a map of it does; True where no system tells."""
+    if not Path(OPEN_FILES).is_dir():
+        return True
+    about = path.stat()
+    for number in os.listdir(OPEN_FILES):
+        with suppress(OSError):  # one that was closed since
+            if os.path.samestat(os.fstat(int(number)), about):
+                return True
+    return False
 
 
 def edges_of(held: NDArray[np.uint8] | mmap.mmap) -> bytes:
