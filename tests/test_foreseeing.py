@@ -15,7 +15,7 @@ from unhub.compute.workers import Resources, byte_count
 from unhub.data.bank import vector_bank
 from unhub.data.vectors import Vectors, as_vectors
 from unhub.errors import ArgumentError
-from unhub.foreseeing import foresee
+from unhub.foreseeing import Terms, foresee
 from unhub.kernels import choose
 from unhub.methods import parse
 
@@ -77,16 +77,16 @@ def test_a_bank_with_bad_numbers_is_no_forecast() -> None:
 
 def test_an_error_is_proposed_where_it_can_be_used_and_then_bounds_the_cost() -> None:
     assert any("an error" in one for one in foresee(ITEMS, BANK, "is").cheaper)
-    within = foresee(ITEMS, BANK, "is", error=0.01)
+    within = foresee(ITEMS, BANK, "is", terms=Terms(error=0.01))
     assert within.most
     assert not any("an error" in one for one in within.cheaper)
-    assert not foresee(ITEMS, BANK, "dn", error=0.01).most
+    assert not foresee(ITEMS, BANK, "dn", terms=Terms(error=0.01)).most
 
 
 @pytest.mark.parametrize(("items", "error"), [(500, 1e-9), (500, 0.05), (1_000, 0.02), (3_000, 1e-9), (3_000, 0.01)])
 def test_a_fit_within_an_error_takes_no_more_than_is_foreseen(items: int, error: float) -> None:
     gallery, bank = some(items, 1), some(2_000, 2)
-    forecast = foresee(gallery, bank, "is", error=error)
+    forecast = foresee(gallery, bank, "is", terms=Terms(error=error))
     cost = unhub.fit(gallery, bank, "is", error=error).cost
     assert cost.pairs is not None and cost.pairs <= forecast.pairs
     assert cost.passes <= forecast.passes
@@ -95,7 +95,8 @@ def test_a_fit_within_an_error_takes_no_more_than_is_foreseen(items: int, error:
 def test_what_is_tried_before_all_pairs_are_used_is_foreseen_too() -> None:
     draw = np.random.default_rng(0)
     items, bank = (draw.standard_normal((rows, 32)).astype(np.float32) for rows in (520, 6_000))
-    assert 1.75 < unhub.fit(items, bank, "is", error=0.01).cost.passes <= foresee(items, bank, "is", error=0.01).passes
+    passes = unhub.fit(items, bank, "is", error=0.01).cost.passes
+    assert 1.75 < passes <= foresee(items, bank, "is", terms=Terms(error=0.01)).passes
 
 
 @pytest.mark.parametrize("method", ["sn", "sn:tau=0.05"])
@@ -120,9 +121,9 @@ def test_memory_counts_a_tile_of_whole_rows_for_each_thread() -> None:
 
 def test_a_wrong_error_is_refused_as_in_a_fit() -> None:
     with pytest.raises(ArgumentError, match="error must be a finite number above 0"):
-        foresee(ITEMS, BANK, "is", error=-1)
+        foresee(ITEMS, BANK, "is", terms=Terms(error=-1))
     with pytest.raises(ArgumentError, match=r"'sn', which needs every pair.*is, dis, csls, nnn, dualis, dn, cent"):
-        foresee(ITEMS, BANK, "sn", error=0.1)
+        foresee(ITEMS, BANK, "sn", terms=Terms(error=0.1))
 
 
 def test_memory_for_largest_scores_grows_with_k() -> None:
@@ -169,7 +170,7 @@ def test_memory_counts_the_best_items_of_all_queries() -> None:
 
 @pytest.mark.parametrize("method", ["nnn:k=100", "csls:k=100"])
 def test_what_is_kept_for_merging_is_foreseen_and_no_error_is_proposed(method: str) -> None:
-    plain, mergeable = (foresee(ITEMS, BANK, method, mergeable=one) for one in (False, True))
+    plain, mergeable = (foresee(ITEMS, BANK, method, terms=Terms(mergeable=one)) for one in (False, True))
     assert mergeable.memory - plain.memory == 4 * 100 * len(ITEMS)
     assert any("an error" in one for one in plain.cheaper)
     assert not any("an error" in one for one in mergeable.cheaper)
@@ -178,7 +179,7 @@ def test_what_is_kept_for_merging_is_foreseen_and_no_error_is_proposed(method: s
 def test_a_mergeable_fit_on_repeated_queries_is_foreseen() -> None:
     weights = np.r_[np.ones(3_000), np.full(3_000, 50.0)]
     bank = Vectors(np.arange(6_000), some(6_000, 2), weights)
-    assert foresee(ITEMS, bank, "nnn:k=20000", mergeable=True).passes == 1
+    assert foresee(ITEMS, bank, "nnn:k=20000", terms=Terms(mergeable=True)).passes == 1
 
 
 def test_time_grows_with_the_pairs() -> None:

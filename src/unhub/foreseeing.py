@@ -37,6 +37,18 @@ USUAL_ERROR = 0.002
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What a fit is to keep to, as its arguments of the same names say."""
+
+    similarity: Kind = "cosine"
+    mergeable: bool = False
+    error: float | None = None
+
+
+USUAL = Terms()
+
+
+@dataclass(frozen=True)
 class Forecast:
     """What a fit will take.
 
@@ -65,13 +77,12 @@ def foresee(
     method: str,
     *,
     bank_items: VectorsLike | None = None,
-    similarity: Kind = "cosine",
-    mergeable: bool = False,
-    error: float | None = None,
+    terms: Terms = USUAL,
     resources: Resources | None = None,
 ) -> Forecast:
     """Return what `fit` will take with the same arguments; a small pass is timed and its rows checked."""
-    check_similarity(similarity)
+    check_similarity(terms.similarity)
+    error, mergeable = terms.error, terms.mergeable
     workers = (resources or Resources()).workers()
     named = parse(method)
     if error is not None:
@@ -84,7 +95,7 @@ def foresee(
     queries = gallery if bank is None else as_vectors(bank, "bank")
     targets = None if bank_items is None else as_vectors(bank_items, "bank_items")
     check_widths({"items": gallery, "bank": queries, "bank_items": targets or gallery}, against="items")
-    pairs = vector_bank(gallery, queries, targets, similarity)
+    pairs = vector_bank(gallery, queries, targets, terms.similarity)
     resolved, _ = named.resolve(pairs)
     will, wants = resolved.foresee(pairs, workers.memory), resolved.wants(mergeable)
     seconds = _seconds(resolved, pairs, will, wants, workers)

@@ -76,7 +76,7 @@ def fit(
     past, past_items = read_optional_bank(bank, bank_weights), read_optional(bank_items, "--bank-items")
     if dry_run:
         from unhub.compute.workers import Resources
-        from unhub.foreseeing import foresee
+        from unhub.foreseeing import Terms, foresee
         from unhub.kernels import name_of
 
         resources = Resources(threads, memory, device=name_of(device, precision))
@@ -86,9 +86,7 @@ def fit(
                 past,
                 spec,
                 bank_items=past_items,
-                similarity=similarity.value,
-                mergeable=mergeable,
-                error=error,
+                terms=Terms(similarity.value, mergeable, error),
                 resources=resources,
             ),
             as_json,
