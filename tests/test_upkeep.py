@@ -142,7 +142,7 @@ def test_marginal_errors_of_the_fit_are_not_stated_of_what_came_after() -> None:
         assert after.cost.row_error is None and after.cost.column_error is None
 
 
-def test_a_stated_error_and_where_it_ran_are_of_the_fit_alone() -> None:
+def test_an_error_stays_stated_and_where_a_fit_ran_does_not() -> None:
     sets = drawn(41, items=40, bank=260)
     fit_cost = first("is", sets).cost
     stated = dataclasses.replace(fit_cost, pairs=9, error=0.1, how="a sample", notes=("on Ray, 3 machines", "stays"))
@@ -150,7 +150,7 @@ def test_a_stated_error_and_where_it_ran_are_of_the_fit_alone() -> None:
     grown = extend(fitted_there, sets.items[30:], sets.bank[:200])
     merged = merge(fitted_there, sets.items[:30], sets.bank[200:])
     for cost in (grown.cost, merged.cost):
-        assert (cost.pairs, cost.error, cost.how, cost.notes) == (None, None, "", ("stays",))
+        assert (cost.pairs, cost.error, cost.how, cost.notes) == (None, 0.1, "a sample", ("stays",))
     with elsewhere(Pickled(2)):
         assert extend(fitted_there, sets.items[30:], sets.bank[:200]).cost.notes == ("stays", Pickled.note)
         assert merge(fitted_there, sets.items[:30], sets.bank[200:]).cost.notes == ("stays", Pickled.note)

@@ -54,7 +54,8 @@ class Cost:
     """What a fit cost: multiplies of the whole matrix, seconds and bytes; for Sinkhorn, also how it converged.
 
     A fit within an `error` also states the pairs of a query and an item that it computed, the standard error of h (the
-    root of the mean square over the items, after centring), and how it came to both.
+    root of the mean square over the items, after centring), and how it came to both. After a change the error is still
+    that of the fit; what was added is exact.
     """
 
     passes: float = 0.0

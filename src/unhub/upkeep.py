@@ -374,7 +374,7 @@ def _precise(fitted: Bias, new: Bank, workers: Workers) -> tuple[str, ...]:
 def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes: tuple[str, ...] = ()) -> Cost:
     """Return the cost of the change; it reports the convergence only if the balance was run again.
 
-    The error that a fit states, with its pairs, is that of the fit alone.
+    The pairs are those of the fit alone. The error that it states stays: what is added is exact, and the rest is not.
     """
     done = outcome or Outcome(kept="nothing" if _method(fitted).iterates else fitted.cost.kept)
     ran = () if workers.runner is None else (workers.runner.note,)
@@ -388,6 +388,8 @@ def _cost(workers: Workers, fitted: Bias, outcome: Outcome | None = None, notes:
         row_error=done.row_error,
         column_error=done.column_error,
         notes=(*_lasting(fitted.cost.notes, notes), *done.notes, *notes, *ran),
+        error=fitted.cost.error,
+        how=fitted.cost.how,
     )
 
 

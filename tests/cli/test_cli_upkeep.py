@@ -67,6 +67,17 @@ def test_extend_adds_items(folder: Path) -> None:
     assert len(unhub.load(folder / "out.unhub")) == 40
 
 
+def test_info_says_what_is_estimated_after_a_change_too(folder: Path) -> None:
+    fitted = save_fit(folder, "is")
+    estimated = replace(fitted.cost, pairs=9, error=0.0021, how="a random part")
+    unhub.save(replace(fitted, cost=estimated), folder / "part.unhub")
+    assert "h has a standard error of 0.0021; 9 pairs: a random part" in succeed(folder, "info", "part.unhub")
+    for change in (EXTEND, MERGE, REPLACE):
+        succeed(folder, *change, "--overwrite")
+        printed = " ".join(succeed(folder, "info", "out.unhub").split())
+        assert "h of the fit had a standard error of 0.0021: a random part; what was added since is exact" in printed
+
+
 def test_extend_names_new_items_after_the_fitted_ones(folder: Path) -> None:
     named = unhub.fit(unhub.Vectors(np.array(NAMES[:30]), ITEMS[:30]), FITTED, method="nnn:k=5")
     unhub.save(named, folder / "part.unhub")

@@ -209,7 +209,11 @@ def _passes(count: float) -> str:
 
 def _estimated(pairs: int | None, error: float | None, how: str) -> str:
     """Return what a fit within an error computed, and the error; nothing of a fit of all pairs."""
-    return "" if pairs is None or error is None else f"h has a standard error of {error:.2g}; {pairs:,} pairs: {how}"
+    if error is None:
+        return ""
+    if pairs is None:  # it was changed since
+        return f"h of the fit had a standard error of {error:.2g}: {how}; what was added since is exact"
+    return f"h has a standard error of {error:.2g}; {pairs:,} pairs: {how}"
 
 
 def _errors(row: float | None, column: float | None) -> str:
