@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, Ids, Kind, are_among
-from unhub.compute.machines import on_machines
+from unhub.compute.machines import cluster, device_on
 from unhub.compute.precision import on_h, on_scores
 from unhub.compute.progress import ProgressLike, called, shows_progress
 from unhub.compute.workers import Workers
@@ -72,7 +72,6 @@ def fit(
     **parameters: Value,
 ) -> list[Correction]: ...
 @shows_progress
-@on_machines
 def fit(
     items: VectorsLike | Dense,
     bank: VectorsLike | None = None,
@@ -99,11 +98,11 @@ def fit(
     number above 0 for each bank query; weight 2 counts as the same query twice. Vectors may have them too. method: a
     name, a spec such as `nnn:k=128,alpha=0.75`, or a list of them, which share one pass and return a list. memory: how
     much a matrix kept in memory may take, for example "2GB". device: where torch multiplies and reduces: "cuda",
-    "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels. precision: how it
-    multiplies there, "fp32" (the default) or "bf16". on: machines to do it, "ray" for the Ray cluster at hand, else a
-    local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs besides h. error: do with as
-    few pairs as keep the standard error of h below this; `cost` states them and the error. seed: of the random part of
-    the bank that is used then. progress: called with (done, total) during the work; True
+    "cuda:1", "mps", "cpu", "auto" for the fastest that is there; None is this library's own kernels, as is "auto" on a
+    cluster. precision: how it multiplies there, "fp32" (the default) or "bf16". on: machines to do it, "ray" for the
+    Ray cluster at hand, else a local one, or an address such as "ray://host:10001". mergeable: keep what `merge` needs
+    besides h. error: do with as few pairs as keep the standard error of h below this; `cost` states them and the error.
+    seed: of the random part of the bank that is used then. progress: called with (done, total) during the work; True
     shows a bar on stderr, or says a line a minute where nobody watches.
     """
     progress = called(progress)
@@ -115,19 +114,19 @@ def fit(
         raise ArgumentError("method", "is an empty list", "name at least one method")
     if error is not None:
         check_error(error, methods, mergeable)
-        if on is not None:
-            raise ArgumentError("error", "cannot be combined with on: it is estimated on this machine", "leave one out")
         if isinstance(items, Dense):
             problem = "has no use with a matrix of similarities, which needs no pairs"
             raise ArgumentError("error", problem, "leave it out")
     check_seed(seed)
-    workers = Workers(threads, memory, progress, name_of(device, precision))
-    sets = _Sets(items, bank, bank_items, weights, similarity, methods, workers)
-    if error is None:
-        corrections = _fit_all(methods, sets, mergeable, workers)
-    else:
-        corrections = _fit_within(error, methods, sets, seed, workers)
-    workers.finish()
+    kernel = name_of(device_on(on, device, precision), precision)
+    with cluster(on, threads):
+        workers = Workers(threads, memory, progress, kernel)
+        sets = _Sets(items, bank, bank_items, weights, similarity, methods, workers)
+        if error is None:
+            corrections = _fit_all(methods, sets, mergeable, workers)
+        else:
+            corrections = _fit_within(error, methods, sets, seed, workers)
+        workers.finish()
     return corrections[0] if isinstance(method, str | Method) else corrections
 
 
@@ -276,14 +275,14 @@ class _Sets:
         return notes
 
     def estimated_from(self, workers: Workers) -> Bank:
-        """Return the bank with every row read and checked, so that parts of it can be gathered."""
+        """Return the bank with every row read and checked, so that parts of it can be gathered where they are used."""
         pairs = cast("Dot", self.bank.queries)
         if self._bank is None:
             return self.bank
         unit_length = self._bank.inspected(workers.map).unit_length
         known = Vectors(self._bank.ids, self._bank.rows).seen(unit_length)
         queries = dataclasses.replace(pairs, query_vectors=known)
-        return Bank(queries, self.bank.targets, queries, self.bank.weights)
+        return dataclasses.replace(self.bank, queries=queries, joint=queries)
 
     def items_in_bank(self, workers: Workers) -> NDArray[np.int64]:
         """Return the positions of the items that are also rows of the bank, or of the bank items."""
@@ -337,7 +336,6 @@ def _fit_all(methods: Sequence[Method], sets: _Sets, mergeable: bool, workers: W
             else 0.0
         )
         notes += on_h(precise, method.gain) if passes and not method.stays_here else ()
-        notes += () if workers.runner is None else (workers.runner.note,)
         corrections.append(_correction(method, outcome, sets, workers, passes, notes))
     return corrections
 
@@ -370,6 +368,7 @@ def _correction(
     method: Method, outcome: Outcome, sets: _Sets, workers: Workers, passes: float, notes: tuple[str, ...]
 ) -> Correction:
     source = sets.source(workers)
+    ran = () if workers.runner is None else (workers.runner.note,)
     cost = Cost(
         passes,
         workers.seconds,
@@ -379,7 +378,7 @@ def _correction(
         outcome.iterations,
         outcome.row_error,
         outcome.column_error,
-        notes + outcome.notes + sets.notes,
+        notes + ran + outcome.notes + sets.notes,
     )
     if outcome.h is not None:
         h, offset = centred(outcome.h)

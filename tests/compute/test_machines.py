@@ -23,6 +23,7 @@ import unhub
 from tests.bank_cases import drawn, whole_h
 from tests.children import SOURCE, child
 from tests.command import FIT, fail, succeed, write_inputs
+from tests.vector_files import fixed, write_parquet
 from unhub.arrays import Float32
 from unhub.compute import machines
 from unhub.compute.machines import ATTEMPTS, Cluster, KeptThere
@@ -101,6 +102,25 @@ def raylet_of(keeper: Any) -> int:
 
 def rows_of(n: int, d: int, seed: int) -> Float32:
     return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+
+
+class Held:
+    """Rows that are pickled by value and read where they are; it counts the rows that are read in this process."""
+
+    def __init__(self, rows: Float32) -> None:
+        self.shape, self.dtype = rows.shape, rows.dtype
+        self.held, self.home, self.read_here = rows.tobytes(), os.getpid(), 0
+
+    def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
+        start, stop, _ = key.indices(self.shape[0])
+        if os.getpid() == self.home:
+            self.read_here += stop - start
+        return np.frombuffer(self.held, self.dtype).reshape(self.shape)[start:stop]
+
+    def take_rows(self, positions: NDArray[np.int64]) -> NDArray[np.generic]:
+        if os.getpid() == self.home:
+            self.read_here += len(positions)
+        return np.frombuffer(self.held, self.dtype).reshape(self.shape)[positions]
 
 
 class Trap:
@@ -229,6 +249,39 @@ def test_rows_in_files_never_pass_through_this_process(runner: Cluster, tmp_path
     assert runner.sent - before < 250_000 < bank.nbytes  # the jobs, and the vectors of Sinkhorn
 
 
+@pytest.mark.parametrize("kind", ["mapped", "parquet", "described"])
+def test_a_part_of_the_bank_and_the_checked_items_are_read_by_the_workers(
+    runner: Cluster, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unhub.estimating.cluster_outlay", lambda bank: 1.0)  # too much for clusters of the bank
+    rows = {"items": rows_of(3000, 128, 0), "bank": rows_of(12_000, 128, 1)}
+    sets: dict[str, Any] = {}
+    for name, some in rows.items():
+        if kind == "mapped":
+            np.save(tmp_path / f"{name}.npy", some)
+            sets[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+        elif kind == "parquet":
+            (tmp_path / name).mkdir()
+            for number, part in enumerate(np.array_split(some, 3)):
+                write_parquet(tmp_path / name / f"{number}.parquet", embedding=fixed(part))
+            sets[name] = unhub.read_vectors(tmp_path / name)
+        else:
+            sets[name] = Held(some)
+    methods = ["is:tau=0.1", "nnn:k=64", "dn"]
+    here = unhub.fit(rows["items"], rows["bank"], method=methods, error=0.01, threads=1)
+    before = runner.sent
+    with workers_of(runner, 2):
+        there = unhub.fit(sets["items"], sets["bank"], method=methods, error=0.01, threads=1)
+    for one, other in zip(here, there, strict=True):
+        assert_allclose(whole_h(other), whole_h(one), rtol=0, atol=1e-6)
+        assert other.cost.pairs == one.cost.pairs
+    assert "a random" in there[0].cost.how
+    once = sum(some.nbytes for some in rows.values()) if kind == "described" else 0
+    assert once <= runner.sent - before < once + 250_000  # the jobs, and the places of the rows
+    if kind == "described":
+        assert sets["items"].read_here <= 500 and sets["bank"].read_here == 0  # the items by which they are known
+
+
 def test_a_folder_of_shards_is_read_by_the_workers(runner: Cluster, tmp_path: Path) -> None:
     for number in range(4):
         table = pyarrow.table({"embedding": list(rows_of(400, 64, number))})
@@ -335,16 +388,10 @@ def test_another_version_on_a_worker_is_named(runner: Cluster, monkeypatch: pyte
         Cluster(ray, "ray")
 
 
-def test_an_error_is_estimated_on_one_machine_alone(runner: Cluster) -> None:
-    with pytest.raises(ArgumentError, match="error cannot be combined with on"):
-        unhub.fit(rows_of(9, 4, 0), rows_of(9, 4, 1), error=0.1, on="ray")
-
-
-@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps", "auto"])
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_gpu_of_a_cluster_is_refused_before_anything_starts(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, h = rows_of(9, 4, 0), unhub.fit(rows_of(9, 4, 0), rows_of(9, 4, 1))
-    monkeypatch.setattr(machines, "cluster", None)
-    monkeypatch.setattr("unhub.kernels._best_device", lambda: "torch:cuda")
+    start_nothing(monkeypatch)
     given: dict[str, Any] = {"on": "ray", "device": device}
     calls: list[Callable[[], object]] = [
         lambda: unhub.fit(rows, rows, **given),
@@ -358,6 +405,51 @@ def test_a_gpu_of_a_cluster_is_refused_before_anything_starts(device: str, monke
     for call in calls:
         with pytest.raises(ArgumentError, match=rf"^device is '{device}'.* Ray cluster computes on processors; leave"):
             call()
+
+
+def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whatever asks for a cluster fail."""
+    monkeypatch.setattr(machines, "cluster", None)
+    monkeypatch.setattr("unhub.fitting.cluster", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"error": 0}, "error must be a finite number above 0"),
+        ({"error": 0.1, "mergeable": True}, "error cannot be combined with mergeable"),
+        ({"error": 0.1, "method": "sn"}, "error cannot be used with 'sn'"),
+        ({"error": 0.1, "seed": -1}, "seed must be"),
+        ({"error": 0.1, "items": unhub.Dense(np.eye(4)), "bank": None}, "error has no use with a matrix"),
+        ({"method": "nnn:k=0"}, "method 'nnn' needs k to be"),
+        ({"device": "gpu"}, "device 'gpu' is unknown"),
+        ({"device": "auto", "precision": "bf16"}, "precision is 'bf16', .* on a cluster device='auto' finds none"),
+        ({"precision": "bf16"}, "precision is 'bf16', which needs a device of torch; give"),
+        ({"precision": "fp8"}, "precision 'fp8' is unknown"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_before_anything_starts(
+    given: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_nothing(monkeypatch)
+    with pytest.raises(ArgumentError, match=f"^{problem}"):
+        unhub.fit(**{"items": rows_of(9, 4, 0), "bank": rows_of(9, 4, 1), "on": "ray", **given})
+
+
+def test_a_precision_that_a_cluster_cannot_have_is_refused_before_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_nothing(monkeypatch)
+    with pytest.raises(ArgumentError, match=r"^precision is 'bf16', .* device='auto' finds none"):
+        unhub.tune(rows_of(9, 4, 0), rows_of(9, 4, 1), on="ray", device="auto", precision="bf16")
+
+
+def test_auto_is_what_workers_compute_with_whatever_is_here(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, bank = rows_of(300, 16, 0), rows_of(400, 16, 1)
+    here, counts = unhub.fit(rows, bank, threads=1), unhub.hubness(bank, rows, threads=1).counts
+    monkeypatch.setattr("unhub.kernels._best_device", lambda: "torch:cuda")
+    there = unhub.fit(rows, bank, on="ray", device="auto")
+    assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+    assert there.cost.kernel == here.cost.kernel
+    assert_array_equal(unhub.hubness(bank, rows, on="ray", device="auto").counts, counts)
 
 
 @pytest.mark.parametrize("on", ["dask", "", 7, "nowhere"])
@@ -496,6 +588,30 @@ unhub.fit(items, items, method="sn:iterations=200", memory="1MB", on={address!r}
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_command_takes_a_device_a_cluster_and_an_error_at_once(address: str, tmp_path: Path) -> None:
+    sets = rows_of(1000, 64, 0), rows_of(4000, 64, 1)
+    for name, rows in zip(("items", "bank"), sets, strict=True):
+        np.save(tmp_path / f"{name}.npy", rows)
+    process = child(f"""
+import os
+os.chdir({str(tmp_path)!r})
+os.environ["RAY_ADDRESS"] = {address!r}
+from unhub import kernels
+from unhub.cli import main
+from unhub.compute import machines
+machines.ANSWER_SECONDS = {ROOM}
+kernels._best_device = lambda: "torch:cuda"  # as if there were a GPU
+sys.argv = ["unhub", *{FIT!r}, *"--method nnn --device auto --on ray --error 0.02 --seed 4 --json".split()]
+main()
+""")
+    said, errors = process.communicate(timeout=ROOM)
+    assert (process.returncode, errors) == (0, "")
+    cost, here = json.loads(said)["cost"], unhub.fit(*sets, "nnn", error=0.02, seed=4)
+    assert 0 < cost["error"] <= 0.02 and "a random" in cost["how"] and (cost["pairs"] == here.cost.pairs)
+    assert any("on Ray" in note for note in cost["notes"])
+    assert_allclose(whole_h(unhub.load(tmp_path / "out.unhub")), whole_h(here), rtol=0, atol=1e-6)
 
 
 def test_jobs_that_end_just_as_they_are_given_up_do_no_harm(address: str) -> None:

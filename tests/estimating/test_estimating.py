@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 import unhub
 from tests import oracles
 from tests.clouds import some
+from tests.runners import Pickled
 from tests.vector_files import fixed, write_parquet
 from unhub import estimating
-from unhub.arrays import unit
-from unhub.correction import Bias
+from unhub.arrays import Float64, unit
+from unhub.compute.workers import elsewhere
+from unhub.correction import Bias, Correction
 from unhub.data.bank import Bank
 from unhub.data.similarity import Dot
 from unhub.data.vectors import as_vectors
 from unhub.errors import ArgumentError
-from unhub.estimating import by_clusters
+from unhub.estimating import by_clusters, random_part
 from unhub.estimating.checking import Estimate, carriers, spread_of
 from unhub.methods import Method
 from unhub.methods.inverted_softmax import InvertedSoftmax
@@ -203,6 +205,66 @@ def test_a_device_estimates_too(method: str) -> None:
     assert there.cost.error is not None and there.cost.error <= 0.01
     if "random" in here.cost.how:
         np.testing.assert_allclose(there.bias, here.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("error", [0.01, 0.003])
+@pytest.mark.parametrize("method", [*STREAMED, ["nnn:k=64", "is", "dn"]])
+def test_a_cluster_takes_the_random_part_of_one_machine(
+    method: str | list[str], error: float, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 1.0)  # too much for clusters of the bank
+    items, bank = vectors(ITEMS, 1), vectors(BANK, 2)
+    bank[:20] = items[:20]
+    weights = np.random.default_rng(3).uniform(0.5, 2, BANK) if slots > 1 else None
+    methods = [method] if isinstance(method, str) else method
+
+    def fits() -> list[Correction]:
+        targets = vectors(BANK_ITEMS, 3)
+        return unhub.fit(items, bank, method=methods, bank_items=targets, weights=weights, error=error, seed=5)
+
+    here = fits()
+    with elsewhere(Pickled(slots)):
+        there = fits()
+    for one, other in zip(cast("list[Bias]", here), cast("list[Bias]", there), strict=True):
+        assert "clusters" not in one.cost.how
+        assert (other.cost.how, other.cost.pairs) == (one.cost.how, one.cost.pairs)
+        assert other.cost.error == pytest.approx(one.cost.error, rel=1e-5)
+        assert Pickled.note in other.cost.notes
+        np.testing.assert_allclose(other.bias, one.bias, rtol=0, atol=1e-6)
+
+
+def test_a_cluster_makes_no_clusters_of_the_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "cluster_outlay", lambda bank: 0.0)
+    items, bank = clustered(ITEMS, 1), clustered(BANK, 2)
+    exact, here = (cast("Bias", unhub.fit(items, bank, "is", error=one)) for one in (None, 0.004))
+    with elsewhere(Pickled(2)):
+        there = cast("Bias", unhub.fit(items, bank, "is", error=0.004))
+    assert "clusters" in here.cost.how
+    assert "random" in there.cost.how
+    assert there.cost.error is not None and there.cost.error <= 0.004
+    assert 1 / 1.5 < true_error(there, exact) / there.cost.error < 1.5
+
+
+def test_how_errors_are_rounded_does_not_change_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shares(factor: float) -> list[float]:
+        found: list[float] = []
+
+        def rows_of(share: float, count: int) -> int:
+            found.append(share)
+            return real(share, count)
+
+        def rounded(errors: Float64) -> float:
+            return spread_of(errors) * factor
+
+        with monkeypatch.context() as patch:
+            patch.setattr(random_part, "rows_of", rows_of)
+            patch.setattr(random_part, "spread_of", rounded)
+            fitted("nnn:k=64", 0.01)
+        return found
+
+    real = random_part.rows_of
+    assert shares(1.0) == shares(1 + 1e-7)
 
 
 @pytest.mark.parametrize("seed", range(4))

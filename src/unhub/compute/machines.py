@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.compute.workers import POLL_SECONDS, Job, Stopped, Tick, elsewhere, one_blas_thread, thread_count
+from unhub.data.vectors import Gathered
 from unhub.errors import ArgumentError, optional
-from unhub.kernels import AUTO, check_name
+from unhub.kernels import AUTO, BF16, check_name, name_of
 
 AT_HAND = (
     "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
@@ -81,21 +82,36 @@ def on_machines(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def there(*arguments: P.args, **named: P.kwargs) -> T:
-        if named.get("on") is not None:
-            _check_device(cast("str | None", named.get("device")))
-        with cluster(cast("str | None", named.get("on")), cast("int | None", named.get("threads"))):
+        on, device, precision = (cast("str | None", named.get(name)) for name in ("on", "device", "precision"))
+        if on is not None:
+            named["device"] = device_on(on, device, precision)
+        with cluster(on, cast("int | None", named.get("threads"))):
             return function(*arguments, **named)
 
     return there
 
 
-def _check_device(device: str | None) -> None:
-    """Raise if a device is no processor: the jobs of a cluster ask it for processors, and several share a machine."""
+def device_on(on: str | None, device: str | None, precision: str | None = None) -> str | None:
+    """Return the device that computes, as a user names it: on a cluster, "auto" is None, this library's own kernels.
+
+    The jobs of a cluster ask it for processors, and several share a machine; so a GPU is refused, before anything
+    starts. What this machine has does not count: it only hands out the work.
+    """
+    if on is None:
+        return device
+    if device == AUTO:
+        if precision == BF16:
+            problem = f"is {BF16!r}, which needs a device of torch, and on a cluster device={AUTO!r} finds none"
+            raise ArgumentError(
+                "precision", problem, "leave it out, or give device='cpu' for torch's processor kernels"
+            )
+        device = None
     name = check_name(device)
     if name is not None and name.startswith("torch:") and name.removeprefix("torch:") != "cpu":
-        found = "" if device != AUTO else f", here {name.removeprefix('torch:')!r}"
-        problem = f"is {device!r}{found}, and a Ray cluster computes on processors"
+        problem = f"is {device!r}, and a Ray cluster computes on processors"
         raise ArgumentError("device", problem, "leave it out, or give 'cpu' for torch's own processor kernels")
+    name_of(device, precision)  # what cannot be is an error here, not on a cluster that was started for it
+    return device
 
 
 def _check_connected(ray: Any, on: str) -> None:
@@ -329,7 +345,7 @@ class Cluster:
         """Put rows that are no array, such as a folder of shards, into the object store as they pickle themselves."""
         if id(rows) not in self._put:
             file = io.BytesIO()
-            pickler = _Sender(file, self)
+            pickler = _Sender(file, self, source=rows.rows if isinstance(rows, Gathered) else None)
             pickler.dump(rows)
             self.sent += len(file.getbuffer())
             self._put[id(rows)] = rows, self._stored((file.getvalue(), pickler.references))
@@ -446,12 +462,15 @@ class _Sender(pickle.Pickler):
     """Pickles for the workers of a cluster; `references` are to what it left in the object store.
 
     Rows stay there for good. What else is large, such as the weights of the queries, is lent to one pass. Without
-    `lent`, it pickles rows that consist of others, which may share what they keep.
+    `lent`, it pickles rows that consist of others, which may share what they keep; but `source`, of which they are a
+    part, goes by itself, once for all of its parts.
     """
 
-    def __init__(self, file: io.BytesIO, home: Cluster, lent: _Lent | None = None) -> None:
+    def __init__(
+        self, file: io.BytesIO, home: Cluster, lent: _Lent | None = None, source: object | None = None
+    ) -> None:
         super().__init__(file, protocol=5)
-        self._home, self._lent = home, lent
+        self._home, self._lent, self._source = home, lent, source
         self.references: list[Any] = []
 
     def persistent_id(self, value: Any) -> object:
@@ -462,7 +481,9 @@ class _Sender(pickle.Pickler):
             lent = None if value.ndim == 2 else self._lent
             return _place_in_file(value) or self._refer(self._home.put(value, lent))
         shape = getattr(value, "shape", None)
-        if self._lent is None or not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
+        if not (isinstance(shape, tuple) and len(shape) == 2 and hasattr(value, "dtype")):
+            return None
+        if self._lent is None and value is not self._source:
             return None
         return self._refer(self._home.described(value))
 

@@ -52,8 +52,9 @@ def estimate(
     random_part = RandomPart(checking, (want, target_want))
     only_sums = target_want.empty and want.top == want.best_items == 0 and bank.weights is None
     # The members of a cluster are all over the bank, which would be read once for each.
-    can_cluster = only_sums and not workers.kernel.ON_DEVICE and at_hand(checking.pairs.query_vectors.rows)
-    tried_share = QUICK_SHARE if can_cluster else MOST_SHARE
+    clusterable = only_sums and at_hand(checking.pairs.query_vectors.rows)
+    can_cluster = clusterable and not workers.kernel.ON_DEVICE and workers.runner is None
+    tried_share = QUICK_SHARE if clusterable else MOST_SHARE  # so that one seed gives one random part wherever it is
     share = random_part.share(error, tried_share)
     if can_cluster and cluster_outlay(bank) < MOST_CLUSTER_OUTLAY * share:
         clusters = ByClusters(checking, want.betas)

@@ -21,6 +21,7 @@ from unhub.methods.method import NOTHING_FOUND, Streamed
 FIRST_CHECKED, LAST_CHECKED, MOST_CHECKED_SHARE = 128, 512, 0.2
 FIRST_SHARE, FEWEST_ROWS = 1 / 64, 256  # of the bank, to begin with
 MARGIN, LEAST_GROWTH = 1.1, 1.2  # of a predicted share, and of a share that did not do
+SHARE_DIGITS = 3  # of a share: it follows from errors, which threads and machines round in their own ways
 
 
 class RandomPart:
@@ -80,6 +81,7 @@ class RandomPart:
                 continue
             wanted = 1 / (1 + (error / found) ** 2 * (1 / share - 1))
             share = max(LEAST_GROWTH * share, min(MARGIN * wanted, (1 + wanted) / 2))
+            share = float(f"{share:.{SHARE_DIGITS}g}")
         return 1.0
 
     def estimate(self, share: float) -> Estimate:
