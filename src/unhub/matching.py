@@ -158,15 +158,15 @@ def prepare_queries(queries: VectorsLike, correction: Correction) -> Float32:
         raise ArgumentError(
             "queries", f"must be (queries, dimensions), got shape {queries.shape}", "give one query as a single row"
         )
-    if isinstance(queries, np.ndarray) and queries.shape == (0, correction.source.dimensions):
-        return np.empty(queries.shape, np.float32)  # an empty batch is valid and gets no answers
-    vectors = as_vectors(queries, "queries")
+    vectors = as_vectors(queries, "queries", least=0)  # an empty batch is valid and gets no answers
     if vectors.dimensions != correction.source.dimensions:
         raise ArgumentError(
             "queries",
             f"has {vectors.dimensions} dimensions, the items {correction.source.dimensions}",
             ONE_MODEL_REMEDY,
         )
+    if not len(vectors):
+        return np.empty((0, vectors.dimensions), np.float32)
     inspect(vectors, "queries", similarity)
     return vectors.unit_block(0, len(vectors), similarity)
 

@@ -250,6 +250,9 @@ FORMS: dict[str, Callable[[Float32], Any]] = {
     "transposed": lambda given: torch.tensor(np.ascontiguousarray(given.T)).T,
     "by DLPack": lambda given: Exported(torch.tensor(given)),
     "by DLPack in bfloat16": lambda given: Exported(torch.tensor(given).bfloat16()),
+    "a list of them": lambda given: list(torch.tensor(given)),
+    "a tuple of them with gradients": lambda given: tuple(torch.tensor(given, requires_grad=True)),
+    "a list of them in bfloat16": lambda given: list(torch.tensor(given).bfloat16()),
     "where it is": lambda given: TensorRows(torch.tensor(given)),
     "read-only": lambda given: np.frombuffer(given.tobytes(), np.float32).reshape(given.shape),
 }
@@ -257,6 +260,7 @@ FORMS: dict[str, Callable[[Float32], Any]] = {
 
 def as_numbers(form: Any) -> Float32:
     """Return the numbers that a form holds, in float32."""
+    form = torch.stack(form) if isinstance(form, list | tuple) else form
     tensor = (
         form.tensor
         if isinstance(form, Exported | TensorRows)
@@ -290,6 +294,34 @@ def test_scores_may_be_tensors_too() -> None:
     assert_array_equal(correction.apply(short), correction.apply(short.float().numpy()))
     given = unhub.fit(Dense(scores.float()), method="nnn:k=9")
     assert_alike(unhub.fit(Dense(scores.detach().float().numpy()), method="nnn:k=9"), given)
+
+
+@pytest.mark.parametrize("method", ["dn", "cent", "is", "nnn:k=9", "gc"])
+def test_a_given_matrix_may_be_a_tensor_in_bfloat16(method: str) -> None:
+    short = torch.tensor(QUERIES @ ITEMS.T).bfloat16()
+    for weights in (None, np.arange(1.0, len(QUERIES) + 1)):
+        kinds = (Dense(scores) for scores in (short.float().numpy(), short))
+        one, other = (unhub.fit(scores, method=method, weights=weights) for scores in kinds)
+        assert_array_equal(one.apply(short), other.apply(short))
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([torch.ones(3), torch.ones(4)], "items is a list of tensors that cannot be stacked as rows"),
+        ((torch.ones(3), [1, 2, 3]), "items is a tuple of tensors that cannot be stacked as rows"),
+        ([torch.ones(2, 3), torch.ones(2, 3)], r"items must be a matrix \(rows, dimensions\), got shape \(2, 2, 3\)"),
+        ([torch.ones(3).to_sparse()], "items is a tensor of layout torch.sparse_coo"),
+    ],
+)
+def test_a_list_of_tensors_that_are_no_rows_is_one_line(rows: Any, why: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"^{why}[^\n]*$"):
+        unhub.fit(rows, rows)
+
+
+@pytest.mark.parametrize("none", [torch.empty(0, 24), torch.empty(0, 24).bfloat16(), Exported(torch.empty(0, 24))])
+def test_no_queries_of_a_tensor_have_no_answers(none: Any) -> None:
+    assert unhub.searcher(ITEMS, unhub.fit(ITEMS, BANK)).search(none, k=3).ids.shape == (0, 3)
 
 
 def test_a_tensor_that_is_there_is_not_copied() -> None:

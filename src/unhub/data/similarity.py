@@ -238,12 +238,14 @@ class Dense:
 
     def mean_scores(self, weights: Float64 | None = None, run: Run = map) -> Float64:
         self.check()
-        if weights is None:
-            return np.asarray(self.matrix.mean(axis=0, dtype=np.float64))
         total, kernel = np.zeros(self.shape[1]), kernels.choose_here(self._device)
         for start, stop in spans(self.shape[0], self.rows_at_once):
-            total += _products(weights[None, start:stop], self.matrix[start:stop].T, kernel)[0]
-        return total / float(weights.sum())
+            block = self.matrix[start:stop]
+            if weights is None:
+                total += block.sum(axis=0, dtype=np.float64)
+            else:
+                total += _products(weights[None, start:stop], block.T, kernel)[0]
+        return total / (self.shape[0] if weights is None else float(weights.sum()))
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions]).on(self._device)

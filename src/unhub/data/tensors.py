@@ -50,10 +50,15 @@ class TensorRows:
 
 
 def as_host(value: object, name: str) -> object:
-    """Return a tensor as what numpy can read: an array that shares its memory, or TensorRows; others as they are."""
+    """Return a tensor as what numpy can read: an array that shares its memory, or TensorRows; others as they are.
+
+    A list of tensors is one tensor, of which they are the rows.
+    """
     torch: Any = sys.modules.get("torch")  # whoever has a tensor has imported it
     if torch is not None and isinstance(value, torch.Tensor):
         return _of_torch(torch, value, name)
+    if torch is not None and isinstance(value, list | tuple) and value and isinstance(value[0], torch.Tensor):
+        return _of_torch(torch, _stacked(torch, value, name), name)
     if isinstance(value, np.ndarray | TensorRows) or not hasattr(value, "__dlpack__"):
         return value
     if cast("Any", value).__dlpack_device__()[0] == HOST_DEVICE:
@@ -71,6 +76,16 @@ def as_host(value: object, name: str) -> object:
         problem = f"is of type {kind}, which torch cannot read where it is ({why})"
         raise ArgumentError(name, problem, "copy it to the processor, for example with numpy.asarray") from None
     return _of_torch(torch, tensor, name)
+
+
+def _stacked(torch: Any, rows: list[Any] | tuple[Any, ...], name: str) -> Any:
+    try:
+        with torch.no_grad():
+            return torch.stack(rows)
+    except (RuntimeError, TypeError) as error:
+        why = str(error).strip().partition("\n")[0]
+        problem = f"is a {type(rows).__name__} of tensors that cannot be stacked as rows ({why})"
+        raise ArgumentError(name, problem, "give rows of one length on one device; torch.cat joins batches") from None
 
 
 def _of_torch(torch: Any, tensor: Any, name: str) -> object:

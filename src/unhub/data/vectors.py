@@ -355,8 +355,11 @@ class HasSource(HoldsVectors, Protocol):
 VectorsLike: TypeAlias = Vectors | Rows | ArrayLike | Exchangeable | HoldsVectors | GivesVectors | HasArrow
 
 
-def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") -> Vectors:
-    """Return `value` as Vectors, with ids 0..n-1 if it has none; errors call it `name` and its two axes `axes`."""
+def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)", least: int = 1) -> Vectors:
+    """Return `value` as Vectors, with ids 0..n-1 if it has none; errors call it `name` and its two axes `axes`.
+
+    least: how many rows there must be.
+    """
     if is_table(value):
         value = _of_table(value, name)
     elif isinstance(value, GivesVectors):
@@ -373,7 +376,7 @@ def as_vectors(value: VectorsLike, name: str, axes: str = "(rows, dimensions)") 
     numbers = np.issubdtype(rows.dtype, np.floating) or np.issubdtype(rows.dtype, np.integer)
     if not numbers and rows.dtype.name != "bfloat16":
         raise ArgumentError(name, f"must hold real numbers (float16, float32 or float64), got {rows.dtype}")
-    if rows.shape[0] == 0 or rows.shape[1] == 0:
+    if rows.shape[0] < least or rows.shape[1] == 0:
         raise ArgumentError(name, f"is empty: shape {tuple(rows.shape)} {axes}", "give at least one of each")
     return given.again() if given else Vectors(np.arange(rows.shape[0]), rows)
 
