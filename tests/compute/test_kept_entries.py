@@ -1,6 +1,7 @@
 """Sinkhorn on a part of K: nearer to balance than ten iterations in at most four multiplies, and it says how near."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,16 @@ import unhub
 from tests import oracles
 from tests.bank_cases import Floats, drawn
 from tests.flickr8k import load
+from tests.runners import KeptHere, Pickled
 from unhub.arrays import Float32
 from unhub.compute import sinkhorn as balancing
 from unhub.compute.kept_entries import ENTRY_BYTES, Selection, rise_for
 from unhub.compute.sinkhorn import Schedule, Solution, balance
+from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.correction import Bias
 from unhub.data.similarity import Dense
+from unhub.errors import ArgumentError
 
 MEMORY = 8 * 48 * 400  # 48 entries for each of 400 bank queries; K of 300 items takes three times as much
 FLOAT32_FLOOR = 1e-5  # of h: nearer than this, the rounding of the scores decides
@@ -53,21 +57,23 @@ def in_balance(scores: Floats, tau: float) -> Floats:
     return near
 
 
-def check_nearness(scores: Floats, tau: float, each: int = 48) -> None:
-    balanced, workers = in_balance(scores, tau), Workers(2, memory=ENTRY_BYTES * each * max(scores.shape))
-    found = balance(Dense(scores.astype(np.float32)), Schedule(tau, 10), workers)
-    cold = oracles.sn(scores, tau, 10)[0]
-    entries, off = stated(found)
-    true = nearness(found.h, balanced)
-    assert found.kept == "sparse"
-    assert workers.passes <= 4
-    assert true <= max(nearness(cold, balanced), FLOAT32_FLOOR)
-    assert off / 1.5 <= max(true, FLOAT32_FLOOR)
-    assert true <= max(1.5 * off, FLOAT32_FLOOR)
-    assert ENTRY_BYTES * entries <= workers.memory
-    rows, columns = oracles.marginal_errors(scores, found.log_alpha, found.h, tau)
-    assert columns < 1e-4
-    assert rows == pytest.approx(found.row_error, rel=0.4, abs=1e-5)
+def check_nearness(scores: Floats, tau: float) -> None:
+    balanced, cold = in_balance(scores, tau), oracles.sn(scores, tau, 10)[0]
+    for machines in (None, 1, 3):  # without and with a runner
+        runner = None if machines is None else Pickled(machines)
+        workers = Workers(2 - bool(runner), memory=ENTRY_BYTES * 48 * max(scores.shape), runner=runner)
+        found = balance_anywhere(Dense(scores.astype(np.float32)), Schedule(tau, 10, keep="sparse"), workers)
+        entries, off = stated(found)
+        true = nearness(found.h, balanced)
+        assert found.kept == "sparse"
+        assert workers.passes <= 4
+        assert true <= max(nearness(cold, balanced), FLOAT32_FLOOR)
+        assert off / 1.5 <= max(true, FLOAT32_FLOOR)
+        assert true <= max(1.5 * off, FLOAT32_FLOOR)
+        assert 32 * max(scores.shape) <= entries <= (machines or 1) * workers.memory / ENTRY_BYTES
+        rows, columns = oracles.marginal_errors(scores, found.log_alpha, found.h, tau)
+        assert columns < 1e-4
+        assert rows == pytest.approx(found.row_error, rel=0.4, abs=1e-5)
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.02, 0.05])
@@ -82,6 +88,36 @@ def test_h_is_nearer_to_balance_than_after_ten_iterations(tau: float, groups: in
 def test_on_real_data_too(space: str, tau: float) -> None:
     data = load(space)
     check_nearness(oracles.cosine(data.bank_texts[::7], data.test_images), tau)
+
+
+def topics(rows: int, seed: int) -> Float32:
+    """Unit vectors around far directions, in uneven shares."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((20, 64))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    own = centres[rng.choice(20, rows, p=rng.dirichlet(np.ones(20)))]
+    vectors = own + rng.standard_normal((rows, 64)) / 16
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+@pytest.mark.parametrize("machines", [None, 2])
+@pytest.mark.parametrize("tau", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_topics_far_apart_that_bank_and_items_have_in_other_shares(seed: int, tau: float, machines: int | None) -> None:
+    """What joins such topics is none of the entries that the first potentials would keep."""
+    scores = topics(1200, seed).astype(np.float64) @ topics(800, seed + 100).T.astype(np.float64)
+    balanced = balance(Dense(scores.astype(np.float32)), Schedule(tau, 20_000, 1e-6, "fp32"), Workers(2)).h
+    workers = Workers(1, memory=ENTRY_BYTES * 36 * 1200, runner=None if machines is None else Pickled(machines))
+    found = balance_anywhere(Dense(scores.astype(np.float32)), Schedule(tau, 10, keep="sparse"), workers)
+    cold = oracles.sn(scores, tau, 10)[0]
+    assert workers.passes <= 4
+    assert nearness(found.h, balanced) < nearness(cold, balanced)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_h_by_rounding_alone(threads: int) -> None:
+    alone, together = (fitted("sn:tau=0.02", threads=number).bias for number in (1, threads))
+    assert_allclose(together, alone, rtol=0, atol=1e-6)
 
 
 def sets(items: int = 300, bank: int = 400) -> tuple[Float32, Float32]:
@@ -142,22 +178,57 @@ def test_bank_items_balance_too() -> None:
     assert nearness(found.bias, balanced) <= nearness(cold, balanced)
 
 
-def test_a_query_of_weight_three_is_the_same_query_three_times() -> None:
+@pytest.mark.parametrize("runner", [None, Pickled(3)])
+def test_a_query_of_weight_three_is_the_same_query_three_times(runner: Pickled | None) -> None:
     items, bank = sets()
     scores = bank.astype(np.float64) @ items.astype(np.float64).T
     weights = np.where(np.arange(400) % 5, 1.0, 3.0)
     balanced = in_balance(np.repeat(scores, weights.astype(int), axis=0), 0.02)
-    matrix, workers = Dense(scores.astype(np.float32)), Workers(2, memory=MEMORY)
-    found = balance(matrix, Schedule(0.02, 1000, 1e-4, "sparse"), workers, weights=weights)
+    matrix, workers = Dense(scores.astype(np.float32)), Workers(2 - bool(runner), memory=MEMORY, runner=runner)
+    found = balance_anywhere(matrix, Schedule(0.02, 1000, 1e-4, "sparse"), workers, weights=weights)
+    assert found.row_error <= 1e-4
     assert nearness(found.h, balanced) < 1e-4
+    # Later items, and items that are asked for again, get h from alpha.
+    again = 0.02 * np.logaddexp.reduce(scores / 0.02 + found.log_alpha[:, None] + np.log(len(items)), axis=0)
+    assert_allclose(again, found.h, rtol=0, atol=1e-5)
 
 
-def test_iterations_may_start_anywhere() -> None:
+@pytest.mark.parametrize("runner", [None, Pickled(3)])
+def test_iterations_may_start_anywhere(runner: Pickled | None) -> None:
     items, bank = sets()
     scores = bank.astype(np.float64) @ items.astype(np.float64).T
-    balanced, workers = in_balance(scores, 0.02), Workers(1, memory=MEMORY)
-    found = balance(Dense(scores.astype(np.float32)), Schedule(0.02, 10), workers, start=balanced + 0.003)
+    balanced, workers = in_balance(scores, 0.02), Workers(1, memory=MEMORY, runner=runner)
+    schedule = Schedule(0.02, 10, keep="sparse")
+    found = balance_anywhere(Dense(scores.astype(np.float32)), schedule, workers, start=balanced + 0.003)
+    assert workers.passes <= 4
     assert nearness(found.h, balanced) < 1e-5
+
+
+def test_a_part_that_a_machine_loses_is_kept_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, schedule = clouds(60, 4, 1) @ clouds(50, 4, 2).T, Schedule(0.02, 10, keep="sparse")
+    once, again = Workers(1, runner=Pickled(3)), Workers(1, runner=Pickled(3))
+    expected = balance_anywhere(Dense(scores), schedule, once)
+    monkeypatch.setattr(KeptHere, "forgetful", True)
+    found = balance_anywhere(Dense(scores), schedule, again)
+    assert_allclose(found.h, expected.h, rtol=0, atol=1e-6)
+    assert stated(found)[1] == pytest.approx(stated(expected)[1], rel=0.05, abs=1e-6)
+
+
+def test_progress_of_machines_reaches_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    workers = Workers(1, progress=lambda *done: seen.append(done), runner=Pickled(2))
+    balance_anywhere(Dense(drawn(44).bank_scores), Schedule(0.05, 10, keep="sparse"), workers)
+    workers.finish()
+    assert seen[-1][0] == seen[-1][1] and len(set(seen)) > 2
+
+
+def test_where_one_machine_keeps_all_of_its_rows_the_iterations_are_done() -> None:
+    scores = clouds(300, 4, 1).astype(np.float64) @ clouds(200, 4, 2).T.astype(np.float64)
+    runner = Pickled(2)
+    runner.machines = [1, 19]  # the first machine has few items, and room for all of their rows
+    found = balance_anywhere(Dense(scores), Schedule(0.05, 10), Workers(1, memory=90_000, runner=runner))
+    assert found.kept == "fp32 and recomputed"
+    assert_allclose(found.h, oracles.sn(scores, 0.05, 10)[0], rtol=0, atol=1e-6)
 
 
 def test_the_same_threads_give_the_same_bits() -> None:
@@ -165,15 +236,44 @@ def test_the_same_threads_give_the_same_bits() -> None:
     assert_array_equal(first.bias, second.bias)
 
 
+@pytest.mark.parametrize("runner", [None, Pickled(3)])
 @pytest.mark.parametrize("tau", [0.001, 0.003])
-def test_items_far_from_every_query_stay_finite(tau: float) -> None:
+def test_items_far_from_every_query_stay_finite(tau: float, runner: Pickled | None) -> None:
     items, bank = sets()
     scores = (bank @ items.T).astype(np.float64) - 2.0 * (np.arange(300) == 7)
-    workers = Workers(2, memory=MEMORY)
-    found = balance(Dense(scores.astype(np.float32)), Schedule(tau, 10), workers)
+    workers = Workers(2 - bool(runner), memory=MEMORY, runner=runner)
+    found = balance_anywhere(Dense(scores.astype(np.float32)), Schedule(tau, 10, keep="sparse"), workers)
     assert found.kept == "sparse"
     assert np.isfinite(found.h).all()
     assert oracles.marginal_errors(scores, found.log_alpha, found.h, tau)[1] < 1e-3
+
+
+class Rows:
+    """A matrix that is only read row by row."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self._matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
+
+    def __getitem__(self, key: slice, /) -> Floats:
+        return self._matrix[key]
+
+
+def test_a_matrix_that_is_read_row_by_row_does_as_an_array() -> None:
+    items, bank = sets()
+    scores: Floats = (bank @ items.T).astype(np.float64)
+    rows: Any = Rows(scores)
+    schedule = Schedule(0.02, 10, keep="sparse")
+    found, expected = (balance(Dense(one), schedule, Workers(1, memory=MEMORY)) for one in (rows, scores))
+    assert_array_equal(found.h, expected.h)
+
+
+def test_a_bad_number_of_a_given_matrix_is_named_by_its_row() -> None:
+    items, bank = sets()
+    for row in (7, 8, 9):
+        scores = bank @ items.T
+        scores[row, 3] = np.nan
+        with pytest.raises(ArgumentError, match=f"holds nan in row {row};"):
+            balance(Dense(scores), Schedule(0.02, 10, keep="sparse"), Workers(1, memory=MEMORY))
 
 
 def test_no_temperature_is_too_high() -> None:

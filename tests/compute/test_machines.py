@@ -313,13 +313,13 @@ def test_progress_is_shown_as_parts_are_done(runner: Cluster) -> None:
 # What goes wrong.
 
 
-@pytest.mark.parametrize(("spec", "spared"), [("is", 4), ("sn:tau=0.1", 25)])
+@pytest.mark.parametrize(("spec", "spared"), [("is", 4), ("sn:tau=0.1,keep=none", 25)])
 def test_a_worker_that_is_killed_changes_no_h(runner: Cluster, tmp_path: Path, spec: str, spared: int) -> None:
     items, bank = rows_of(9000, 16, 3), rows_of(800, 16, 4)
     trap: Any = Trap(items, tmp_path, spared, spared + 1)
-    here = unhub.fit(items, bank, spec, threads=1, memory="2MB")
+    here = unhub.fit(items, bank, spec, threads=1)
     with workers_of(runner, 3):
-        there = unhub.fit(trap, bank, spec, threads=1, memory="2MB")  # which keeps no K, so that items are read again
+        there = unhub.fit(trap, bank, spec, threads=1)  # which keeps no K, so that items are read again
     assert len(list(tmp_path.iterdir())) == spared + 1
     assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
 
@@ -330,7 +330,7 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
 
     def killing(self: KeptThere, method: str, *arguments: Any) -> list[Any]:
         asked.append(method)
-        if len(asked) == 4:
+        if len(asked) == 5:
             os.kill(process_of(runner.keeper(1)), signal.SIGKILL)
         return ask(self, method, *arguments)
 
@@ -338,8 +338,34 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
     monkeypatch.setattr(KeptThere, "ask", killing)
     with workers_of(runner, 2):
         there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
-    assert asked == ["first_totals", *["shares_at"] * 10, "rows_at"]
+    assert asked == ["keeps_part", "first_totals", *["shares_at"] * 10, "rows_at"]
     assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
+
+
+def test_a_part_of_the_matrix_is_kept_on_each_machine(runner: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets, ask = drawn(54, items=900, bank=800), KeptThere.ask
+    killed: list[int] = []
+
+    def killing(self: KeptThere, method: str, *arguments: Any) -> list[Any]:
+        if method == "totals" and not killed:
+            killed.append(process_of(runner.keeper(1)))
+            os.kill(killed[0], signal.SIGKILL)
+        return ask(self, method, *arguments)
+
+    def fitted() -> Any:
+        return unhub.fit(sets.items, sets.bank, "dbsn:tau=0.02", bank_items=sets.bank_items, threads=1, memory="320kB")
+
+    with workers_of(runner, 2):
+        whole = fitted()
+        monkeypatch.setattr(KeptThere, "ask", killing)
+        with_a_loss = fitted()
+    assert killed
+    assert whole.cost.kept == "sparse" and 2 < whole.cost.passes <= 4
+    assert_array_equal(with_a_loss.bias, whole.bias)
+    balanced = unhub.fit(sets.items, sets.bank, "dbsn:tau=0.02,tolerance=1e-6,keep=fp32", bank_items=sets.bank_items)
+    cold = unhub.fit(sets.items, sets.bank, "dbsn:tau=0.02,keep=fp32", bank_items=sets.bank_items)
+    assert isinstance(balanced, unhub.Bias) and isinstance(cold, unhub.Bias)
+    assert np.std(whole.bias - balanced.bias) < np.std(cold.bias - balanced.bias)
 
 
 def test_each_machine_keeps_a_shard(runner: Cluster) -> None:

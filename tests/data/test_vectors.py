@@ -176,6 +176,8 @@ def test_gathered_rows_read_as_if_copied(seed: int, picks: list[int]) -> None:
     both = Vectors(np.arange(10), Stacked(parts)).gather(np.unique(positions)).gather(np.array([0]))
     assert_array_equal(everything(both.rows), whole[[positions.min()]])
     assert both.ids.tolist() == [positions.min()]
+    bare = Vectors(np.arange(10), whole).bare().gather(positions)
+    assert_array_equal(everything(bare.rows), whole[positions])
 
 
 def test_rows_of_different_width_do_not_stack() -> None:

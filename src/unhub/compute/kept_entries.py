@@ -8,7 +8,8 @@ estimated from these entries, relative to what they add up to at the start; so i
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,10 @@ class Selection:
     draws: Float32
     places: NDArray[np.int64]
 
+    @property
+    def columns(self) -> int:
+        return len(self.draws) - DRAWS
+
     @staticmethod
     def of(rise: float, weights: Float64, columns: int, seed: int) -> Selection:
         """Return a selection for rows of these weights, whose mean is 1."""
@@ -75,58 +80,31 @@ def rise_for(shares: Float32, weights: Float64, wanted: float) -> float:
 
 
 class KeptEntries:
-    """Chunks of kept entries, with the exact step of h that the pass found at the potentials they are relative to.
+    """Chunks of kept entries of some rows, and what their sums become when the potentials of the columns move.
 
-    weights: of the rows, with mean 1.
+    weights: of the rows, with mean 1. share: which part of all rows these are.
     """
 
     def __init__(
-        self,
-        chunks: Sequence[Chunk],
-        selection: Selection,
-        weights: Float64,
-        step: Float64,
-        tau: float,
-        workers: Workers,
+        self, chunks: Sequence[Chunk], selection: Selection, weights: Float64, workers: Workers, share: float = 1.0
     ) -> None:
-        self.tau, self.workers, self.step = tau, workers, step
-        self.kernel = kernels.choose_here(workers.kernel.NAME)
+        self.workers, self.kernel = workers, kernels.choose_here(workers.kernel.NAME)
         self.count = sum(len(chunk.values) for chunk in chunks)
         self.shares = [list(chunks[number :: workers.threads]) for number in range(workers.threads)]
         self.rests = STILL_SHARE / selection.rises.astype(np.float64)
-        self.still = STILL_SHARE * float(np.mean(weights / selection.rises))
+        self.still = STILL_SHARE * share * float(np.mean(weights / selection.rises))
         self.gains = weights
-        sums = self._swept(np.ones(len(step)))[1]
-        self.gains = weights * sums  # so that nothing moves at the start
-        self.start = self._swept(np.ones(len(step)))[0]
+        self.gains = weights * self.sums(np.ones(selection.columns))  # so that nothing moves at the start
 
-    def settled(self) -> Float64:
-        """Return how far h must move until an iteration would leave it where it is."""
-        moved = np.zeros(len(self.step))
-        for number in range(MOST_STEPS):
-            step = self._next(moved) - moved
-            if step.std() < SETTLED_TAUS * self.tau or number == MOST_STEPS - 1:
-                return moved + step
-            moved += RELAXATION * step
-        return moved
+    def totals(self, scale: Float64) -> Float64:
+        """Return the column totals where each share of a column is multiplied by `scale`."""
+        return self._swept(scale)[0]
 
-    def left(self, settled: Float64) -> float:
-        """Return how far h is from there after the exact step, as a root mean square."""
-        return max(float(np.std(settled - self.step)), SETTLED_TAUS * self.tau)
-
-    def iterated(self, moved: Float64, iterations: int) -> Float64:
-        """Return how far h has moved after some iterations from another h, `moved` away."""
-        for _ in range(min(iterations, MOST_STEPS)):
-            moved = self._next(moved)
-        return moved
-
-    def _next(self, moved: Float64) -> Float64:
-        totals, _ = self._swept(np.exp(np.clip(-moved / self.tau, -MOST_TAUS, MOST_TAUS)))
-        after = self.step + self.tau * np.log(totals / self.start)
-        return np.asarray(after - after.mean())
+    def sums(self, scale: Float64) -> Float64:
+        """Return the row sums there."""
+        return self._swept(scale)[1]
 
     def _swept(self, scale: Float64) -> tuple[Float64, Float64]:
-        """Return the column totals and the row sums where each beta is multiplied by `scale`."""
         sums = np.empty(len(self.gains))
 
         def sweep(chunks: Sequence[Chunk]) -> Float64:
@@ -139,3 +117,56 @@ class KeptEntries:
             return totals
 
         return functools.reduce(np.add, self.workers.map(sweep, self.shares)) + self.still, sums
+
+
+class Settling:
+    """Moves the potentials of the columns to where the kept entries are in balance.
+
+    totals: of the columns, where each share of a column is multiplied by a scale. step: of the potentials, which an
+    exact iteration found where the entries were kept.
+    """
+
+    def __init__(self, totals: Callable[[Float64], Float64], step: Float64, tau: float) -> None:
+        self.totals, self.step, self.tau = totals, step, tau
+        self.start = totals(np.ones(len(step)))
+
+    def settled(self) -> Float64:
+        """Return how far the potentials must move until an iteration would leave them where they are."""
+        moved, before = np.zeros(len(self.step)), math.inf
+        for number in range(MOST_STEPS):
+            step = self._next(moved) - moved
+            size = float(step.std())
+            # What is left after a step is the sum of those to come, which shrink as the last two did.
+            if size < SETTLED_TAUS * self.tau * (1 - size / before) or number == MOST_STEPS - 1:
+                return moved + step
+            moved, before = moved + RELAXATION * step, size
+        return moved
+
+    def iterated(self, moved: Float64, iterations: int) -> Float64:
+        """Return how far the potentials have moved after some iterations from others, `moved` away."""
+        for _ in range(min(iterations, MOST_STEPS)):
+            moved = self._next(moved)
+        return moved
+
+    def _next(self, moved: Float64) -> Float64:
+        after = self.step + self.tau * np.log(self.totals(scale_of(moved, self.tau)) / self.start)
+        return np.asarray(after - after.mean())
+
+
+def scale_of(moved: Float64, tau: float) -> Float64:
+    """Return what the shares of columns are multiplied by when their potentials move."""
+    return np.exp(np.clip(-moved / tau, -MOST_TAUS, MOST_TAUS))
+
+
+def no_less_than_settled(off: float, tau: float) -> float:
+    """Return how far potentials are from balance, but no less than what counts as settled."""
+    return max(off, SETTLED_TAUS * tau)
+
+
+def likely_off(off: float, moved: float, moved_before: float) -> float:
+    """Return how far from balance potentials are that the entries put `off` away from it.
+
+    Where the entries say it is, is itself as uncertain as the next move would be, if moves go on to shrink as from the
+    one before, `moved_before`, to this one.
+    """
+    return math.hypot(off, moved * min(1.0, moved / moved_before))

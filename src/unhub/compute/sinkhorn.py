@@ -23,8 +23,17 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unhub.arrays import Float32, Float64, Span, spans
-from unhub.compute.kept_entries import ENTRY_BYTES, SETTLED_TAUS, Chunk, KeptEntries, Selection, rise_for
+from unhub.arrays import Float32, Float64, Span, random_positions, spans
+from unhub.compute.kept_entries import (
+    ENTRY_BYTES,
+    Chunk,
+    KeptEntries,
+    Selection,
+    Settling,
+    likely_off,
+    no_less_than_settled,
+    rise_for,
+)
 from unhub.compute.passes import TileSizes, Want, no_room, reduce, split, with_room
 from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
@@ -53,7 +62,9 @@ FEWEST_KEPT, ENOUGH_KEPT, ENOUGH_SHARE = 32, 128, 0.005
 MEMORY_SHARE = 0.9  # of the memory, since the number of entries is estimated from a sample of rows
 RISE_ROWS, RISE_SHARES = 256, 1 << 20  # that sample: rows, and scores at most, but 16 rows
 MOST_PASSES, FEWEST_ITERATIONS = 3, 4  # passes over all of K; for fewer iterations it is computed again each time
-PILOT_ONE_IN = 8  # the rows that the first potentials come from
+# The first potentials balance at most this share of the rows, of which K is kept whole: so they are about right even
+# between topics so far apart that no entry that is kept later joins them. More iterations would fit these rows alone.
+PILOT_ONE_IN, PILOT_ITERATIONS = 8, 10
 # The rows that the last error is measured on: half, or 512 and more if that is less, but not below a sixteenth.
 FEWEST_MEASURED, MEASURE_ONE_IN = 512, 16
 FEWEST_PIECES, FEWEST_PIECE_ROWS = 1024, 8  # of such rows
@@ -118,24 +129,19 @@ def balance(
     """
     rows = BalancedRows((0, similarity.shape[0]), held, None if weights is None else Weights(weights))
     h = np.zeros(similarity.shape[1]) if start is None else start.astype(np.float64)
-    made = balancing(similarity, schedule, workers, rows, h, in_part=True)
+    made = balancing(similarity, schedule, workers, rows, h)
     return made.run_on_part(schedule) if made.kept_as == "sparse" else made.run(schedule)
 
 
 def balancing(
-    similarity: Similarity,
-    schedule: Schedule,
-    workers: Workers,
-    rows: BalancedRows,
-    start: Float64,
-    in_part: bool = False,
+    similarity: Similarity, schedule: Schedule, workers: Workers, rows: BalancedRows, start: Float64
 ) -> Balancing:
-    """Return the balancing of these rows, with K kept as there is room for it; only a part of it where that will do."""
+    """Return the balancing of these rows, with K kept as there is room for it."""
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
     reach = math.inf if flat else schedule.reach
     kept_as = _choose(schedule, (rows.count, similarity.shape[1]), reach, workers.memory)
-    if kept_as == "sparse" and (flat or rows.held is not None or not in_part):
+    if kept_as == "sparse" and (flat or rows.held is not None):
         kept_as = "recomputed"  # flat and held rows need few iterations
     for way in dict.fromkeys((kept_as, "recomputed")):
         try:
@@ -153,7 +159,7 @@ def foreseen(shape: Span, schedule: Schedule, memory: int) -> tuple[str, float, 
     kept_as = _choose(schedule, shape, schedule.reach, memory)
     last = 1 / SAMPLE_ONE_IN if m >= SAMPLED_FROM_ROWS else 1.0  # to measure the remaining error
     if kept_as == "sparse":  # at most: fewer passes may be enough
-        most = MOST_PASSES if schedule.tolerance is None else schedule.iterations
+        most = most_passes(schedule)
         part = int(min(MEMORY_SHARE * memory, ENTRY_BYTES * _enough_entries(m, n)))
         return kept_as, most + 1 / PILOT_ONE_IN + 1 / _measured_one_in(m), part
     passes = schedule.iterations + last if kept_as == "recomputed" else 1.0
@@ -277,41 +283,55 @@ class Balancing:
 
         Near is nearer than the iterations would bring it, or with a tolerance, within that.
         """
-        tolerance, most = schedule.tolerance, MOST_PASSES if schedule.tolerance is None else schedule.iterations
+        tolerance, most = schedule.tolerance, most_passes(schedule)
         measured = _measured_one_in(self.m)
         self.workers.total += int(self.m * self.n * (most + 1 / PILOT_ONE_IN + 1 / measured))
-        piece = max(FEWEST_PIECE_ROWS, min(self.m // FEWEST_PIECES, SAMPLE_ROWS))
-        start = self.h
+        start, moved_before = self.h, math.inf
         if self.cold:
-            totals = self._sweep(PILOT_ONE_IN, piece)
-            self.h = start + self.tau * np.log(np.maximum(totals, LOST_SHARE * totals.sum()))
+            self.h = self._pilot(schedule)
         for done in itertools.count(1):
             before = self.h
-            entries = self._keep_entries(seed=done)
-            log_alpha, settled = self._log_alpha(), entries.settled()
-            left, kept = entries.left(settled), entries.count
-            iterated = settled if tolerance else entries.iterated(start - before, schedule.iterations)
-            near = max(NEARER * float(np.std(iterated - settled)), SETTLED_TAUS * self.tau)
+            entries, totals = self._keep_entries(seed=done)
+            self._move(totals)
+            log_alpha, settling = self._log_alpha(), Settling(entries.totals, self.h - before, self.tau)
+            settled, kept = settling.settled(), entries.count
+            moved = float(np.std(settled))
+            off = likely_off(float(np.std(settled - settling.step)), moved, moved_before)
+            left = no_less_than_settled(off, self.tau)
+            iterated = settled if tolerance else settling.iterated(start - before, schedule.iterations)
+            near = no_less_than_settled(NEARER * float(np.std(iterated - settled)), self.tau)
             if tolerance or done == most or left <= near:
-                self._sweep(measured, piece)
+                self._sweep(measured, self._piece)
                 row_error = self._row_error(log_alpha)
                 if not tolerance or done == most or row_error <= tolerance:
                     break
-            self.h = before + settled
-            del entries  # before others are kept
-        note = f"{kept:,} of {self.m * self.n:,} entries of K were kept; h is about {left:.2g} {OFF_BALANCE}"
+            self.h, moved_before = before + settled, moved
+            del entries, settling  # before others are kept
+        note = note_on_part(kept, self.m * self.n, left)
         return Solution(self.h, log_alpha, done, self.kept_as, row_error, self._column_error(log_alpha), (note,))
 
-    def _keep_entries(self, seed: int) -> KeptEntries:
-        """Do an iteration on all of K, and keep a part of it, relative to the potentials before."""
-        before = self.h
+    def _pilot(self, schedule: Schedule) -> Float64:
+        """Return potentials of the columns that balance them against some of the rows."""
+        rows, passes = pilot_rows(self.rows.span, self.n, self.workers.memory), self.workers.passes
+        weights = None if self.rows.weights is None else self.rows.weights.values[rows]
+        few = self.similarity.some_queries(rows)
+        found = balance(few, pilot_schedule(schedule), self.workers, weights=weights)
+        self.workers.passes = passes + (self.workers.passes - passes) * len(rows) / self.m
+        return found.h
+
+    @property
+    def _piece(self) -> int:
+        return max(FEWEST_PIECE_ROWS, min(self.m // FEWEST_PIECES, SAMPLE_ROWS))
+
+    def _keep_entries(self, seed: int, share: float = 1.0) -> tuple[KeptEntries, Float64]:
+        """Keep a part of K at the current potentials, and return it with what each column gets of all rows."""
         weights = np.ones(self.m) if self.rows.weights is None else self.rows.weights.values * self.m / self.rows.own
         self.selection = Selection.of(self._rise(weights), weights, self.n, seed)
-        self._move(self._sweep())
+        totals = self._sweep()
         chunks = [chunk for first in sorted(self.chunks) for chunk in self.chunks[first]]
-        entries = KeptEntries(chunks, self.selection, weights, self.h - before, self.tau, self.workers)
+        entries = KeptEntries(chunks, self.selection, weights, self.workers, share)
         self.selection, self.chunks = None, {}
-        return entries
+        return entries, totals
 
     def _rise(self, weights: Float64) -> float:
         """Return the rise of a selection that keeps as many entries as there is room for, or as are enough."""
@@ -471,9 +491,31 @@ class Balancing:
         """Return what each column gets of the rows at these potentials, (columns,)."""
         passes = self.workers.passes
         self._set(h)
-        totals = self._sweep()
-        scale = np.exp((self.centre - h) / self.tau)
-        return Shares(scale * totals, scale * self._least(), self.kept_as, self.workers.passes - passes)
+        return self._shares(self._sweep(), passes)
+
+    def shares_and_entries(self, h: Float64, seed: int, share: float) -> tuple[Shares, KeptEntries]:
+        """Return what each column gets of the rows at these potentials, and a part of K there.
+
+        share: which part of the rows of all machines are here.
+        """
+        passes = self.workers.passes
+        self._set(h)
+        entries, totals = self._keep_entries(seed, share)
+        return self._shares(totals, passes), entries
+
+    def _shares(self, totals: Float64, passes: float) -> Shares:
+        """Return totals relative to the centre as shares; `passes` is how many there were before."""
+        scale = np.exp((self.centre - self.h) / self.tau)
+        kept = "recomputed" if self.recomputes else self.kept_as
+        return Shares(scale * totals, scale * self._least(), kept, self.workers.passes - passes)
+
+    def count(self) -> int:
+        """Return how many rows are here."""
+        return self.m
+
+    def keeps_part(self) -> bool:
+        """Return whether a part of K is all that can be kept here."""
+        return self.kept_as == "sparse"
 
     def first_totals(self) -> Totals | None:
         """Return the sum of exp(score / tau) of each column, (columns,), from K at potentials of 0, which it keeps.
@@ -517,6 +559,28 @@ class Totals:
     totals: Float64
     least: float
     level: float
+
+
+def pilot_schedule(schedule: Schedule) -> Schedule:
+    """Return how the first potentials are found."""
+    return Schedule(schedule.tau, min(schedule.iterations, PILOT_ITERATIONS), keep="fp32")
+
+
+def pilot_rows(span: Span, columns: int, memory: int) -> NDArray[np.int64]:
+    """Return the positions of the rows that the first potentials come from, as many as there is room for."""
+    count = span[1] - span[0]
+    room = int(MEMORY_SHARE * memory) // (4 * columns)
+    return span[0] + random_positions(count, max(1, min(count // PILOT_ONE_IN, room)), seed=span[0])
+
+
+def most_passes(schedule: Schedule) -> int:
+    """Return the most passes over all of K where a part of it is kept."""
+    return MOST_PASSES if schedule.tolerance is None else schedule.iterations
+
+
+def note_on_part(kept: int, pairs: int, left: float) -> str:
+    """Return the note on how much of K was kept, and how far h is from balance."""
+    return f"{kept:,} of {pairs:,} entries of K were kept; h is about {left:.2g} {OFF_BALANCE}"
 
 
 def with_held(h: Float64, tau: float, held: Held, total: float) -> Float64:

@@ -72,6 +72,9 @@ class Similarity(Protocol):
     def some_items(self, positions: NDArray[np.int64]) -> Similarity:
         """Return the same queries against some of the items."""
 
+    def some_queries(self, positions: NDArray[np.int64]) -> Similarity:
+        """Return some of the queries against the same items."""
+
     def turned(self) -> Similarity:
         """Return the same scores with queries and items exchanged."""
 
@@ -140,6 +143,9 @@ class Dot:
 
     def some_items(self, positions: NDArray[np.int64]) -> Dot:
         return Dot(self.query_vectors, self.item_vectors.gather(positions), self.kind, self.device)
+
+    def some_queries(self, positions: NDArray[np.int64]) -> Dot:
+        return Dot(self.query_vectors.gather(positions), self.item_vectors, self.kind, self.device)
 
     def turned(self) -> Self:
         return dataclasses.replace(self, query_vectors=self.item_vectors, item_vectors=self.query_vectors)
@@ -249,6 +255,12 @@ class Dense:
 
     def some_items(self, positions: NDArray[np.int64]) -> Dense:
         return Dense(self.matrix[:, positions]).on(self._device)
+
+    def some_queries(self, positions: NDArray[np.int64]) -> Dense:
+        spans_of_one = [(place, place + 1) for place in positions.tolist()]
+        for span in spans_of_one:
+            self.check(span)  # while rows have the numbers that the user knows
+        return Dense(np.concatenate([self.matrix[start:stop] for start, stop in spans_of_one])).on(self._device)
 
     def turned(self) -> Dense:
         if not hasattr(self.matrix, "T"):

@@ -280,11 +280,13 @@ class Vectors:
         return weighed
 
     def gather(self, positions: NDArray[np.int64]) -> Vectors:
-        """Return the vectors at these positions, in this order."""
+        """Return the vectors at these positions, in this order; bare ones stay bare."""
         if isinstance(self.rows, Gathered):
             rows = Gathered(self.rows.rows, self.rows.positions[positions])
         else:
             rows = Gathered(self.rows, positions)
+        if not len(self.ids):
+            return _bare(rows, self.unit_length)
         weights = None if self.weights is None else self.weights[positions]
         return Vectors(self.ids[positions], rows, weights).seen(self.unit_length)
 
@@ -294,9 +296,7 @@ class Vectors:
 
     def bare(self) -> Vectors:
         """Return only the rows, without ids or what else is known of them, to be sent to another process."""
-        bare = object.__new__(Vectors)  # whose check would ask for an id for each row
-        bare.__dict__.update(ids=np.arange(0), rows=self.rows, weights=None, unit_length=self.unit_length)
-        return bare
+        return _bare(self.rows, self.unit_length)
 
     def stack(self, other: Vectors) -> Vectors:
         """Return these vectors followed by the others, whose ids must all be new; rows without weights weigh 1."""
@@ -306,6 +306,13 @@ class Vectors:
                 [np.ones(len(one)) if one.weights is None else one.weights for one in (self, other)]
             )
         return Vectors(join_ids(self.ids, other.ids), rows, weights).seen(self.unit_length and other.unit_length)
+
+
+def _bare(rows: Rows, unit_length: bool) -> Vectors:
+    """Return vectors without ids."""
+    bare = object.__new__(Vectors)  # whose check would ask for an id for each row
+    bare.__dict__.update(ids=np.arange(0), rows=rows, weights=None, unit_length=unit_length)
+    return bare
 
 
 def as_weights(weights: ArrayLike, count: int) -> Float64:
