@@ -640,6 +640,36 @@ main()
     assert_allclose(whole_h(unhub.load(tmp_path / "out.unhub")), whole_h(here), rtol=0, atol=1e-6)
 
 
+def test_sigterm_frees_the_cluster_and_ends_the_program_without_a_word(address: str) -> None:
+    process = child(f"""
+import signal
+import numpy as np, unhub
+from unhub.compute import machines
+machines.ANSWER_SECONDS = {ROOM}
+rows = np.random.default_rng(0).standard_normal((40_000, 32)).astype(np.float32)
+heard = []
+own = lambda number, frame: heard.append(number)
+signal.signal(signal.SIGTERM, own)
+ask = lambda done, total: done or signal.raise_signal(signal.SIGTERM)
+unhub.fit(rows[:50], rows[:40], on={address!r}, progress=ask)
+print(bool(heard) and signal.getsignal(signal.SIGTERM) is own, flush=True)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def progress(done, total):
+    if done:
+        print("started", flush=True)
+unhub.fit(rows, rows, method="sn:iterations=200", memory="1MB", on={address!r}, progress=progress)
+""")
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["True\n", "started\n"]
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=ROOM)
+        assert (process.returncode, errors) == (-signal.SIGTERM, "")
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_jobs_that_end_just_as_they_are_given_up_do_no_harm(address: str) -> None:
     process = child(f"""
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})

@@ -64,17 +64,39 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
     if not isinstance(given, str) or not (given == AT_HAND or ":" in given):
         raise ArgumentError("on", f"must be {AT_HAND!r} or an address such as 'ray://host:10001', got {given!r}")
     ray = optional("ray", "ray", f"on={on!r}")
-    connected = ray.is_initialized()
-    if connected:
+    with _connected(ray, on, threads), elsewhere(Cluster(ray, on)):
+        yield
+
+
+@contextmanager
+def _connected(ray: Any, on: str, threads: int | None) -> Iterator[None]:
+    """Be connected inside the `with` block; a program that was before stays so.
+
+    A SIGTERM, as of a scheduler, ends the program once the cluster is free, where Ray would print its own stack.
+    """
+    if ray.is_initialized():
         _check_connected(ray, on)
+        yield
+        return
+    heard: list[int] = []
+
+    def leave(number: int, frame: object) -> None:
+        heard.append(number)
+        raise SystemExit
+
+    before = signal.getsignal(signal.SIGTERM)
+    is_ours = before is not None and threading.current_thread() is threading.main_thread()
     try:
-        if not connected:
-            _connect(ray, on, threads)
-        with elsewhere(Cluster(ray, on)):
-            yield
+        _connect(ray, on, threads)
+        if is_ours:  # not sooner: Ray sets its own
+            signal.signal(signal.SIGTERM, leave if before is signal.SIG_DFL else before)
+        yield
     finally:
-        if not connected:
-            ray.shutdown()
+        ray.shutdown()
+        if is_ours:
+            signal.signal(signal.SIGTERM, before)
+        if heard:
+            signal.raise_signal(heard[0])
 
 
 def on_machines(function: Callable[P, T]) -> Callable[P, T]:
