@@ -123,11 +123,18 @@ def test_growth_prints_both_tables_and_draws_where_told(tmp_path: Path) -> None:
 
 
 def test_growth_goes_on_in_a_mapped_file_that_it_leaves_behind_nowhere(tmp_path: Path) -> None:
-    small = ("--mapped", "--scale", "0.0003", "--dimensions", "16", "--threads", "1", "--rounds", "1")
+    small = ("--mapped", "--scale", "0.0004", "--dimensions", "16", "--threads", "1", "--rounds", "1")
     output = run(tmp_path, "growth.py", *small, "--picture", "growth.png")
     table = {row[0]: row[1:] for row in rows(output) if row[0].replace(",", "").isdigit()}
-    assert list(table) == ["1,000", "3,000"] and all(float(cell) > 0 for cells in table.values() for cell in cells[:4])
+    assert list(table) == ["1,000", "1,200", "4,000"]
+    assert all(float(cell) > 0 for cells in table.values() for cell in cells[:4])
     assert [path.name for path in tmp_path.iterdir()] == ["growth.png"]
+    (rises,) = [row[1:5] for row in rows(output) if row[0] == "rise, most MB"]
+    (verdicts,) = [row[1:5] for row in rows(output) if row[0].startswith("must ")]
+    for rise, verdict, times in zip(rises, verdicts, zip(*table.values(), strict=True), strict=False):
+        first, second, third = (float(time) for time in times)
+        assert float(rise) == pytest.approx(max(second / first, third / first, third / second), abs=0.02)
+        assert rise == "1.10" or verdict == ("met" if float(rise) < 1.1 else "MISSED")  # which may be rounded
 
 
 def test_sinkhorn_agrees_with_pot_and_with_torch_where_there_is_one(tmp_path: Path) -> None:
