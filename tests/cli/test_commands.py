@@ -92,6 +92,7 @@ def test_commands_compute_on_a_device(folder: Path) -> None:
     hubs = ("hubs", *asked, "--correction", "out.unhub", "--json")
     assert succeed(folder, *hubs) == succeed(folder, *hubs, "--device", "cpu")
     assert succeed(folder, *search, "--device", "auto")  # without a GPU, the exact index
+    assert succeed(folder, *search, "--device", "numpy")  # as for other commands
     fitted = ("--correction", "out.unhub", "-o", "changed.unhub", "--device", "cpu", "--precision", "bf16", "--json")
     np.save(folder / "new.npy", ITEMS[:3] * 0.5)
     np.save(folder / "more.npy", BANK[:3] * 0.5)
@@ -120,6 +121,8 @@ def test_a_wrong_device_is_one_line_that_names_the_option(folder: Path) -> None:
         assert fail(folder, *command).startswith("--device 'gpu' is unknown; did you mean 'cpu'?")
         assert not (folder / "changed.unhub").exists()
     search = ("search", "--items", "items.npy", "--queries", "queries.npy", "--correction", "out.unhub")
+    for device in ("gpu", "cpu:5", "cpu:"):
+        assert fail(folder, *search, "--device", device).startswith(f"--device {device!r} is ")
     both = fail(folder, *search, "--device", "cpu", "--index", "exact")
     assert both == "--device and --index both say where to search; give one of them"
 

@@ -588,6 +588,13 @@ def test_a_device_without_any_memory_is_one_clear_line(
     assert "\n" not in str(raised.value)
 
 
+def test_what_torch_says_on_a_full_processor_is_known() -> None:
+    kernel = kernels.choose("torch:cpu")
+    with pytest.raises(RuntimeError) as raised:
+        kernel.empty((1 << 30, 1 << 20))
+    assert kernel.is_full(raised.value)
+
+
 def test_another_error_of_torch_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
@@ -624,6 +631,14 @@ def test_tiles_follow_the_memory_that_is_free(rows: int, divisor: int, free: int
         ({"device": "cpu:1"}, "device 'cpu:1' is not there: torch finds 1 of cpu; they count from 0"),
         ({"device": "gpu"}, "device 'gpu' is unknown; did you mean 'cpu'?"),
         ({"device": "cuda:one"}, "device 'cuda:one' is unknown"),
+        ({"device": "cpu:"}, "device 'cpu:' is unknown; write it as one of cuda, mps, cpu, or as cuda:1"),
+        ({"device": "cpu:00"}, "device 'cpu:00' is unknown"),
+        ({"device": "cpu:٠"}, "device 'cpu:٠' is unknown"),
+        ({"device": "auto:0"}, "device 'auto:0' is unknown"),
+        ({"device": "torch:"}, "device 'torch:' is unknown"),
+        ({"device": "torch:cpu/bogus"}, "device 'torch:cpu/bogus' is unknown"),
+        ({"device": "torch:cpu/"}, "device 'torch:cpu/' is unknown"),
+        ({"device": "cpu:0/bf16"}, "device 'cpu:0/bf16' is unknown"),
         ({"device": 3}, "device '3' is unknown"),
         ({"precision": "bf16"}, "precision is 'bf16', which needs a device of torch"),
         ({"device": "cpu", "precision": "fp16"}, "precision 'fp16' is unknown"),
@@ -640,12 +655,17 @@ def test_a_device_that_is_not_there_is_one_clear_line(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("index", ["torch:cuda", "torch:tpu", "torch:numpy", "torch:cpu/bf16"])
+@pytest.mark.parametrize("index", ["torch:cuda", "torch:tpu", "torch:numpy", "torch:cpu/bf16", "torch:cpu:"])
 def test_an_index_on_no_device_is_an_error_about_the_index(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_device, "present", lambda: ["cpu"])
     kernels._torch.cache_clear()
     with pytest.raises(ArgumentError, match=r"^index "):
         unhub.searcher(ITEMS, unhub.fit(ITEMS, BANK), index=index)
+
+
+def test_the_name_of_a_kernel_is_that_of_its_device_too() -> None:
+    assert kernels.name_of("torch:cpu") == kernels.name_of("cpu") == "torch:cpu"
+    assert kernels.name_of("torch:cpu/bf16", "bf16") == kernels.name_of("cpu", "bf16") == "torch:cpu/bf16"
 
 
 def test_auto_is_the_fastest_device_or_else_our_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

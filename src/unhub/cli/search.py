@@ -73,6 +73,10 @@ def search(
     check_outputs([("--output", output)], overwrite, items, item_ids, correction, queries, attributes)
     if device is not None and index is not None:
         raise ArgumentError("--device", "and --index both say where to search", "give one of them")
+    kernel = kernels.name_of(device)
+    there = (
+        kernel if kernel is not None and kernel.startswith("torch:") else None
+    )  # as an index; others prefer a kernel
     _check_asked(queries, query, encoder)
     write = hits_writer(form, as_json, output)
     check_strength(strength)
@@ -88,10 +92,10 @@ def search(
         asked = read_given(queries, "--queries")
     else:
         asked = encode_texts(query or [], encoder or "", fitted, quiet)
-    with _warnings_as_notes(quiet), progress("index", quiet) as advance:
-        ready = searcher(gallery, fitted, index=index or kernels.check_name(device), threads=threads, progress=advance)
+    with kernels.prefer(kernel), _warnings_as_notes(quiet), progress("index", quiet) as advance:
+        ready = searcher(gallery, fitted, index=index or there, threads=threads, progress=advance)
     note_few_items(k, len(ready), quiet)
-    with progress("search", quiet) as advance:
+    with kernels.prefer(kernel), progress("search", quiet) as advance:
         filter = where if among is None else None
         hits = ready.search(asked, k=k, strength=strength, among=among, progress=advance, where=filter)
     write_hits(write, asked.ids, hits, output, "query", quiet, as_json)

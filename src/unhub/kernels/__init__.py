@@ -31,7 +31,9 @@ def _torch(settings: str) -> Kernel:
     optional("torch", "train", "a device")
     from unhub.kernels import torch_device, torch_kernel
 
-    device, _, precision = settings.partition("/")
+    device, slash, precision = settings.partition("/")
+    if slash and precision != BF16:
+        raise unknown("device", f"torch:{settings}", DEVICES, "devices")
     return torch_kernel.TorchKernel(torch_device.find(device), precision == BF16)
 
 
@@ -70,10 +72,10 @@ def check_name(name: str | None) -> str | None:
     A device's name, such as `cuda`, is that of torch's kernel on it.
     """
     given: object = name  # an untyped caller may give anything, such as a torch.device
-    if name is None or (isinstance(given, str) and (name in HERE or name.startswith("torch:"))):
+    if name is None or (isinstance(given, str) and (name in HERE or name.removeprefix("torch:") not in ("", name))):
         return name
     name = str(given)
-    if name.partition(":")[0] not in (*ON_TORCH, AUTO):
+    if name.partition(":")[0] not in (*ON_TORCH, AUTO) or "/" in name:
         raise unknown("device", name, DEVICES, "devices")
     return f"torch:{name}" if name != AUTO else _best_device()
 
@@ -84,8 +86,8 @@ def name_of(device: str | None, precision: str | None = None) -> str | None:
         raise unknown("precision", precision, PRECISIONS, "precisions")
     name = check_name(device)
     if name is not None and name.startswith("torch:"):
-        kernel = choose(name)  # a device that is not there is an error here, before any work
-        return kernel.NAME + (f"/{BF16}" if precision == BF16 else "")
+        name = choose(name).NAME  # a device that is not there is an error here, before any work
+        return f"{name}/{BF16}" if precision == BF16 and not name.endswith(BF16) else name
     if precision == BF16:
         if device is not None:
             problem = f"is 'bf16', which needs a device of torch, and device={device!r} finds none but the processor"

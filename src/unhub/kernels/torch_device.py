@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ MOST_SHORT_COLUMNS = 2048  # the same where bf16 lets a cosine be a little above
 CPU_TILE_ROWS, CPU_TILE_ENTRIES, CPU_STATE_BYTES = 2560, 2560 * 5808, 64 << 20
 CPU_THREADS = 1 << 10  # as many as the caller has
 ACCELERATOR_THREADS = 2  # one prepares and copies its rows while the device computes for the other
-FULL_TEXT = "out of memory"  # torch has no class of error for it on every device
+FULL_TEXTS = ("out of memory", "can't allocate memory")  # torch has no class of error for it on every device
+NAME = re.compile("([a-z]+)(?::(0|[1-9][0-9]*))?")
 
 _CPU_LOCK = threading.Lock()
 _cpu_lanes = 0
@@ -34,9 +36,9 @@ _cpu_threads = 1
 
 def find(name: str) -> torch.device:
     """Return the device of this name; raise an ArgumentError if it is unknown or not there."""
-    kind, _, number = name.partition(":")
-    here = present()
-    if kind not in KINDS or (number and not number.isdecimal()):
+    here, named = present(), NAME.fullmatch(name)
+    kind, number = named.groups() if named else ("", None)
+    if kind not in KINDS:
         raise ArgumentError("device", f"{name!r} is unknown", f"write it as one of {', '.join(KINDS)}, or as cuda:1")
     if kind not in here:
         raise ArgumentError("device", f"{name!r} is not there: torch finds no {kind}", f"here is {', '.join(here)}")
@@ -104,7 +106,9 @@ def _as_writeable(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def is_full(error: BaseException) -> bool:
     """Return whether an error says that a device has no memory left."""
-    return isinstance(error, torch.OutOfMemoryError) or (isinstance(error, RuntimeError) and FULL_TEXT in str(error))
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in FULL_TEXTS)
 
 
 @contextmanager
