@@ -182,6 +182,13 @@ def test_a_mergeable_fit_on_repeated_queries_is_foreseen() -> None:
     assert foresee(ITEMS, bank, "nnn:k=20000", terms=Terms(mergeable=True)).passes == 1
 
 
+def test_a_weight_that_is_not_whole_is_refused_as_in_a_mergeable_fit() -> None:
+    bank = Vectors(np.arange(6_000), some(6_000, 2), np.r_[np.ones(5_999), 0.5])
+    with pytest.raises(ArgumentError, match=r"whole numbers with mergeable .* got 0\.5 for bank query 5999"):
+        foresee(ITEMS, bank, "nnn", terms=Terms(mergeable=True))
+    assert foresee(ITEMS, bank, "is", terms=Terms(mergeable=True)).passes == 1
+
+
 def test_time_grows_with_the_pairs() -> None:
     few, many = (foresee(some(rows, 1), some(4_000, 2), "is").seconds for rows in (3_000, 60_000))
     assert 2 < many / few < 200

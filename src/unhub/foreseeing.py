@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from unhub.arrays import Float64, Kind, Span
-from unhub.compute.passes import STATE_BYTES, TILE_ENTRIES, Want, reduce
+from unhub.compute.passes import MERGEABLE_NEEDS, STATE_BYTES, TILE_ENTRIES, Want, reduce
 from unhub.compute.reservoir import Reservoir
 from unhub.compute.sinkhorn import rows_per_tile
 from unhub.compute.weights import Weights
@@ -98,6 +98,8 @@ def foresee(
     pairs = vector_bank(gallery, queries, targets, terms.similarity)
     resolved, _ = named.resolve(pairs)
     will, wants = resolved.foresee(pairs, workers.memory), resolved.wants(mergeable)
+    if pairs.weights is not None and any(want.top_values for want in wants):
+        Weights(pairs.weights).check_whole(*MERGEABLE_NEEDS)
     seconds = _seconds(resolved, pairs, will, wants, workers)
     if error is not None:
         will, seconds = dataclasses.replace(will, passes=MOST_PASSES * will.passes), MOST_PASSES * seconds
