@@ -572,6 +572,11 @@ def test_rows_are_small_when_pickled_and_opened_anew(
     assert eval(run.stdout) == ROWS[4:8].tolist()
 
 
+def test_rows_in_the_memory_of_this_process_are_not_sent_to_another(memory: str) -> None:
+    with pytest.raises(TypeError, match=r"^memory:///?shards/npy/part-0\.npy: is in the memory of this process alone$"):
+        pickle.dumps(read_vectors(f"{memory}/npy").rows)
+
+
 def test_a_relative_path_is_kept_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for kind in ("npy", "parquet"):

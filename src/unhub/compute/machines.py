@@ -37,6 +37,7 @@ AT_HAND = (
 ON_CLUSTER = "on Ray, "  # how the note on where work ran begins
 LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
+CLIENT_SECONDS = 45  # for a client server, which itself gives the process that it starts for a client 30
 START_SECONDS = 180  # to wait for the first worker on each machine
 SETTLE_SECONDS = 10  # for what was given up to end, before the connection may be closed
 LISTEN_SECONDS = 0.5  # between two looks of a job whether it is given up
@@ -215,9 +216,10 @@ def _within_time(address: str, connect: Callable[[], object], disconnect: Callab
             disconnect()
 
     thread = threading.Thread(target=call, daemon=True)
+    seconds = CLIENT_SECONDS if address.startswith("ray://") else ANSWER_SECONDS
     try:
         thread.start()
-        thread.join(ANSWER_SECONDS)
+        thread.join(seconds)
     except BaseException:
         late.set()
         raise
@@ -225,7 +227,7 @@ def _within_time(address: str, connect: Callable[[], object], disconnect: Callab
         late.set()
         if errors:  # in between
             disconnect()
-        raise _silent(address, f"no answer in {ANSWER_SECONDS} seconds")
+        raise _silent(address, f"no answer in {seconds} seconds")
     if errors[0] is not None:
         raise _silent(address, _first_line(errors[0])) from None
 

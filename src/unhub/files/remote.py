@@ -83,6 +83,11 @@ class RemoteFile:
     size: int
     version: str = ""
 
+    def __getstate__(self) -> dict[str, object]:
+        if self.url.startswith("memory://"):
+            raise TypeError(f"{self}: is in the memory of this process alone")
+        return self.__dict__
+
     def __str__(self) -> str:
         return shown(self.url)
 
