@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from unhub.arrays import Float64
+from unhub.arrays import Float64, spans
 from unhub.compute.clusters import cluster_count, make_clusters
 from unhub.compute.near import Expected, FarRule, Met, Scratch, cluster_log_sums, expect, log_of, meet
 from unhub.compute.passes import Found
@@ -146,19 +147,21 @@ class ByClusters:
                 return
 
     def _tries(self) -> Iterator[TriedRule]:
-        """Yield rules with ever more near clusters, on the checked items."""
-        sizes = self.clusters.sizes
-        parts = np.exp(self.logs - self.total[:, None])
-        for least in LEAST_PARTS:
-            near = self.expected.near(least)
-            near_sum = np.where(near[:, :, None], parts, 0).sum(axis=1)
-            far_sum = np.where(np.asarray(near.all(axis=1))[:, None], 0, np.maximum(1 - near_sum, 0))
-            met = Met(self.total + log_of(near_sum), self.expected.far(near), self.variances)
-            far = FarRule.fitted(self.betas, met, self.total + log_of(far_sum))
-            h = self.checking.h(self.some, self._found(far.log_sums(met)))
-            errors = {one: h[one] - self.true[one] for one in self.checking.methods}
-            share = (NEAR_PAIR_COST * float((near @ sizes).mean()) + len(sizes)) / int(sizes.sum())
-            yield TriedRule(least, far, errors, share)
+        """Yield rules with ever more near clusters, on the checked items; each thread tries one at a time."""
+        workers, parts = self.checking.workers, np.exp(self.logs - self.total[:, None])
+        for start, stop in spans(len(LEAST_PARTS), workers.threads):
+            yield from workers.map(functools.partial(self._tried, parts), LEAST_PARTS[start:stop])
+
+    def _tried(self, parts: Float64, least: float) -> TriedRule:
+        sizes, near = self.clusters.sizes, self.expected.near(least)
+        near_sum = np.where(near[:, :, None], parts, 0).sum(axis=1)
+        far_sum = np.where(np.asarray(near.all(axis=1))[:, None], 0, np.maximum(1 - near_sum, 0))
+        met = Met(self.total + log_of(near_sum), self.expected.far(near), self.variances)
+        far = FarRule.fitted(self.betas, met, self.total + log_of(far_sum))
+        h = self.checking.h(self.some, self._found(far.log_sums(met)))
+        errors = {one: h[one] - self.true[one] for one in self.checking.methods}
+        share = (NEAR_PAIR_COST * float((near @ sizes).mean()) + len(sizes)) / int(sizes.sum())
+        return TriedRule(least, far, errors, share)
 
     def _found(self, log_sums: Float64) -> Streamed:
         found: Found = dataclasses.replace(
