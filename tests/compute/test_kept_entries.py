@@ -214,6 +214,16 @@ def test_a_part_that_a_machine_loses_is_kept_anew(monkeypatch: pytest.MonkeyPatc
     assert stated(found)[1] == pytest.approx(stated(expected)[1], rel=0.05, abs=1e-6)
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_items_in_an_order_take_no_more_memory_on_any_machine(turn: int) -> None:
+    bank = clouds(600, 0, 1)
+    noise = np.random.default_rng(3).standard_normal((300, 32)).astype(np.float32)
+    items = np.concatenate([bank[:300] + 0.02 * noise, noise])[::turn]  # near copies have all their share in one entry
+    workers = Workers(1, memory=ENTRY_BYTES * 60 * 600, runner=Pickled(2))
+    found = balance_anywhere(Dense(bank @ items.T), Schedule(0.02, 10, keep="sparse"), workers)
+    assert 0.5 * 32 * 600 <= stated(found)[0] <= 2 * workers.memory / ENTRY_BYTES
+
+
 def test_progress_of_machines_reaches_the_end() -> None:
     seen: list[tuple[int, int]] = []
     workers = Workers(1, progress=lambda *done: seen.append(done), runner=Pickled(2))

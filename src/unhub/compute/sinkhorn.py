@@ -343,7 +343,7 @@ class Balancing:
         def rise() -> float:
             with self.kernel.lane():
                 room, totals = self.kernel.empty((1, self.n), np.float32), np.zeros(self.n)
-                for place, row in enumerate(rows.tolist()):
+                for place, row in enumerate((self.rows.span[0] + rows).tolist()):
                     scores = self.similarity.ready_rows(self.similarity.queries((row, row + 1)), self.items, room)
                     self.kernel.soften_rows(scores, shift, 1 / self.tau, room, totals, np.zeros(1))
                     shares[place] = self.kernel.host(room)[0]
