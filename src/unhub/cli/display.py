@@ -158,7 +158,7 @@ def show_forecast(forecast: Forecast, as_json: bool) -> None:
         ("passes", f"{at_most}{_passes(forecast.passes)}"),
         ("time", f"about {forecast.seconds:.3g} s, {forecast.threads} threads, kernel {forecast.kernel}"),
         ("memory", f"{written_bytes(forecast.memory)} beside the vectors"),
-        ("kept", again if forecast.kept == "recomputed" else KEPT[forecast.kept]),
+        ("kept", again if forecast.kept == "recomputed" else KEPT.get(forecast.kept, forecast.kept)),
         *(("cheaper", one) for one in forecast.cheaper),
     ]
     for name, value in rows:
