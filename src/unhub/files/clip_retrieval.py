@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unhub.data.vectors import Stacked
-from unhub.files.numpy_files import FoundRows, map_npy
+from unhub.files.local_file import LocalFile
+from unhub.files.npy_shards import MappedNpy, Maps
+from unhub.files.numpy_files import FoundRows
 from unhub.files.parquet import as_array, columns_of, read_column
 
 if TYPE_CHECKING:
@@ -31,12 +33,10 @@ def read_clip_folder(path: Path) -> FoundRows:
     if not files:
         raise ValueError(f"{folder}: holds no {folder.name}_0.npy, {folder.name}_1.npy, ...")
     _check_gaps(folder, files)
-    maps = {number: map_npy(file) for number, file in files.items()}
-    for number, part in maps.items():
-        if part.ndim != 2:
-            raise ValueError(f"{files[number]}: must be a matrix (rows, dimensions), got shape {part.shape}")
-    lengths = {number: len(part) for number, part in maps.items()}
-    return FoundRows(_stacked(folder, maps), lambda: _metadata_ids(folder.parent / "metadata", lengths))
+    maps = Maps()
+    parts = {number: MappedNpy(LocalFile(file), maps) for number, file in files.items()}
+    lengths = {number: part.shape[0] for number, part in parts.items()}
+    return FoundRows(_stacked(folder, parts), lambda: _metadata_ids(folder.parent / "metadata", lengths))
 
 
 def is_clip_folder(path: Path) -> bool:
@@ -80,9 +80,9 @@ def _check_gaps(folder: Path, files: Mapping[int, Path]) -> None:
             )
 
 
-def _stacked(folder: Path, maps: Mapping[int, NDArray[np.generic]]) -> Stacked:
+def _stacked(folder: Path, parts: Mapping[int, MappedNpy]) -> Stacked:
     try:
-        return Stacked(list(maps.values()))
+        return Stacked(list(parts.values()))
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
 
