@@ -19,7 +19,7 @@ from unhub.compute.sinkhorn import Schedule, Solution, balance
 from unhub.compute.sinkhorn_apart import balance_anywhere
 from unhub.compute.workers import Workers
 from unhub.correction import Bias
-from unhub.data.similarity import Dense
+from unhub.data.similarity import Dense, Dot
 from unhub.errors import ArgumentError
 
 MEMORY = 8 * 48 * 400  # 48 entries for each of 400 bank queries; K of 300 items takes three times as much
@@ -222,6 +222,19 @@ def test_items_in_an_order_take_no_more_memory_on_any_machine(turn: int) -> None
     workers = Workers(1, memory=ENTRY_BYTES * 60 * 600, runner=Pickled(2))
     found = balance_anywhere(Dense(bank @ items.T), Schedule(0.02, 10, keep="sparse"), workers)
     assert 0.5 * 32 * 600 <= stated(found)[0] <= 2 * workers.memory / ENTRY_BYTES
+
+
+def test_items_are_made_ready_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: list[tuple[int, int]] = []
+    items = Dot.items
+
+    def noting(self: Dot, span: tuple[int, int]) -> Any:
+        spans.append(span)
+        return items(self, span)
+
+    monkeypatch.setattr(Dot, "items", noting)
+    assert fitted("sn:tau=0.02").cost.kept == "sparse"
+    assert spans.count((0, 300)) == 1
 
 
 def test_progress_of_machines_reaches_the_end() -> None:

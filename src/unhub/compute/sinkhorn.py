@@ -37,7 +37,7 @@ from unhub.compute.kept_entries import (
 from unhub.compute.passes import TileSizes, Want, no_room, reduce, split, with_room
 from unhub.compute.weights import Weights
 from unhub.compute.workers import Workers
-from unhub.data.similarity import Similarity
+from unhub.data.similarity import Block, Similarity
 
 KEEPS = ("auto", "fp32", "16-bit", "sparse", "none")
 OFF_BALANCE = "off balance"  # how the note on a K that was kept in part ends
@@ -134,9 +134,14 @@ def balance(
 
 
 def balancing(
-    similarity: Similarity, schedule: Schedule, workers: Workers, rows: BalancedRows, start: Float64
+    similarity: Similarity,
+    schedule: Schedule,
+    workers: Workers,
+    rows: BalancedRows,
+    start: Float64,
+    items: Block | None = None,
 ) -> Balancing:
-    """Return the balancing of these rows, with K kept as there is room for it."""
+    """Return the balancing of these rows, with K kept as there is room for it; `items` if all are ready already."""
     tau = schedule.tau
     flat = _is_flat(similarity, FLAT_TAUS * tau)
     reach = math.inf if flat else schedule.reach
@@ -145,7 +150,7 @@ def balancing(
         kept_as = "recomputed"  # flat and held rows need few iterations
     for way in dict.fromkeys((kept_as, "recomputed")):
         try:
-            return Balancing(similarity, tau, workers, way, rows, flat, start)
+            return Balancing(similarity, tau, workers, way, rows, flat, start, items)
         except RuntimeError as error:
             if not workers.kernel.is_full(error):
                 raise
@@ -232,13 +237,14 @@ class Balancing:
         rows: BalancedRows,
         flat: bool,
         start: Float64,
+        items: Block | None = None,
     ) -> None:
         self.kernel = workers.kernel
         self.similarity = similarity.on(self.kernel.NAME)
         self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, kept_as, rows, rows.held
         self.m, self.n = rows.count, similarity.shape[1]
         with self.kernel.lane():
-            self.items = self.similarity.items((0, self.n))
+            self.items = self.similarity.items((0, self.n)) if items is None else items
         self.h = start
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
@@ -313,11 +319,12 @@ class Balancing:
     def _pilot(self, schedule: Schedule) -> Float64:
         """Return potentials of the columns that balance them against some of the rows."""
         rows, passes = pilot_rows(self.rows.span, self.n, self.workers.memory), self.workers.passes
-        weights = None if self.rows.weights is None else self.rows.weights.values[rows]
-        few = self.similarity.some_queries(rows)
-        found = balance(few, pilot_schedule(schedule), self.workers, weights=weights)
+        weights = None if self.rows.weights is None else Weights(self.rows.weights.values[rows])
+        few, first = self.similarity.some_queries(rows), pilot_schedule(schedule)
+        own = BalancedRows((0, len(rows)), weights=weights)
+        h = balancing(few, first, self.workers, own, np.zeros(self.n), self.items).run(first).h
         self.workers.passes = passes + (self.workers.passes - passes) * len(rows) / self.m
-        return found.h
+        return h
 
     @property
     def _piece(self) -> int:
