@@ -723,6 +723,30 @@ except KeyboardInterrupt:
     assert said.startswith("['up', 'down'"), errors
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_sigterm_while_the_cluster_is_freed_does_not_cut_that_off(inside: bool) -> None:
+    process = child(f"""
+import signal, types
+from unhub.compute import machines
+
+def shutdown():
+    signal.raise_signal(signal.SIGTERM)
+    print("free", flush=True)
+ray = types.SimpleNamespace(shutdown=shutdown, is_initialized=lambda: False)
+machines._connect = lambda *given: None
+with machines._connected(ray, "ray", None):
+    if {inside}:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            print("settled", flush=True)
+print("goes on")
+""")
+    said, errors = process.communicate(timeout=60)
+    assert (said, errors, process.returncode) == ("settled\n" * inside + "free\n", "", -signal.SIGTERM)
+
+
 def test_the_cluster_is_free_again(runner: Cluster) -> None:
     until = time.monotonic() + ROOM
     while ray.available_resources().get("CPU", 0) < RAYLETS and time.monotonic() < until:

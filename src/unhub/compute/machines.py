@@ -73,7 +73,8 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
 def _connected(ray: Any, on: str, threads: int | None) -> Iterator[None]:
     """Be connected inside the `with` block; a program that was before stays so.
 
-    A SIGTERM, as of a scheduler, ends the program once the cluster is free, where Ray would print its own stack.
+    A SIGTERM, as of a scheduler, ends the program once the cluster is free, where Ray would print its own stack;
+    further ones change nothing.
     """
     if ray.is_initialized():
         _check_connected(ray, on)
@@ -81,9 +82,13 @@ def _connected(ray: Any, on: str, threads: int | None) -> Iterator[None]:
         return
     heard: list[int] = []
 
-    def leave(number: int, frame: object) -> None:
+    def hear(number: int, frame: object) -> None:
         heard.append(number)
-        raise SystemExit
+
+    def leave(number: int, frame: object) -> None:
+        if not heard:
+            heard.append(number)
+            raise SystemExit(128 + number)
 
     before = signal.getsignal(signal.SIGTERM)
     is_ours = before is not None and threading.current_thread() is threading.main_thread()
@@ -93,11 +98,15 @@ def _connected(ray: Any, on: str, threads: int | None) -> Iterator[None]:
             signal.signal(signal.SIGTERM, leave if before is signal.SIG_DFL else before)
         yield
     finally:
-        ray.shutdown()
-        if is_ours:
-            signal.signal(signal.SIGTERM, before)
-        if heard:
-            signal.raise_signal(heard[0])
+        if is_ours and before is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, hear)  # what frees the cluster is not cut off
+        try:
+            ray.shutdown()
+        finally:
+            if is_ours:
+                signal.signal(signal.SIGTERM, before)
+            if heard:
+                signal.raise_signal(heard[0])
 
 
 def on_machines(function: Callable[P, T]) -> Callable[P, T]:
