@@ -36,7 +36,7 @@ def test_passes_and_what_is_kept_are_those_of_the_fit(method: str, memory: str |
 def test_a_matrix_that_does_not_fit_says_what_would() -> None:
     forecast = foresee(ITEMS, BANK, "sn", resources=Resources(memory="100kB"))
     assert forecast.passes == 11
-    assert "memory='300 kB' for K: 1 multiply instead of 11" in forecast.cheaper
+    assert "--memory 300kB for K: 1 multiply instead of 11" in forecast.cheaper
     assert any("a bank of at most 166 queries" in one for one in forecast.cheaper)
     smaller = foresee(ITEMS, BANK[:83], "sn:tau=0.01", resources=Resources(memory="100kB"))
     assert smaller.kept != "recomputed"
@@ -51,10 +51,10 @@ def test_memory_that_is_proposed_is_enough_and_not_much_less_is(method: str, mem
         return foresee(items, bank, method, bank_items=bank_items, resources=Resources(memory=given)).passes
 
     now = foresee(items, bank, method, bank_items=bank_items, resources=Resources(memory=memory))
-    proposed = [one for one in now.cheaper if one.startswith("memory=")]
+    proposed = [one for one in now.cheaper if one.startswith("--memory ")]
     assert bool(proposed) == (now.kept in ("sparse", "recomputed"))
     for one in proposed:
-        given = one.split("'")[1]
+        given = one.split()[1]
         assert f"{passes(given):.3g} mult" in one and passes(given) < now.passes
         assert passes(int(0.95 * byte_count(given))) > passes(given)
 
@@ -76,10 +76,10 @@ def test_a_bank_with_bad_numbers_is_no_forecast() -> None:
 
 
 def test_an_error_is_proposed_where_it_can_be_used_and_then_bounds_the_cost() -> None:
-    assert any("an error" in one for one in foresee(ITEMS, BANK, "is").cheaper)
+    assert any("--error 0.002" in one for one in foresee(ITEMS, BANK, "is").cheaper)
     within = foresee(ITEMS, BANK, "is", terms=Terms(error=0.01))
     assert within.most
-    assert not any("an error" in one for one in within.cheaper)
+    assert not any("--error 0.002" in one for one in within.cheaper)
     assert not foresee(ITEMS, BANK, "dn", terms=Terms(error=0.01)).most
 
 
@@ -172,8 +172,8 @@ def test_memory_counts_the_best_items_of_all_queries() -> None:
 def test_what_is_kept_for_merging_is_foreseen_and_no_error_is_proposed(method: str) -> None:
     plain, mergeable = (foresee(ITEMS, BANK, method, terms=Terms(mergeable=one)) for one in (False, True))
     assert mergeable.memory - plain.memory == 4 * 100 * len(ITEMS)
-    assert any("an error" in one for one in plain.cheaper)
-    assert not any("an error" in one for one in mergeable.cheaper)
+    assert any("--error 0.002" in one for one in plain.cheaper)
+    assert not any("--error 0.002" in one for one in mergeable.cheaper)
 
 
 def test_a_mergeable_fit_on_repeated_queries_is_foreseen() -> None:
@@ -212,6 +212,13 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_only_a_dry_run_needs_no_output(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    without = FIT[: FIT.index("-o")]  # the last option
+    assert "passes" in succeed(tmp_path, *without, "--dry-run")
+    assert fail(tmp_path, *without).startswith("--output is missing; name the file to write")
+
+
 def test_a_dry_run_refuses_what_it_cannot_say(tmp_path: Path) -> None:
     write_inputs(tmp_path)
     assert "--on cannot be combined with --dry-run" in fail(tmp_path, *FIT, "--dry-run", "--on", "ray")
@@ -220,8 +227,8 @@ def test_a_dry_run_refuses_what_it_cannot_say(tmp_path: Path) -> None:
 
 def test_a_dry_run_of_a_mergeable_fit_proposes_no_error(tmp_path: Path) -> None:
     write_inputs(tmp_path)
-    assert "an error" in succeed(tmp_path, *FIT, "--dry-run")
-    assert "an error" not in succeed(tmp_path, *FIT, "--dry-run", "--mergeable")
+    assert "--error 0.002" in succeed(tmp_path, *FIT, "--dry-run")
+    assert "--error" not in succeed(tmp_path, *FIT, "--dry-run", "--mergeable")
 
 
 def test_an_error_on_the_command_line_is_that_of_the_library(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class Forecast:
 
     passes: multiplies of the whole matrix. kept: how K is kept, for Sinkhorn. most: it may take less, since `error`
     lets it use fewer pairs, or a tolerance fewer iterations; with `error`, this is about the most. cheaper: what would
-    make it cheaper, in words.
+    make it cheaper, in words that begin with the option of `unhub fit` if there is one.
     """
 
     method: str
@@ -211,14 +211,18 @@ def _cheaper(method: Method, bank: Bank, will: Foreseen, decided: bool, workers:
     if will.kept in ("recomputed", "sparse"):
         for needed, passes in will.cheaper:
             count = f"{passes:.3g} {'multiply' if passes == 1 else 'multiplies'}"
-            found.append(f"memory={written_bytes(needed)!r} for K: {count} instead of {will.passes:.3g}")
+            found.append(f"{_memory_option(needed)} for K: {count} instead of {will.passes:.3g}")
         if 0 < will.bank_that_fits < bank.size:
             fits = f"whose K fits into {written_bytes(workers.memory)}"
             found.append(f"a bank of at most {will.bank_that_fits:,} queries, {fits}")
     elif not decided and will.passes > 0 and method.estimable():
-        found.append(f"an error, for example {USUAL_ERROR}: as few pairs as keep h within it")
+        found.append(f"--error {USUAL_ERROR}, for example: as few pairs as keep the error of h below it")
     if workers.threads < thread_count(None):
-        found.append(f"all {thread_count(None)} threads")
+        found.append(f"--threads {thread_count(None)}, as many as there are")
     if workers.kernel.NAME == "numpy":
         found.append("the extra 'fast', whose kernels are compiled")
     return tuple(found)
+
+
+def _memory_option(needed: int) -> str:
+    return f"--memory {written_bytes(needed).replace(' ', '')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +21,6 @@ from unhub.cli.options import (
     Memory,
     On,
     OptionalBank,
-    Output,
     Overwrite,
     Precision,
     Quiet,
@@ -33,7 +33,14 @@ from unhub.errors import ArgumentError
 
 def fit(
     items: Items,
-    output: Output,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write, for example gallery.unhub, or a folder of versions; not needed with --dry-run.",
+        ),
+    ] = None,
     bank: OptionalBank = None,
     bank_weights: BankWeights = None,
     item_ids: ItemIds = None,
@@ -69,12 +76,14 @@ def fit(
 
     if dry_run and on is not None:
         raise ArgumentError("--on", "cannot be combined with --dry-run, which times this machine", "leave one out")
+    if output is None and not dry_run:
+        raise ArgumentError("--output", "is missing", "name the file to write, or give --dry-run, which writes none")
     check_outputs([("--output", output)], overwrite, items, item_ids, bank, bank_weights, bank_items, versions=True)
     spec = _spec(method or ["is"], settings or [])
     gallery = read_named(items, item_ids)
     note_numbered(items, item_ids, quiet)
     past, past_items = read_optional_bank(bank, bank_weights), read_optional(bank_items, "--bank-items")
-    if dry_run:
+    if dry_run or output is None:  # an output is missing in a dry run only
         from unhub.compute.workers import Resources
         from unhub.foreseeing import Terms, foresee
         from unhub.kernels import name_of
