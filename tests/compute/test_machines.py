@@ -338,7 +338,7 @@ def test_a_kept_shard_whose_worker_is_killed_is_made_anew(runner: Cluster, monke
     monkeypatch.setattr(KeptThere, "ask", killing)
     with workers_of(runner, 2):
         there = unhub.fit(items, bank, "sn:tau=0.05", threads=1)
-    assert asked == ["keeps_part", "first_totals", *["shares_at"] * 10, "rows_at"]
+    assert asked == ["way", "first_totals", *["shares_at"] * 10, "rows_at"]
     assert_allclose(whole_h(there), whole_h(here), rtol=0, atol=1e-6)
 
 

@@ -26,6 +26,7 @@ DRAWS = 1 << 20  # different places to start at in the draws of a selection
 STILL_SHARE = 0.1
 RELAXATION = 1.5  # of the steps: two to three times as fast (Thibault et al. 2021), and stable below 2
 MOST_STEPS, SETTLED_TAUS = 100, 1e-4  # steps at most; done when one moves h by less, as a root mean square
+MOST_SHRINKING = 0.8  # of moves from pass to pass, for the sum of those to come; slower ones count as this
 MOST_TAUS = 300.0  # how far potentials may move: float64 can hold the exponential
 
 
@@ -166,7 +167,8 @@ def no_less_than_settled(off: float, tau: float) -> float:
 def likely_off(off: float, moved: float, moved_before: float) -> float:
     """Return how far from balance potentials are that the entries put `off` away from it.
 
-    Where the entries say it is, is itself as uncertain as the next move would be, if moves go on to shrink as from the
-    one before, `moved_before`, to this one.
+    Where the entries say it is, is itself as uncertain as all moves to come, if they go on to shrink as from the one
+    before, `moved_before`, to this one.
     """
-    return math.hypot(off, moved * min(1.0, moved / moved_before))
+    shrinks = moved / moved_before
+    return math.hypot(off, moved * shrinks / (1 - min(shrinks, MOST_SHRINKING)))

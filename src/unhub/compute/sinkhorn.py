@@ -291,7 +291,7 @@ class Balancing:
         """
         tolerance, most = schedule.tolerance, most_passes(schedule)
         measured = _measured_one_in(self.m)
-        self.workers.total += int(self.m * self.n * (most + 1 / PILOT_ONE_IN + 1 / measured))
+        self.workers.total += int(self.m * self.n * (most + 1 / measured))
         start, moved_before = self.h, math.inf
         if self.cold:
             self.h = self._pilot(schedule)
@@ -318,10 +318,9 @@ class Balancing:
 
     def _pilot(self, schedule: Schedule) -> Float64:
         """Return potentials of the columns that balance them against some of the rows."""
-        rows, passes = pilot_rows(self.rows.span, self.n, self.workers.memory), self.workers.passes
-        weights = None if self.rows.weights is None else Weights(self.rows.weights.values[rows])
-        few, first = self.similarity.some_queries(rows), pilot_schedule(schedule)
-        own = BalancedRows((0, len(rows)), weights=weights)
+        passes, first = self.workers.passes, pilot_schedule(schedule)
+        rows, weights = pilot_rows(self.rows, self.n, self.workers.memory)
+        few, own = self.similarity.some_queries(rows), BalancedRows((0, len(rows)), weights=weights)
         h = balancing(few, first, self.workers, own, np.zeros(self.n), self.items).run(first).h
         self.workers.passes = passes + (self.workers.passes - passes) * len(rows) / self.m
         return h
@@ -412,7 +411,10 @@ class Balancing:
         shift = (self.centre - self.level).astype(np.float32)
         rows = min(self.similarity.rows_at_once, self._rows_per_tile()) if anew else SWEEP_ROWS
         rows = rows if one_in == 1 else min(rows, piece)
-        pieces = [list(spans(stop, rows, start=start))[::one_in] for start, stop in self.parts]
+        pieces = [list(spans(stop, rows, start=start)) for start, stop in self.parts]
+        if one_in > 1:  # the same ones, whatever the number of threads
+            some = list(spans(self.m, rows))[::one_in]
+            pieces = [some[number :: len(self.parts)] for number in range(len(self.parts))]
         work = functools.partial(self._compute, shift, rows) if anew else functools.partial(self._reuse, scale)
 
         def sweep(some: list[Span]) -> Float64:
@@ -520,9 +522,9 @@ class Balancing:
         """Return how many rows are here."""
         return self.m
 
-    def keeps_part(self) -> bool:
-        """Return whether a part of K is all that can be kept here."""
-        return self.kept_as == "sparse"
+    def way(self) -> str:
+        """Return how K is kept here."""
+        return self.kept_as
 
     def first_totals(self) -> Totals | None:
         """Return the sum of exp(score / tau) of each column, (columns,), from K at potentials of 0, which it keeps.
@@ -573,11 +575,21 @@ def pilot_schedule(schedule: Schedule) -> Schedule:
     return Schedule(schedule.tau, min(schedule.iterations, PILOT_ITERATIONS), keep="fp32")
 
 
-def pilot_rows(span: Span, columns: int, memory: int) -> NDArray[np.int64]:
-    """Return the positions of the rows that the first potentials come from, as many as there is room for."""
-    count = span[1] - span[0]
+def pilot_rows(rows: BalancedRows, columns: int, memory: int) -> tuple[NDArray[np.int64], Weights]:
+    """Return the rows that the first potentials come from, as many as there is room for, and what each stands for.
+
+    Heavy rows are there for themselves, and each of the others with a chance that follows its weight.
+    """
     room = int(MEMORY_SHARE * memory) // (4 * columns)
-    return span[0] + random_positions(count, max(1, min(count // PILOT_ONE_IN, room)), seed=span[0])
+    count = max(1, min(rows.count // PILOT_ONE_IN, room))
+    if rows.weights is None:
+        places = random_positions(rows.count, count, seed=rows.span[0])
+        return rows.span[0] + places, Weights(np.full(count, rows.count / count))
+    parts = rows.weights.values / rows.own
+    chances = np.minimum(1, parts * rise_for(parts[None].astype(np.float32), np.ones(1), count))
+    places = np.flatnonzero(np.random.default_rng(rows.span[0]).random(rows.count) < chances)
+    places = places if len(places) else np.array([parts.argmax()])
+    return rows.span[0] + places, Weights(rows.weights.values[places] / chances[places])
 
 
 def most_passes(schedule: Schedule) -> int:

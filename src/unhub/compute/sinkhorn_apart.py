@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -83,12 +84,10 @@ class _PilotOfShard:
     shard: _Shard
 
     def __call__(self) -> Balancing:
-        shard, size = self.shard, _rows_of(self.shard)
-        workers = shard.workers()
-        rows = pilot_rows(shard.span, shard.similarity.shape[1], workers.memory)
-        few, weights = shard.similarity.some_queries(rows), Weights(np.full(len(rows), size / len(rows)))
-        balanced = BalancedRows((0, len(rows)), weights=weights)
-        return balancing(few, pilot_schedule(shard.schedule), workers, balanced, np.zeros(few.shape[1]))
+        shard, workers = self.shard, self.shard.workers()
+        rows, weights = pilot_rows(BalancedRows(shard.span), shard.similarity.shape[1], workers.memory)
+        few, own = shard.similarity.some_queries(rows), BalancedRows((0, len(rows)), weights=weights)
+        return balancing(few, pilot_schedule(shard.schedule), workers, own, np.zeros(few.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +162,12 @@ class _Apart:
             for span, threads in _by_threads(self.n, runner.machines)
         ]
         with runner.keep(makers, self.workers.tick_here) as shards:
-            if not all(shards.ask("keeps_part")):
+            ways = shards.ask("way")
+            if "sparse" not in ways or "recomputed" in ways:
                 return self._iterated(shards, makers, h)
+        # A machine that has room for all of its rows keeps a part, too: the others cannot do its iterations.
+        in_part = dataclasses.replace(self.schedule, keep="sparse")
+        makers = [dataclasses.replace(maker, schedule=in_part) for maker in makers]
         self.workers.total += self.m * self.n * most_passes(self.schedule)
         log_alpha = self._log_alpha(self.turned, h, self.log_shares) if h.any() else self._pilot(runner, makers)
         return self._on_part(runner, makers, log_alpha, self._columns(log_alpha) if h.any() else np.zeros(self.m))
