@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from unhub.errors import ArgumentError, check_whole, nearest_name, unknown
+from unhub.errors import ArgumentError, MissingLibrary, check_whole, nearest_name, unknown
 
 pytestmark = pytest.mark.once
 
@@ -24,6 +24,11 @@ def test_an_argument_error_is_told_of_another_name() -> None:
 def test_an_argument_error_survives_a_process_border() -> None:
     error = pickle.loads(pickle.dumps(ArgumentError("k", "must be at least 1, got 0", "give one")))
     assert (error.name, error.problem, error.remedy) == ("k", "must be at least 1, got 0", "give one")
+
+
+def test_a_missing_library_survives_a_process_border_under_another_name() -> None:
+    error = pickle.loads(pickle.dumps(MissingLibrary("on", "is 'ray', which needs ray: pip install"))).of("--on")
+    assert isinstance(error, ImportError) and str(error) == "--on is 'ray', which needs ray: pip install"
 
 
 @pytest.mark.parametrize(("value", "near"), [("Shapes", "shape"), ("colour", "color"), ("zzz", None), (None, None)])

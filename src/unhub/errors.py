@@ -15,6 +15,7 @@ from types import ModuleType
 
 PACKAGES = {  # modules whose package has another name
     "PIL": "Pillow",
+    "grpc": "grpcio",
     "langchain_core": "langchain-core",
     "open_clip": "open_clip_torch",
     "ot": "POT",
@@ -43,6 +44,22 @@ class ArgumentError(ValueError):
     def of(self, name: str) -> ArgumentError:
         """Return the same error with the name that a function or a shell uses for the argument."""
         return ArgumentError(name, self.problem, self.remedy)
+
+
+class MissingLibrary(ImportError):
+    """An argument whose value needs a library that is not installed; the fields are like those of an ArgumentError."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.argument, self.problem = name, problem
+
+    def __str__(self) -> str:
+        """Return one sentence: the name, and the problem, which ends with the command that installs the library."""
+        return f"{self.argument} {self.problem}"
+
+    def of(self, name: str) -> MissingLibrary:
+        """Return the same error with the name that a function or a shell uses for the argument."""
+        return MissingLibrary(name, self.problem)
 
 
 class LogFileError(ValueError):
@@ -95,8 +112,20 @@ def optional(module: str, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:  # a broken installation keeps its own error
-        name = module.partition(".")[0]
-        raise ImportError(f"{purpose} needs {PACKAGES.get(name, name)}: {install_line(extra)}") from error
+        raise ImportError(f"{purpose} {_needs(module, extra)}") from error
+
+
+def optional_for(name: str, value: object, module: str, extra: str) -> ModuleType:
+    """Do `optional` for a value of an argument, which the error names."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingLibrary(name, f"is {value!r}, which {_needs(module, extra)}") from error
+
+
+def _needs(module: str, extra: str) -> str:
+    name = module.partition(".")[0]
+    return f"needs {PACKAGES.get(name, name)}: {install_line(extra)}"
 
 
 def install_line(extra: str) -> str:

@@ -192,6 +192,31 @@ def test_an_extra_that_is_not_installed_is_one_line(folder: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
+    ("given", "library", "package", "extra"),
+    [
+        (("--on", "ray"), "ray", "ray", "ray"),
+        (("--on", "ray://127.0.0.1:1"), "grpc", "grpcio", "ray"),
+        (("--device", "cpu"), "torch", "torch", "train"),
+    ],
+)
+def test_an_option_whose_extra_is_not_installed_is_named(
+    given: tuple[str, str], library: str, package: str, extra: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if library == "grpc":  # without Ray, that is what is missing
+        pytest.importorskip("ray", reason="ray is not installed: the extra ray has it")
+    hide(monkeypatch, library)
+    line = shlex.join([sys.executable, "-m", "pip", "install", f"unhub[{extra}]"])
+    assert fail(folder, *FIT, *given) == f"{given[0]} is {given[1]!r}, which needs {package}: {line}"
+
+
+def test_an_index_whose_extra_is_not_installed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fitted(folder)
+    hide(monkeypatch, "torch")
+    said = fail(folder, *SEARCH, "queries.npy", "--index", "torch:cpu")
+    assert said.startswith("--index is 'cpu', which needs torch: ")
+
+
+@pytest.mark.parametrize(
     ("method", "module", "package"), [("otn", "ot", "POT"), ("l2n", "scipy", "scipy"), ("hn", "scipy", "scipy")]
 )
 def test_a_fit_says_that_its_extra_is_not_installed(

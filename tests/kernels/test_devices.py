@@ -686,7 +686,7 @@ def run_without_torch(program: str) -> str:
 def test_without_torch_a_device_names_the_extra_and_auto_is_our_own_kernel() -> None:
     rows_text = "import numpy as np, unhub\nrows = np.eye(4)\n"
     shown = run_without_torch(f"{rows_text}unhub.fit(rows, rows, device='cuda')")
-    assert shown.startswith("ImportError: a device needs torch: ") and "[train]" in shown
+    assert shown.startswith("unhub.errors.MissingLibrary: device is 'cuda', which needs torch: ") and "[train]" in shown
     assert run_without_torch(f"{rows_text}print(unhub.fit(rows, rows, device='auto').cost.kernel)") in (
         "numba\n",
         "numpy\n",

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from unhub.cli.display import echo
-from unhub.errors import ArgumentError, EmptyLogError, LogFileError
+from unhub.errors import ArgumentError, EmptyLogError, LogFileError, MissingLibrary
 
 # typer exports the leaf of its usage errors only, and where the others live depends on its version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -55,6 +55,8 @@ class Command(TyperCommand):
             raise StoppedByUser(*error.args) from error  # typer would turn it into an exit code
         except ArgumentError as error:
             raise error.of(self._option_of(error.name)) from error
+        except MissingLibrary as error:
+            raise error.of(self._option_of(error.argument)) from error
         return returned
 
     def _option_of(self, name: str) -> str:

@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import pickle
+import re
 import signal
 import socket
 import threading
@@ -28,12 +29,14 @@ from numpy.typing import NDArray
 
 from unhub.compute.workers import POLL_SECONDS, Job, Stopped, Tick, elsewhere, one_blas_thread, thread_count
 from unhub.data.vectors import Gathered
-from unhub.errors import ArgumentError, optional
+from unhub.errors import ArgumentError, optional, optional_for
 from unhub.kernels import AUTO, BF16, check_name, name_of
 
 AT_HAND = (
     "ray"  # the cluster that RAY_ADDRESS names or that runs on this machine, else one that is started for the call
 )
+ADDRESS = re.compile(r"(ray://)?[^/]+:[0-9]+")
+CLIENT = "ray://"  # how the address of a client server begins
 ON_CLUSTER = "on Ray, "  # how the note on where work ran begins
 LOCAL = "local"  # in RAY_ADDRESS: start one
 ANSWER_SECONDS = 20  # to wait for an address
@@ -62,9 +65,9 @@ def cluster(on: str | None, threads: int | None = None) -> Iterator[None]:
         yield
         return
     given: object = on
-    if not isinstance(given, str) or not (given == AT_HAND or ":" in given):
+    if not isinstance(given, str) or not (given == AT_HAND or ADDRESS.fullmatch(given)):
         raise ArgumentError("on", f"must be {AT_HAND!r} or an address such as 'ray://host:10001', got {given!r}")
-    ray = optional("ray", "ray", f"on={on!r}")
+    ray = optional_for("on", on, "ray", "ray")
     with _connected(ray, on, threads), elsewhere(Cluster(ray, on)):
         yield
 
@@ -160,6 +163,8 @@ def _connect(ray: Any, on: str, threads: int | None) -> None:
     address = os.environ.get("RAY_ADDRESS", "auto") if on == AT_HAND else on
     init = functools.partial(ray.init, log_to_driver=False, logging_level="ERROR")
     if address not in ("auto", LOCAL):
+        if address.startswith(CLIENT):
+            optional_for("on", address, "grpc", "ray")
         _await_answer(address)
         _within_time(address, functools.partial(init, address), ray.shutdown)
         return
@@ -203,7 +208,7 @@ def _interrupt_held_back() -> Iterator[None]:
 
 def _await_answer(address: str) -> None:
     """Raise unless something listens at an address."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix(CLIENT).rpartition(":")
     try:
         socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
@@ -225,7 +230,7 @@ def _within_time(address: str, connect: Callable[[], object], disconnect: Callab
             disconnect()
 
     thread = threading.Thread(target=call, daemon=True)
-    seconds = CLIENT_SECONDS if address.startswith("ray://") else ANSWER_SECONDS
+    seconds = CLIENT_SECONDS if address.startswith(CLIENT) else ANSWER_SECONDS
     try:
         thread.start()
         thread.join(seconds)
@@ -281,7 +286,8 @@ class Cluster:
     @property
     def note(self) -> str:
         """How many workers there are, and the bytes through this process."""
-        workers = f"{self.slots} processors of {len(self.machines)} machines"
+        processors = "1 processor" if self.slots == 1 else f"{self.slots} processors"
+        workers = f"{processors} of {'1 machine' if len(self.machines) == 1 else f'{len(self.machines)} machines'}"
         return (
             f"{ON_CLUSTER}{workers}: {self.sent / 1e6:,.1f} MB left this process, {self.received / 1e6:,.1f} MB came in"
         )

@@ -15,7 +15,7 @@ from unhub.compute.passes import no_room
 from unhub.compute.workers import Progress, Resources
 from unhub.data.tensors import TensorRows
 from unhub.data.vectors import Vectors
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, MissingLibrary
 from unhub.indexes.exact import Exact
 from unhub.indexes.index import InProcess, Positions
 
@@ -103,7 +103,7 @@ def _kernel_of(settings: str) -> str:
     """Return the name of the kernel for what follows `torch:`; errors are about the index."""
     try:
         name = kernels.name_of(settings or kernels.AUTO) or kernels.name_of(ANY_DEVICE)
-    except ArgumentError as error:
+    except (ArgumentError, MissingLibrary) as error:
         raise error.of("index") from None
     if name is None or not name.startswith("torch:"):
         raise ArgumentError("index", f"'torch:{settings}' names no device of torch", "write 'torch:cuda', 'torch:cpu'")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from unhub.errors import ArgumentError, optional, unknown
+from unhub.errors import ArgumentError, optional, optional_for, unknown
 from unhub.kernels.interface import Kernel
 
 
@@ -86,6 +86,7 @@ def name_of(device: str | None, precision: str | None = None) -> str | None:
         raise unknown("precision", precision, PRECISIONS, "precisions")
     name = check_name(device)
     if name is not None and name.startswith("torch:"):
+        optional_for("device", device, "torch", "train")
         name = choose(name).NAME  # a device that is not there is an error here, before any work
         return f"{name}/{BF16}" if precision == BF16 and not name.endswith(BF16) else name
     if precision == BF16:
