@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fsspec
 import numpy as np
@@ -31,6 +31,7 @@ from tests.file_server import FileServer, served
 from tests.vector_files import NAMES, NUMBERS, ROWS, fixed, write_clip, write_parquet
 from unhub.compute.workers import anonymous_memory
 from unhub.data.vectors import Stacked, Vectors, take
+from unhub.errors import ArgumentError
 from unhub.files import npy_shards, parquet_pieces, read_vectors, remote
 from unhub.files.pieces import PieceCache
 from unhub.files.remote import RemoteFailure
@@ -988,3 +989,28 @@ def test_a_file_that_a_pattern_finds_is_never_replaced(inputs: Path) -> None:
     said = fail(inputs, *target)
     assert said == "--output: shards/1.npy is an input of this command; name another file"
     assert os.listdir(inputs / "shards").count("1.npy") == 1
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_a_list_of_files_is_one_set_in_its_order(folder: Path, kind: str) -> None:
+    files = [folder / kind / f"part-{number}.{kind}" for number in (2, 0)]
+    read = unhub.read_vectors([files[0], str(files[1])])
+    order = [*range(6, 13), *range(5)]
+    assert_array_equal(read.rows[:], ROWS[order])
+    assert_array_equal(read.ids, np.array(NAMES)[order] if kind == "parquet" else np.arange(len(order)))
+    (folder / "ids.txt").write_text("".join(f"k{one}\n" for one in order))
+    assert unhub.read_vectors(tuple(files), ids=folder / "ids.txt").ids[0] == "k6"
+    assert f"Stacked(shape=(12, {ROWS.shape[1]}), dtype={ROWS.dtype}, parts=2, first='" in repr(read)
+    assert files[0].name in repr(read)
+
+
+def test_a_list_that_is_none_of_files_is_an_error(folder: Path) -> None:
+    for wrong in (folder / "npy", folder / "missing.npy", "npy/*.npy", "s3://bucket/one.npy", "items.npz"):
+        with pytest.raises(ArgumentError, match=r"^path is a list with '.*', and .*; name a folder, a pattern"):
+            unhub.read_vectors([folder / "npy" / "part-0.npy", wrong])
+    with pytest.raises(ArgumentError, match=r"^path is an empty list; name at least one file$"):
+        unhub.read_vectors([])
+    with pytest.raises(ArgumentError, match=r"^path must be a file, a folder, a pattern or a list of files, got int$"):
+        unhub.read_vectors(cast("Any", 3))
+    with pytest.raises(ArgumentError, match=r"^path is a list of both \.npy and \.parquet files; name one kind$"):
+        unhub.read_vectors([folder / "npy" / "part-0.npy", folder / "parquet" / "part-0.parquet"])

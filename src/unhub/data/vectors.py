@@ -48,6 +48,10 @@ class Stacked:
         self.shape = (int(self.starts[-1]), self.parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in self.parts))
 
+    def __repr__(self) -> str:
+        first = getattr(self.parts[0], "name", type(self.parts[0]).__name__)
+        return f"Stacked(shape={self.shape}, dtype={self.dtype}, parts={len(self.parts)}, first={first!r})"
+
     def __getitem__(self, key: slice, /) -> NDArray[np.generic]:
         start, stop, step = key.indices(self.shape[0])
         if step != 1:

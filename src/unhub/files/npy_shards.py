@@ -38,6 +38,7 @@ class MappedNpy:
         mapped = map_npy(file.path)
         _check_matrix(file, mapped.shape)
         self.file, self.path, self.dtype, self._maps = file, file.path, mapped.dtype, maps
+        self.name = str(file)
         self.shape = (mapped.shape[0], mapped.shape[1])
 
     def __getitem__(self, key: slice, /) -> NDArray[np.generic]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.data.ids import as_ids, read_lines
 from unhub.data.vectors import Rows, Vectors, as_plain, as_texts, as_vectors
-from unhub.errors import naming_file
+from unhub.errors import ArgumentError, naming_file
 from unhub.files.matrices import ARRAYS, Opener
 from unhub.files.named_arrays import if_a_log, no_reader, refuse_pickle, split_name
 from unhub.files.numpy_files import FoundRows, Reader, map_npy, named_rows, read_npy
 from unhub.files.remote import shown
 from unhub.frames.frame_columns import NamedColumns
+
+Place: TypeAlias = str | os.PathLike[str]
 
 LANCE = ".lance"
 
@@ -49,13 +52,14 @@ READERS: Mapping[str, Reader] = {
 }
 
 
-@naming_file()
-def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | None = None) -> Vectors:
+def read_vectors(path: Place | Sequence[Place], *, ids: Place | None = None) -> Vectors:
     """Read ids and rows from a file, a folder, a pattern such as `items/*.parquet`, or a remote address.
 
     Of a file with several arrays (.npz, .safetensors, .mat, .h5, .pt), `features.mat#name` names one. Of a table
     (.parquet, .arrow, .feather, a folder of Lance or Hugging Face), `items.parquet#vector=clip,id=key` names columns,
     and `bank.parquet#weight=count` that of the weights of bank queries.
+
+    A list of .npy or of .parquet files on a disk is read as one set, in the order of the list.
 
     .npy, .safetensors, uncompressed Arrow and folders stay on disk, mapped. Of several .npy or .parquet files, and of
     remote ones (s3://, gs://, https://), rows are read when they are asked for.
@@ -63,9 +67,25 @@ def read_vectors(path: str | os.PathLike[str], *, ids: str | os.PathLike[str] | 
     `ids` is a file of ids (see `read_ids`), which takes precedence over those of the file itself. Without ids, rows
     are numbered from 0.
     """
-    if ids is not None:
-        return name_rows(read_rows(path), read_ids(ids), str(ids))
-    return as_vectors(read_as_held(path), shown(path))
+    if isinstance(path, list | tuple):
+        return _read_listed(path, ids)
+    if not isinstance(path, str | os.PathLike):
+        problem = f"must be a file, a folder, a pattern or a list of files, got {type(path).__name__}"
+        raise ArgumentError("path", problem)
+    with naming_file():
+        if ids is not None:
+            return name_rows(read_rows(path), read_ids(ids), str(ids))
+        return as_vectors(read_as_held(path), shown(path))
+
+
+def _read_listed(paths: Sequence[Place], ids: Place | None) -> Vectors:
+    from unhub.files.shards import read_listed  # here: most files do not need it
+
+    found = read_listed([os.fspath(one) for one in paths])
+    with naming_file():
+        rows = as_vectors(found.rows, "path")
+        named = found.ids() if ids is None else read_ids(ids)
+        return rows if named is None else name_rows(rows, named, "path" if ids is None else str(ids))
 
 
 @naming_file()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from unhub.arrays import Float64
 from unhub.data.ids import as_ids
 from unhub.data.vectors import Rows, Stacked
-from unhub.errors import ArgumentError, unknown
+from unhub.errors import ArgumentError, naming_file, unknown
 from unhub.files.bank_folders import ABOUT_BANK
 from unhub.files.clip_retrieval import EMBEDDINGS
 from unhub.files.embedded import MANIFEST, UNFINISHED
@@ -78,6 +78,20 @@ def read_pattern(pattern: str, name: str | None = None) -> FoundRows:
         if file.is_dir():
             raise found_folder(file)
     return _read(_local(files), pattern, name)
+
+
+def read_listed(paths: Sequence[str]) -> FoundRows:
+    """Read these files on a disk, in this order."""
+    for path in paths:
+        if Path(path).suffix.lower() not in SUFFIXES or not Path(path).is_file():
+            problem = f"is a list with {shown(path)!r}, and a list is of files named {NAMED} on a disk"
+            raise ArgumentError("path", problem, "name a folder, a pattern or a remote address alone, not in a list")
+    if not paths:
+        raise ArgumentError("path", "is an empty list", "name at least one file")
+    if len({Path(path).suffix.lower() for path in paths}) > 1:
+        raise ArgumentError("path", "is a list of both .npy and .parquet files", "name one kind")
+    with naming_file():
+        return _read(_local([Path(path) for path in paths]), "the list", None)
 
 
 def _local(files: Sequence[Path]) -> list[LocalFile]:
