@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect as introspection
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast, overload
 
 import numpy as np
@@ -21,7 +22,7 @@ from unhub.data.fingerprint import NOTED_REPEATS, Fingerprint, ReadOnce, inspect
 from unhub.data.similarity import Dense, Dot, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors, as_weights
 from unhub.data.witness import Witness
-from unhub.errors import ArgumentError, check_seed
+from unhub.errors import ArgumentError, check_seed, nearest_name
 from unhub.hopeless_banks import notes_on_bank
 from unhub.kernels import choose_here, name_of
 from unhub.matching import check_widths
@@ -108,6 +109,7 @@ def fit(
     progress = called(progress)
     if not isinstance(method, str | Method | Sequence):
         raise ArgumentError("method", f"must be a name or a list of names, got {method!r}")
+    _check_spelling(parameters)
     named = [method] if isinstance(method, str | Method) else method
     methods = [_as_method(one, parameters) for one in named]
     if not methods:
@@ -142,6 +144,16 @@ def check_error(error: float, methods: Sequence[Method], mergeable: bool = False
             able = ", ".join(name for name, method in METHODS.items() if method.estimable())
             problem = f"cannot be used with {one.name!r}, which needs every pair"
             raise ArgumentError("error", problem, f"leave it out; the methods that take it are {able}")
+
+
+def _check_spelling(parameters: Iterable[str]) -> None:
+    """Raise for a misspelt argument of `fit`, which it would else take for a parameter of the method."""
+    arguments = introspection.signature(fit).parameters
+    known = {name for method in METHODS.values() for name in (*method.parameters(), *method.aliases)}
+    for name in parameters:
+        near = None if name in known else nearest_name(name, [*known, *arguments])
+        if near in arguments:
+            raise ArgumentError(name, "is no argument of fit", f"did you mean {near!r}?")
 
 
 def _as_method(one: str | Method, parameters: dict[str, Value]) -> Method:

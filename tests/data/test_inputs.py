@@ -219,6 +219,17 @@ def test_an_unknown_parameter_suggests_the_nearest_and_lists_them() -> None:
     refused("^method 'is' has no parameter 'k'; it takes tau, beta$", lambda: fit(ITEMS, BANK, method="is", k=3))
     refused("^method 'cent' has no parameter 'tau'; it takes none$", lambda: fit_with(method="cent:tau=1"))
     refused("^method 'dn' has no parameter 'weight'", lambda: fit_with(method="dn:weight=1"))
+    refused(
+        "^method 'nnn' has no parameter 'alfa'; did you mean 'alpha'", lambda: fit(ITEMS, BANK, method="nnn", alfa=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("metod", "method"), ("devise", "device"), ("weight", "weights"), ("bank_item", "bank_items")]
+)
+def test_a_misspelt_argument_of_fit_suggests_the_one_that_was_meant(wrong: str, meant: str) -> None:
+    given: Any = {wrong: "nnn"}
+    refused(f"^{wrong} is no argument of fit; did you mean '{meant}'\\?$", lambda: fit(ITEMS, BANK, **given))
 
 
 def test_two_spellings_of_one_thing_are_refused() -> None:
