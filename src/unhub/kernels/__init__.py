@@ -75,6 +75,9 @@ def check_name(name: str | None) -> str | None:
     if name is None or (isinstance(given, str) and (name in HERE or name.removeprefix("torch:") not in ("", name))):
         return name
     name = str(given)
+    if name.lower().partition(":")[0] == "gpu":
+        remedy = "a GPU is 'cuda', or 'mps' on a Mac, and 'auto' takes what is there"
+        raise ArgumentError("device", f"{name!r} is unknown", f"{remedy}; the devices are {', '.join(DEVICES)}")
     if name.partition(":")[0] not in (*ON_TORCH, AUTO) or "/" in name:
         raise unknown("device", name, DEVICES, "devices")
     return f"torch:{name}" if name != AUTO else _best_device()
