@@ -119,6 +119,8 @@ def fit(
         if isinstance(items, Dense):
             problem = "has no use with a matrix of similarities, which needs no pairs"
             raise ArgumentError("error", problem, "leave it out")
+    for one in methods:
+        one.check_installed()
     check_seed(seed)
     kernel = name_of(device_on(on, device, precision), precision)
     with cluster(on, threads):

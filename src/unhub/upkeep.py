@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unhub.arrays import Float64, are_among
-from unhub.compute.machines import ON_CLUSTER, on_machines
+from unhub.compute.machines import ON_CLUSTER, cluster, device_on, on_machines
 from unhub.compute.passes import Found, Want, reduce
 from unhub.compute.precision import SHORT_MULTIPLY, on_h, on_scores
 from unhub.compute.progress import ProgressLike, called, shows_progress
@@ -215,7 +215,6 @@ def replace(
 
 
 @shows_progress
-@on_machines
 def merge(
     correction: Correction,
     items: VectorsLike,
@@ -236,31 +235,34 @@ def merge(
     """
     progress = called(progress)
     fitted = _bias(correction, "merge into")
-    workers = Workers(threads, progress=progress, device=name_of(device, precision))
-    gallery = same_items(fitted, items)
-    more = as_vectors(more_bank, "more_bank")
-    check_dimensions(fitted, more, "more_bank")
-    hashes = inspected(fitted, more, "more_bank")
-    old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # 'raw' needs no bank
-    notes = _known_again(fitted.source, old_bank, hashes, more.weights)
-    targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
-    new = vector_bank(gallery, more, targets, kind_of(fitted), workers.reads)
-    uncentred = fitted.bias + fitted.offset
-    outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.total, new, workers)
-    bias, offset = centred(cast("Float64", outcome.h))
-    known = fitted.source.bank_rows if fitted.source.bank else BankRows(hashes[:0])
-    source = dataclasses.replace(
-        fitted.source,
-        bank=old_bank.followed_by(hashes, more.weights),
-        bank_rows=None if known is None else known.followed_by(hashes, more.weights),
-    )
-    return dataclasses.replace(
-        fitted,
-        source=source,
-        arrays={**fitted.arrays, **outcome.arrays, "bias": bias},
-        offset=offset,
-        cost=_cost(workers, fitted, outcome, (*notes, *_precise(fitted, new, workers))),
-    )
+    _method(fitted).check_mergeable(fitted.arrays)  # before a cluster starts
+    device = device_on(on, device, precision)
+    with cluster(on, threads):
+        workers = Workers(threads, progress=progress, device=name_of(device, precision))
+        gallery = same_items(fitted, items)
+        more = as_vectors(more_bank, "more_bank")
+        check_dimensions(fitted, more, "more_bank")
+        hashes = inspected(fitted, more, "more_bank")
+        old_bank = fitted.source.bank or Fingerprint.of(hashes[:0])  # 'raw' needs no bank
+        notes = _known_again(fitted.source, old_bank, hashes, more.weights)
+        targets = same_bank_items(fitted, bank_items) if _method(fitted).joint else None
+        new = vector_bank(gallery, more, targets, kind_of(fitted), workers.reads)
+        uncentred = fitted.bias + fitted.offset
+        outcome = _method(fitted).merged(uncentred, fitted.arrays, old_bank.total, new, workers)
+        bias, offset = centred(cast("Float64", outcome.h))
+        known = fitted.source.bank_rows if fitted.source.bank else BankRows(hashes[:0])
+        source = dataclasses.replace(
+            fitted.source,
+            bank=old_bank.followed_by(hashes, more.weights),
+            bank_rows=None if known is None else known.followed_by(hashes, more.weights),
+        )
+        return dataclasses.replace(
+            fitted,
+            source=source,
+            arrays={**fitted.arrays, **outcome.arrays, "bias": bias},
+            offset=offset,
+            cost=_cost(workers, fitted, outcome, (*notes, *_precise(fitted, new, workers))),
+        )
 
 
 def _known_again(source: Source, old: Fingerprint, hashes: Hashes, weights: Float64 | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -437,6 +438,7 @@ def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever asks for a cluster fail."""
     monkeypatch.setattr(machines, "cluster", None)
     monkeypatch.setattr("unhub.fitting.cluster", None)
+    monkeypatch.setattr("unhub.upkeep.cluster", None)
 
 
 @pytest.mark.parametrize(
@@ -460,6 +462,21 @@ def test_what_cannot_be_fitted_is_refused_before_anything_starts(
     start_nothing(monkeypatch)
     with pytest.raises(ArgumentError, match=f"^{problem}"):
         unhub.fit(**{"items": rows_of(9, 4, 0), "bank": rows_of(9, 4, 1), "on": "ray", **given})
+
+
+def test_a_method_whose_library_is_missing_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_nothing(monkeypatch)
+    monkeypatch.setitem(sys.modules, "ot", None)
+    with pytest.raises(ImportError, match=r"^otn needs POT: "):
+        unhub.fit(rows_of(9, 4, 0), rows_of(9, 4, 1), "otn", on="ray")
+
+
+def test_what_cannot_be_merged_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, more = rows_of(9, 4, 0), rows_of(9, 4, 1)
+    fitted = unhub.fit(rows, rows_of(9, 4, 2), "nnn")
+    start_nothing(monkeypatch)
+    with pytest.raises(ArgumentError, match=r"^correction of 'nnn' does not keep what merging needs"):
+        unhub.merge(fitted, rows, more, on="ray")
 
 
 def test_a_precision_that_a_cluster_cannot_have_is_refused_before_tuning(monkeypatch: pytest.MonkeyPatch) -> None:

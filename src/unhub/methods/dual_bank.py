@@ -71,7 +71,7 @@ class DualInvertedSoftmax(Method):
         return Outcome(h, {"query_log_sums": query_log_sums, "target_log_sums": target_log_sums}, KEPT_LOG_SUMS)
 
     def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
-        target_log_sums = cast("Float64", self.kept_for_merging(arrays, "target_log_sums"))
+        target_log_sums = cast("Float64", arrays["target_log_sums"])
         fresh = np.full(new.items, np.log(new.weight))
         if self.beta_query:
             found = reduce(new.queries, Want(betas=(self.beta_query,)), workers, weights=new.weights)

@@ -128,6 +128,9 @@ class Method:
         """Return whether h can be estimated from a part of the bank, within an error."""
         return cls.kind == "bias" and not cls.solves
 
+    def check_installed(self) -> None:
+        """Raise an ImportError unless the library that it needs is installed."""
+
     def resolve(self, bank: Bank) -> tuple[Method, tuple[str, ...]]:
         """Return the method with its unset parameters filled in for this bank, and notes on what was clipped."""
         return self, ()
@@ -205,16 +208,15 @@ class Method:
         """Return the item-by-item form of a rescore, or None if it needs whole rows."""
         return None
 
-    def kept_for_merging(self, arrays: Arrays, name: str) -> NDArray[np.generic]:
-        """Return an array that only a mergeable fit keeps."""
-        if name not in arrays:
+    def check_mergeable(self, arrays: Arrays) -> None:
+        """Raise unless these are the arrays of a mergeable fit."""
+        if not self.keeps(mergeable=True, given=False).keys() <= arrays.keys():
             raise ArgumentError(
                 "correction",
                 f"of {self.name!r} does not keep what merging needs",
                 "fit again on the whole bank, which is the way with a bank folder or fractional weights; or, with "
                 "whole weights, fit as mergeable",
             )
-        return arrays[name]
 
 
 def stream(methods: Sequence[Method], bank: Bank, mergeable: bool, workers: Workers) -> Streamed:

@@ -66,7 +66,7 @@ class NearestNeighbourNormalisation(Method):
         return Outcome(self.alpha * streamed.queries.top_means[k], arrays, _kept(k) if mergeable else "nothing")
 
     def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
-        kept = cast("Float32", self.kept_for_merging(arrays, "top_values"))
+        kept = cast("Float32", arrays["top_values"])
         want = Want(top_values=min(kept.shape[1], new.whole_weight))
         more = reduce(new.queries, want, workers, weights=new.weights).top_values
         top = np.sort(np.concatenate([kept, more], axis=1), axis=1)[:, ::-1][:, : kept.shape[1]].copy()
@@ -115,7 +115,6 @@ class CrossDomainLocalScaling(Method):
         return self.as_mean.finish(bank, streamed, mergeable)
 
     def merged(self, h: Float64, arrays: Arrays, old: float, new: Bank, workers: Workers) -> Outcome:
-        self.kept_for_merging(arrays, "top_values")
         return self.as_mean.merged(h, arrays, old, new, workers)
 
 

@@ -36,8 +36,10 @@ class Planned(Method):
     def __post_init__(self) -> None:
         require(self.zeros in ("raw", "tied"), self, "zeros", "'raw' (by similarity) or 'tied' (as in the paper)")
 
-    def solve(self, bank: Bank, workers: Workers) -> Outcome:
+    def check_installed(self) -> None:
         self.solver()  # so that a missing library shows at the fit, not at the first search
+
+    def solve(self, bank: Bank, workers: Workers) -> Outcome:
         return Outcome()
 
     def solver(self) -> ModuleType:
