@@ -1,10 +1,12 @@
 """Errors are values: fields that every shell renders in its own words."""
 
 import pickle
+from typing import cast
 
+import numpy as np
 import pytest
 
-from unhub.errors import ArgumentError, MissingLibrary, check_whole, nearest_name, unknown
+from unhub.errors import ArgumentError, MissingLibrary, check_whole, nearest_name, seen, unknown
 
 pytestmark = pytest.mark.once
 
@@ -29,6 +31,13 @@ def test_an_argument_error_survives_a_process_border() -> None:
 def test_a_missing_library_survives_a_process_border_under_another_name() -> None:
     error = pickle.loads(pickle.dumps(MissingLibrary("on", "is 'ray', which needs ray: pip install"))).of("--on")
     assert isinstance(error, ImportError) and str(error) == "--on is 'ray', which needs ray: pip install"
+
+
+def test_an_array_is_shown_by_its_shape() -> None:
+    assert seen(np.zeros((200, 30))) == "ndarray of shape (200, 30)"
+    assert (seen("a"), seen(np.int64(3)), seen([1])) == ("'a'", repr(np.int64(3)), "[1]")
+    with pytest.raises(ArgumentError, match=r"^k must be a whole number of at least 1, got ndarray of shape \(9,\)$"):
+        check_whole(cast("int", np.ones(9)), "k", 1)
 
 
 @pytest.mark.parametrize(("value", "near"), [("Shapes", "shape"), ("colour", "color"), ("zzz", None), (None, None)])

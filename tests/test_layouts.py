@@ -311,6 +311,8 @@ def test_vectors_are_written_to_a_mapped_file_whole_or_not_at_all(form: Form, tm
     before = target.read_bytes()
     with pytest.raises(ValueError, match=r"^out must be a \.npy file, got '.*stored\.bin'"):
         made.items(items, fitted, out=tmp_path / "stored.bin")
+    with pytest.raises(ValueError, match=r"^out must be a \.npy file, got ndarray of shape \(40, 9\)$"):
+        made.items(items, fitted, out=cast("str", np.zeros((40, 9))))
     mapped = np.load(target, mmap_mode="r")
     own = unhub.fit(mapped, np.asarray(mapped[:5]), method="is", similarity="dot")
     with pytest.raises(ValueError, match=r"^out is a file of the items"):

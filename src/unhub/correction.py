@@ -21,7 +21,7 @@ from unhub.data.kept_arrays import ITEMS, Declared, Kept
 from unhub.data.tensors import as_host
 from unhub.data.vectors import LARGEST_FLOAT32, Vectors, VectorsLike, as_vectors, check_range, row_not_finite
 from unhub.data.witness import Witness
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, seen
 
 Scores: TypeAlias = Float32 | Float64
 Origin: TypeAlias = Kind | Literal["given"]
@@ -251,7 +251,7 @@ def strengths(strength: ArrayLike, count: int, correction: Correction) -> Float6
             raise TypeError("texts")  # which numpy would read as numbers
         array = given.astype(np.float64)
     except (TypeError, ValueError):
-        problem = f"must be one number or one per query ({count}), got {strength!r}"
+        problem = f"must be one number or one per query ({count}), got {seen(strength)}"
         raise ArgumentError("strength", problem) from None
     if array.shape not in ((), (count,)):
         raise ArgumentError("strength", f"must be one number or one per query ({count}), got shape {array.shape}")

@@ -138,10 +138,16 @@ def install_line(extra: str) -> str:
     return shlex.join([sys.executable, "-m", "pip", "install", f"{source}[{extra}]"])
 
 
+def seen(value: object) -> str:
+    """Return a value as an error shows it: an array by its type and shape, anything else as Python writes it."""
+    shape = getattr(value, "shape", ())
+    return f"{type(value).__name__} of shape {tuple(shape)}" if shape else repr(value)
+
+
 def check_whole(value: int, name: str, least: int, why: str = "") -> int:
     """Return a number as an int; raise unless it is whole and at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ArgumentError(name, f"must be a whole number of at least {least}{why}, got {value!r}")
+        raise ArgumentError(name, f"must be a whole number of at least {least}{why}, got {seen(value)}")
     return int(value)
 
 

@@ -25,7 +25,7 @@ from unhub.atomic import replacing
 from unhub.correction import Bias, Correction, check_correction, strengths
 from unhub.data.fingerprint import inspect
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors, reads_from
-from unhub.errors import ArgumentError, unknown
+from unhub.errors import ArgumentError, seen, unknown
 from unhub.matching import locate, prepare_queries, vector_similarity
 
 Form: TypeAlias = Literal["ip", "l2", "cosine"]
@@ -147,7 +147,7 @@ class Layout:
             return stored
         given: object = os.fspath(out) if hasattr(out, "__fspath__") else out
         if not isinstance(given, str) or Path(given).suffix != ".npy":
-            raise ArgumentError("out", f"must be a .npy file, got {given!r}")
+            raise ArgumentError("out", f"must be a .npy file, got {seen(given)}")
         if reads_from(vectors.rows, Path(out)):
             raise ArgumentError("out", f"is a file of the items, {given!r}", "name another")
         if Path(out).is_file() and not _is_replaceable(Path(out), self.width):
@@ -248,7 +248,9 @@ class Layout:
     def _weights(self, strength: ArrayLike | None, count: int) -> Float64:
         given = np.asarray(self.strength if strength is None else strength, np.float64)
         if given.shape not in ((), (count,)) or not np.isfinite(given).all():
-            raise ArgumentError("strength", f"must be one finite number or one per query ({count}), got {strength!r}")
+            raise ArgumentError(
+                "strength", f"must be one finite number or one per query ({count}), got {seen(strength)}"
+            )
         check_gate(self.gated, given)
         return np.broadcast_to(given, (count,))
 

@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from unhub import kernels
-from unhub.errors import ArgumentError, check_whole
+from unhub.errors import ArgumentError, check_whole, seen
 
 Progress: TypeAlias = Callable[[int, int], None]
 Tick: TypeAlias = Callable[[int], None]  # called with how much more of the work is done
@@ -368,7 +368,7 @@ def byte_count(memory: int | str) -> int:
     """Return a number of bytes from a number or a text such as '2GB', '500 MB' or '1.5GiB'."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
     if not match or float(match[1]) <= 0:
-        raise ArgumentError("memory", f"must be a number of bytes or a text such as '2GB', got {memory!r}")
+        raise ArgumentError("memory", f"must be a number of bytes or a text such as '2GB', got {seen(memory)}")
     return int(float(match[1]) * UNIT_BYTES[match[2] or ""])
 
 

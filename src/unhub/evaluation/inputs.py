@@ -17,7 +17,7 @@ from unhub.data.fingerprint import NOTED_REPEATS, Hashes, among, inspect
 from unhub.data.relevance import RelevanceLike, Truth, as_relevance
 from unhub.data.similarity import Dense, Dot, Similarity, check_similarity
 from unhub.data.vectors import Vectors, VectorsLike, as_vectors
-from unhub.errors import ArgumentError, check_whole
+from unhub.errors import ArgumentError, check_whole, seen
 from unhub.evaluation.excluding import ExcludeLike, Exclusion, LeftOut
 from unhub.evaluation.placing import Additive, Placed, Ranking, as_ranking, check_strength, place, raw_ranking, weighed
 from unhub.hopeless_banks import ASK_JUDGE
@@ -181,7 +181,7 @@ def name_corrections(corrections: Corrections) -> dict[str, Correction]:
     """Return corrections by name: their specs, numbered where those repeat."""
     given: object = corrections  # an untyped caller may give anything
     if isinstance(given, str) or not isinstance(given, Iterable | Fitted):
-        raise ArgumentError("corrections", f"must be one fitted correction or several, got {given!r}", FIT_OR_LOAD)
+        raise ArgumentError("corrections", f"must be one fitted correction or several, got {seen(given)}", FIT_OR_LOAD)
     if isinstance(corrections, Mapping):
         named = dict(corrections)
         for key in named:
@@ -206,7 +206,7 @@ def name_corrections(corrections: Corrections) -> dict[str, Correction]:
 
 def _fitted(correction: object) -> Fitted:
     if not isinstance(correction, Fitted):
-        raise ArgumentError("corrections", f"must be fitted corrections, got {correction!r}", FIT_OR_LOAD)
+        raise ArgumentError("corrections", f"must be fitted corrections, got {seen(correction)}", FIT_OR_LOAD)
     return correction
 
 

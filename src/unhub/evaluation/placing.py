@@ -20,7 +20,7 @@ from unhub.data.copies import NO_COPIES, Copies
 from unhub.data.relevance import Truth
 from unhub.data.similarity import Block, Dot, Similarity
 from unhub.data.vectors import SAFE_SHIFT, check_range
-from unhub.errors import ArgumentError
+from unhub.errors import ArgumentError, seen
 from unhub.evaluation.excluding import NOBODY, LeftOut
 from unhub.evaluation.many_items import are_few, place_in_blocks
 from unhub.evaluation.measures import Places
@@ -106,7 +106,7 @@ def weighed(ranking: Ranking, strength: float) -> Ranking:
 def check_strength(strength: float) -> float:
     """Return the strength, which must be one finite number."""
     if not isinstance(strength, Real) or isinstance(strength, bool):
-        raise ArgumentError("strength", f"must be one number, got {strength!r}")
+        raise ArgumentError("strength", f"must be one number, got {seen(strength)}")
     if not np.isfinite(strength):
         raise ArgumentError("strength", f"must be finite, got {strength}")
     return strength
