@@ -150,7 +150,7 @@ def balancing(
         kept_as = "recomputed"  # flat and held rows need few iterations
     for way in dict.fromkeys((kept_as, "recomputed")):
         try:
-            return Balancing(similarity, tau, workers, way, rows, flat, start, items)
+            return Balancing(similarity, tau, workers, Keeping(way, flat), rows, start, items)
         except RuntimeError as error:
             if not workers.kernel.is_full(error):
                 raise
@@ -225,6 +225,14 @@ class BalancedRows:
         return None if self.weights is None else self.weights.shares[here]
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """How K is kept, and whether it is nearly 1 everywhere."""
+
+    way: str
+    flat: bool
+
+
 class Balancing:
     """The rows of K that are kept, and the potentials of the columns, which the iterations move."""
 
@@ -233,15 +241,14 @@ class Balancing:
         similarity: Similarity,
         tau: float,
         workers: Workers,
-        kept_as: str,
+        keeping: Keeping,
         rows: BalancedRows,
-        flat: bool,
         start: Float64,
         items: Block | None = None,
     ) -> None:
         self.kernel = workers.kernel
         self.similarity = similarity.on(self.kernel.NAME)
-        self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, kept_as, rows, rows.held
+        self.tau, self.workers, self.kept_as, self.rows, self.held = tau, workers, keeping.way, rows, rows.held
         self.m, self.n = rows.count, similarity.shape[1]
         with self.kernel.lane():
             self.items = self.similarity.items((0, self.n)) if items is None else items
@@ -249,13 +256,13 @@ class Balancing:
         self.centre = self.h  # what K is relative to
         self.row_logs = np.zeros(self.m)  # logsumexp of each row when K was computed
         self.sums = np.ones(self.m)  # K @ beta, relative to that
-        self.full = self.kernel.empty((self.m, self.n), np.float32) if kept_as == "fp32" else None
-        self.short = self.kernel.empty((self.m, self.n), np.uint16) if kept_as == "16-bit" else None
-        self.recomputes = kept_as in ("recomputed", "sparse")
+        self.full = self.kernel.empty((self.m, self.n), np.float32) if self.kept_as == "fp32" else None
+        self.short = self.kernel.empty((self.m, self.n), np.uint16) if self.kept_as == "16-bit" else None
+        self.recomputes = self.kept_as in ("recomputed", "sparse")
         self.selection: Selection | None = None  # of the entries that a pass keeps
         self.chunks: dict[int, list[Chunk]] = {}  # what it kept, by the first row of a thread
         self.cold = not start.any()
-        self.flat = flat and self.short is None
+        self.flat = keeping.flat and self.short is None
         self.level = 0.0  # of the centre; the shares of a row do not depend on it
         self.stale = True
         self.backwards = False
