@@ -727,7 +727,7 @@ def shutdown():
     if state:
         state.append("down")
 ray = types.SimpleNamespace(init=init, shutdown=shutdown, is_initialized=lambda: False)
-machines.optional, machines._await_answer = lambda *given: ray, lambda address: None
+machines.optional_for, machines._await_answer = lambda *given: ray, lambda address: None
 threading.Thread(target=lambda: started.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     with machines.cluster("ray"):

@@ -328,7 +328,7 @@ MISTAKES: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "strength of many": (
         lambda w: call(w.q, w.g, w.one, strength=np.ones(3)),
-        "strength must be one number, got array",
+        "strength must be one number, got ndarray of shape",
     ),
     "strength without corrections": (
         lambda w: call(w.q, w.g, w.one, strength=np.inf),
